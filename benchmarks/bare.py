@@ -1,0 +1,292 @@
+"""The floor: ssh that only echoes, in a process of its own, and clients in another.
+
+    python benchmarks/bare.py --variant lean        # serve; prints {"port": ...}
+
+Other benchmarks import `Server` and `Clients` from here, to drive both and read the server's CPU:
+
+    async with Server("stock") as server, Clients(server.port) as clients:
+        before = await server.cpu()
+        await clients.do("connect", 200)
+
+Variants: `stock`, asyncssh as it comes but with AES-GCM; `lean`, its connection replaced by our
+LeanConnection; `door`, the whole of sshwarma.ssh.server with its guards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+import asyncssh
+from asyncssh.connection import SSHServerConnectionOptions
+
+from sshwarma.ssh import server as door
+from sshwarma.ssh.admission import Limits
+from sshwarma.ssh.ports import Channel, Handler, Link, Peer
+from sshwarma.ssh.transport import LeanConnection
+
+VARIANTS = ("stock", "lean", "door")
+GCM = ["aes128-gcm@openssh.com"]
+LINE = b"x" * 78 + b"\r\n"
+MANY = Limits(
+    exempt_loopback=True,
+    pending=5_000,
+    connections=20_000,
+    connections_per_key=20_000,
+)
+
+channels: dict[Any, None] = {}
+"""Every open shell of this server process, to say a line to."""
+
+
+class EchoSession(asyncssh.SSHServerSession[bytes]):
+    """Writes back what comes, through asyncssh's own channel interface."""
+
+    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
+        self._chan = chan
+
+    def pty_requested(self, *_: object) -> bool:
+        return True
+
+    def shell_requested(self) -> bool:
+        channels[self._chan] = None
+        return True
+
+    def data_received(self, data: bytes, datatype: object) -> None:
+        self._chan.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        channels.pop(self._chan, None)
+
+
+class EchoOwner(asyncssh.SSHServer):
+    """Lets everyone in."""
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return True
+
+    def session_requested(self) -> EchoSession:
+        return EchoSession()
+
+
+class EchoWorld:
+    """The same through our ports: gate, sessions and handlers."""
+
+    def acceptable(self, username: str, fingerprint: str) -> bool:
+        return True
+
+    async def enter(self, peer: Peer) -> object:
+        return peer.fingerprint
+
+    def shell(self, link: Link, channel: Channel) -> Handler:
+        channels[channel] = None
+        return EchoHandler(channel)
+
+    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+        return EchoHandler(channel)
+
+    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+        return None
+
+
+class EchoHandler:
+    """Writes back what comes."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def data(self, data: bytes) -> None:
+        self.channel.write(data)
+
+    def eof(self) -> None: ...
+
+    def resized(self, columns: int, rows: int) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def closed(self, error: Exception | None) -> None:
+        channels.pop(self.channel, None)
+
+
+async def start(variant: str) -> int:
+    """Serve on a free port of 127.0.0.1 and return it."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    if variant == "door":
+        world = EchoWorld()
+        served = await door.listen(
+            "127.0.0.1", 0, host_keys=[key], gate=world, sessions=world, limits=MANY
+        )
+        return served.port
+    options: dict[str, Any] = {
+        "server_factory": EchoOwner,
+        "server_host_keys": [key],
+        "encryption_algs": GCM,
+        "compression_algs": None,
+        "encoding": None,
+        "line_editor": False,
+    }
+    if variant == "stock":
+        acceptor = await asyncssh.listen("127.0.0.1", 0, backlog=256, **options)
+        return int(acceptor.get_port())
+    prepared = await SSHServerConnectionOptions.construct(gss_host=None, **options)
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: LeanConnection(prepared, EchoOwner(), MANY), "127.0.0.1", 0, backlog=256
+    )
+    return int(listener.sockets[0].getsockname()[1])
+
+
+async def say(lines: int) -> None:
+    """Write lines to every shell, letting the loop turn after each."""
+    for _ in range(lines):
+        for channel in channels:
+            channel.write(LINE)
+        await asyncio.sleep(0)
+
+
+async def serve(variant: str) -> None:
+    """Serve, and obey lines of JSON: ["cpu", 0], ["say", lines]."""
+    port = await start(variant)
+    _answer({"port": port})
+    async for order, count in _orders():
+        if order == "say":
+            await say(count)
+        _answer({"cpu": time.process_time(), "shells": len(channels)})
+
+
+class Client:
+    """One logged-in shell."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
+        self.process = process
+
+    async def echo(self) -> None:
+        self.process.stdin.write(b"k")
+        await self.process.stdout.readexactly(1)
+
+    async def read(self, lines: int) -> None:
+        await self.process.stdout.readexactly(lines * len(LINE))
+
+
+async def be_clients(port: int) -> None:
+    """Log in, echo and read as told: ["connect", n], ["echo", keys], ["read", lines]."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    clients: list[Client] = []
+
+    async def connect() -> None:
+        connection = await asyncssh.connect(
+            *("127.0.0.1", port),
+            known_hosts=None,
+            config=None,
+            username="bench",
+            client_keys=[key],
+            encryption_algs=GCM,
+        )
+        process = await connection.create_process(term_type="xterm", encoding=None)
+        clients.append(Client(process))
+
+    _answer({"ready": True})
+    async for order, count in _orders():
+        started = time.perf_counter()
+        if order == "connect":
+            await _spread(count, lambda _: connect())
+        elif order == "echo":
+            await _spread(count, lambda number: clients[number % len(clients)].echo())
+        elif order == "read":
+            await asyncio.gather(*(client.read(count) for client in clients))
+        _answer({"seconds": time.perf_counter() - started})
+
+
+async def _spread(count: int, do: Any, workers: int = 8) -> None:
+    """Do something `count` times, a few at a time, in order."""
+    numbers = iter(range(count))
+
+    async def work() -> None:
+        for number in numbers:
+            await do(number)
+
+    await asyncio.gather(*(work() for _ in range(workers)))
+
+
+class Child:
+    """One of the above in a process of its own, obeying orders one at a time."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
+
+    async def __aenter__(self) -> Child:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, __file__, *self._arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self.hello = await self._hear()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._process.kill()
+        await self._process.wait()
+
+    async def do(self, order: str, count: int = 0) -> dict[str, Any]:
+        """Give an order and wait for its answer."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps([order, count]).encode() + b"\n")
+        return await self._hear()
+
+    async def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = await asyncio.wait_for(self._process.stdout.readline(), 120)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Server(Child):
+    """A server of one variant."""
+
+    def __init__(self, variant: str) -> None:
+        super().__init__("--variant", variant)
+
+    @property
+    def port(self) -> int:
+        return int(self.hello["port"])
+
+    async def cpu(self) -> float:
+        """Seconds of CPU it has used."""
+        return float((await self.do("cpu"))["cpu"])
+
+
+class Clients(Child):
+    """Clients of it."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__("--clients-of", str(port))
+
+
+async def _orders() -> Any:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        yield json.loads(line)
+
+
+def _answer(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", choices=VARIANTS, default="lean")
+    parser.add_argument("--clients-of", type=int, metavar="PORT")
+    chosen = parser.parse_args()
+    asyncio.run(be_clients(chosen.clients_of) if chosen.clients_of else serve(chosen.variant))

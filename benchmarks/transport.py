@@ -1,0 +1,59 @@
+"""What a login, a key echoed and a line to 200 listeners cost the server, stock and ours.
+
+    python benchmarks/transport.py
+
+CPU time of the server process only; clients run in another. Variants take turns, several rounds,
+and the median is printed: read the ratios, the absolutes are this machine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections import defaultdict
+from itertools import pairwise
+
+from bare import VARIANTS, Clients, Server
+
+ROUNDS = 3
+LISTENERS = 200
+ECHOES = 3_000
+LINES = 100
+
+MEASURES = {
+    "login, server ms": LISTENERS / 1e3,
+    "echo, us": ECHOES / 1e6,
+    "line to a listener, us": LINES * LISTENERS / 1e6,
+}
+
+
+async def measure(variant: str) -> dict[str, float]:
+    """One round of one variant: seconds of server CPU for each measure."""
+    async with Server(variant) as server, Clients(server.port) as clients:
+        marks = [await server.cpu()]
+        await clients.do("connect", LISTENERS)
+        marks.append(await server.cpu())
+        await clients.do("echo", ECHOES)
+        marks.append(await server.cpu())
+        # Only as far ahead as their ssh windows allow, so that no variant buffers.
+        await asyncio.gather(clients.do("read", LINES), server.do("say", LINES))
+        marks.append(await server.cpu())
+    spent = [after - before for before, after in pairwise(marks)]
+    return dict(zip(MEASURES, spent, strict=True))
+
+
+async def main() -> None:
+    results: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for _ in range(ROUNDS):
+        for variant in VARIANTS:
+            for name, seconds in (await measure(variant)).items():
+                results[variant, name].append(seconds / MEASURES[name])
+    print(f"{'':<26}" + "".join(f"{variant:>10}" for variant in VARIANTS) + f"{'door/stock':>12}")
+    for name in MEASURES:
+        medians = [statistics.median(results[variant, name]) for variant in VARIANTS]
+        row = "".join(f"{median:>10.1f}" for median in medians)
+        print(f"{name:<26}{row}{medians[-1] / medians[0]:>12.2f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,244 @@
+"""The composition root: builds every part, starts them in order, stops them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import subprocess
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import asyncssh
+import structlog
+from prometheus_client import CollectorRegistry
+
+from sshwarma import control, verbs
+from sshwarma.operations import OPERATIONS
+from sshwarma.settings import Settings, is_loopback, split_address
+from sshwarma.ssh.admission import Limits
+from sshwarma.ssh.gate import WorldGate
+from sshwarma.ssh.hostkey import UnusableKey, fingerprint, load_host_key, parse_public_key
+from sshwarma.ssh.house import House
+from sshwarma.ssh.server import Server, listen
+from sshwarma.ssh.sessions import WorldSessions
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.web.http import Http
+from sshwarma.web.metrics import LoopLag, WorldCollector
+from sshwarma.world.errors import Refused
+from sshwarma.world.names import check_name
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+FAREWELL = "The server is shutting down. What was said is kept; come back soon."
+DRAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The operator, let in on the first run. `identity` is the private key file that was made for
+    them, if they had none."""
+
+    name: str
+    fingerprints: tuple[str, ...]
+    identity: Path | None = None
+
+
+async def open_world(settings: Settings) -> World:
+    """The world of a data directory, which is made if need be; no door is opened."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _ = verbs.__all__  # importing the package declared every verb
+    return await World.open(settings.database, tool_specs())
+
+
+class App:
+    """A running server. Made by `await App.start(settings)`; ended by `stop`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.world: World
+        self.ssh: Server
+        self.http: Http | None = None
+        self.admitted: Admitted | None = None
+        self.host_key: asyncssh.SSHKey
+        self._parts = AsyncExitStack()
+
+    @classmethod
+    async def start(cls, settings: Settings) -> App:
+        """Open the world and its doors. If a part fails, those already started are stopped.
+
+        Raises:
+            OSError: if an address cannot be had.
+            control.Taken: if another process uses the data directory.
+            UnusableKey: if the host key cannot be used.
+        """
+        app = cls(settings)
+        try:
+            await app._start()
+        except BaseException:
+            await app._parts.aclose()
+            raise
+        return app
+
+    async def stop(self, reason: str = FAREWELL) -> None:
+        """Tell people, finish what is being written, let go of everything."""
+        for farewell in list(self.house.farewells):
+            farewell(reason)
+        await self._parts.aclose()
+
+    @property
+    def ssh_address(self) -> str:
+        return f"{split_address(self.settings.ssh.listen)[0]}:{self.ssh.port}"
+
+    @property
+    def http_address(self) -> str:
+        if self.http is None:
+            return "off"
+        return f"{split_address(self.settings.http.listen)[0]}:{self.http.port}"
+
+    async def _start(self) -> None:
+        settings, parts = self.settings, self._parts
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock: IO[str] = parts.enter_context(control.lock(settings.data_dir))
+        log.debug("data directory taken", path=lock.name)
+        self.host_key = load_host_key(settings.data_dir)
+        self.world = await open_world(settings)
+        parts.push_async_callback(self.world.close)
+        host, port = split_address(settings.ssh.listen)
+        if is_loopback(host):
+            self.admitted = await admit_operator(self.world, settings.data_dir)
+        gate = WorldGate(self.world, settings.registration)
+        clock = FrameClock(asyncio.get_running_loop())
+        self.house = House(
+            self.world,
+            gate,
+            settings.limits,
+            clock,
+            settings.motd,
+            Pace(settings.limits.lines_per_10_seconds),
+        )
+        parts.push_async_callback(self.house.settle)
+        self.ssh = await listen(
+            host,
+            port,
+            host_keys=[self.host_key],
+            gate=gate,
+            sessions=WorldSessions(self.house),
+            limits=_limits(settings),
+        )
+        parts.push_async_callback(self.ssh.drain, FAREWELL, DRAIN_SECONDS)
+        registry = CollectorRegistry()
+        registry.register(WorldCollector(self.world, self.ssh))
+        lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
+        parts.push_async_callback(_cancel, lag)
+        if settings.http.listen != "off":
+            http = Http(self.world, registry)
+            await http.start(*split_address(settings.http.listen))
+            parts.push_async_callback(http.stop)
+            self.http = http
+        door = control.Control(self.world, settings.data_dir)
+        await door.start()
+        parts.push_async_callback(door.stop)
+        log.info("ready", ssh=self.ssh_address, http=self.http_address)
+
+    def host_fingerprint(self) -> str:
+        return fingerprint(self.host_key)
+
+
+async def admit_operator(world: World, data_dir: Path) -> Admitted | None:
+    """On a world without agents, make the person who runs it its owner, with the public keys of
+    their account; with a key made for them if they have none. Nobody else is let in."""
+    if any(True for _ in world.agents):
+        return None
+    name = _operator_name()
+    loop = asyncio.get_running_loop()
+    texts = await loop.run_in_executor(None, _own_public_keys)
+    identity = None
+    if not texts:
+        identity = data_dir / "operator_ed25519"
+        texts = [_make_identity(identity)]
+    admitted: list[str] = []
+    for text in texts:
+        try:
+            found, key, comment = parse_public_key(text)
+            await OPERATIONS["keys_add"](
+                world,
+                name=name,
+                fingerprint=found,
+                public_key=key,
+                comment=comment,
+                role="owner",
+            )
+        except (UnusableKey, Refused) as error:
+            log.warning("a key of yours was not admitted", error=str(error))
+            continue
+        admitted.append(found)
+    return Admitted(name, tuple(admitted), identity)
+
+
+def _own_public_keys() -> list[str]:
+    """The public keys of the account that runs the program: its files and its ssh agent."""
+    found = {
+        file.read_text(encoding="utf-8", errors="replace").strip()
+        for file in sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    }
+    if os.environ.get("SSH_AUTH_SOCK"):
+        try:
+            listed = subprocess.run(
+                ["ssh-add", "-L"],  # noqa: S607 - whichever ssh the operator uses
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            log.warning("the ssh agent was not asked", error=str(error))
+        else:
+            found |= {
+                text
+                for text in listed.stdout.splitlines()
+                if text.startswith(("ssh-", "ecdsa-", "sk-"))
+            }
+    return sorted(found)
+
+
+def _make_identity(path: Path) -> str:
+    """A key for an operator who has none: the private half 0600 in the data directory."""
+    if not path.exists():
+        key = asyncssh.generate_private_key("ssh-ed25519", comment="made by sshwarma")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(key.export_private_key("openssh"))
+        path.with_suffix(".pub").write_bytes(key.export_public_key("openssh"))
+    return path.with_suffix(".pub").read_text(encoding="utf-8")
+
+
+def _operator_name() -> str:
+    try:
+        return check_name(getpass.getuser().lower(), "agent")
+    except (Refused, OSError, KeyError):
+        return "owner"
+
+
+def _limits(settings: Settings) -> Limits:
+    ssh = settings.ssh
+    return Limits(
+        pending=ssh.max_pending,
+        pending_per_address=ssh.max_pending_per_address,
+        login_seconds=ssh.login_seconds,
+        exempt_loopback=not ssh.limit_loopback,
+        connections=ssh.max_connections,
+        connections_per_address=ssh.max_connections_per_address,
+        connections_per_key=ssh.max_connections_per_key,
+        keepalive_seconds=ssh.keepalive_seconds,
+    )
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,122 @@
+"""The operator's way into a running server: a Unix socket in the data directory, 0600.
+
+One request a connection: a line of JSON `{"op": NAME, "args": {…}}`, answered by a line
+`{"result": …}` or `{"error": CODE, "message": …, "hint": …}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+import structlog
+
+from sshwarma.operations import OPERATIONS
+from sshwarma.world.errors import Refused
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+SOCKET: Final = "control.sock"
+LOCK: Final = "sshwarma.lock"
+REQUEST_BYTES: Final = 65_536
+SECONDS: Final = 30.0
+
+
+class Taken(Exception):
+    """Another process holds the data directory."""
+
+
+def lock(data_dir: Path) -> IO[str]:
+    """Take the data directory for this process until the file returned is closed.
+
+    Raises:
+        Taken: if another process has it.
+    """
+    file = (data_dir / LOCK).open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise Taken(f"another sshwarma is using {data_dir}") from None
+    return file
+
+
+class Control:
+    """The server's end of the socket."""
+
+    def __init__(self, world: World, data_dir: Path) -> None:
+        self._world = world
+        self._path = data_dir / SOCKET
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._path.unlink(missing_ok=True)  # left by a server that was killed; we hold the lock
+        with _short(self._path) as path:
+            self._server = await asyncio.start_unix_server(self._serve, path, limit=REQUEST_BYTES)
+        self._path.chmod(0o600)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(SECONDS):
+                answer = await self._answer(await reader.readline())
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        except (TimeoutError, ConnectionError, ValueError) as error:
+            log.warning("a control request failed", error=repr(error))
+        finally:
+            writer.close()
+
+    async def _answer(self, request: bytes) -> dict[str, Any]:
+        asked = json.loads(request)
+        run = OPERATIONS.get(asked.get("op", ""))
+        if run is None:
+            return {"error": "not_found", "message": "This server does not know that operation."}
+        try:
+            return {"result": await run(self._world, **asked.get("args", {}))}
+        except Refused as refused:
+            return {"error": refused.code, "message": refused.message, "hint": refused.hint}
+
+
+async def ask(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
+    """Have the running server carry out an operation.
+
+    Raises:
+        ConnectionError, FileNotFoundError: if no server is running there.
+        Refused: as the server says.
+    """
+    with _short(data_dir / SOCKET) as path:
+        reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
+        async with asyncio.timeout(SECONDS):
+            answer = json.loads(await reader.readline())
+    finally:
+        writer.close()
+    if "error" in answer:
+        raise Refused(answer["message"], hint=answer.get("hint", ""))
+    return answer["result"]
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name for a socket that fits the 107 bytes the kernel allows, however deep its directory."""
+    if len(os.fsencode(path)) < 100:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

@@ -1,0 +1,188 @@
+"""The one Settings model: what an operator can set, from a file, the environment or a flag.
+
+Precedence: command-line flags, then SSHWARMA_* variables (nested fields with a double underscore:
+SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+RegistrationMode = Literal["closed", "invite", "open"]
+ServerRole = Literal["owner", "admin", "member", "guest"]
+
+
+def xdg(variable: str, fallback: str) -> Path:
+    """A base directory of the XDG specification, ours below it. Relative values are ignored, as
+    the specification says."""
+    value = os.environ.get(variable, "")
+    base = Path(value) if value.startswith("/") else Path.home() / fallback
+    return base / "sshwarma"
+
+
+def default_config_file() -> Path:
+    """`sshwarma.toml` in the current directory if there is one, else in the XDG config home."""
+    here = Path("sshwarma.toml")
+    return here if here.exists() else xdg("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
+
+
+def split_address(value: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `[V6]:PORT`. Port 0 asks for a free one.
+
+    Raises:
+        ValueError: with a sentence that says what is wrong.
+    """
+    host, colon, port = value.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{value!r} is not HOST:PORT, as in 127.0.0.1:2222")
+    return host.strip("[]"), int(port)
+
+
+def _address(value: str) -> str:
+    split_address(value)
+    return value
+
+
+def _address_or_off(value: str) -> str:
+    return value if value == "off" else _address(value)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SshSettings(_Section):
+    listen: Annotated[str, AfterValidator(_address)] = Field(
+        "127.0.0.1:2222", description="HOST:PORT the ssh door listens on; port 0 picks a free one."
+    )
+    login_seconds: float = Field(
+        20, gt=0, le=600, description="A connection that has not proven a key by then is closed."
+    )
+    keepalive_seconds: float = Field(
+        15,
+        gt=0,
+        le=600,
+        description="A silent link is asked this often; it is dropped after three.",
+    )
+    max_connections: int = Field(2000, gt=0, description="Live ssh connections in all.")
+    max_connections_per_address: int = Field(
+        200, gt=0, description="Live ssh connections from one address."
+    )
+    max_connections_per_key: int = Field(20, gt=0, description="Live connections of one key.")
+    max_pending: int = Field(100, gt=0, description="Connections still logging in, in all.")
+    max_pending_per_address: int = Field(
+        50, gt=0, description="Connections still logging in, from one address."
+    )
+    limit_loopback: bool = Field(
+        True, description="Whether the limits per address count 127.0.0.1 too; off for load tests."
+    )
+
+
+class HttpSettings(_Section):
+    listen: Annotated[str, AfterValidator(_address_or_off)] = Field(
+        "127.0.0.1:2280", description="HOST:PORT of /healthz and /metrics, or 'off'."
+    )
+
+
+class RegistrationSettings(_Section):
+    mode: RegistrationMode = Field(
+        "closed",
+        description="Who may come in with a new key: nobody, holders of an invite, or anyone.",
+    )
+    role: ServerRole = Field("member", description="The role of agents who register by `open`.")
+    per_hour_per_address: int = Field(
+        10, gt=0, description="New agents from one address in an hour."
+    )
+
+
+class LimitSettings(_Section):
+    line_bytes: int = Field(16_384, ge=256, le=1_048_576, description="Longest line one may say.")
+    lines_per_10_seconds: int = Field(
+        40, gt=0, description="Lines one agent may enter in ten seconds, over all links."
+    )
+    thing_bytes: int = Field(1_048_576, gt=0, description="Largest text a data thing may hold.")
+    stdin_bytes: int = Field(
+        1_048_576, gt=0, description="Most that is read from a pipe into one command."
+    )
+    bag_things: int = Field(10_000, gt=0, description="Most things that one bag may hold.")
+
+
+class LogSettings(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "console"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. `sshwarma config show` prints the values in force."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SSHWARMA_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    data_dir: Path = Field(
+        default_factory=lambda: xdg("XDG_DATA_HOME", ".local/share"),
+        description="Where the database, the host key and the lock live; made 0700.",
+    )
+    motd: str = Field("", description="Said to everyone who logs in.")
+    ssh: SshSettings = SshSettings()
+    http: HttpSettings = HttpSettings()
+    registration: RegistrationSettings = RegistrationSettings()
+    limits: LimitSettings = LimitSettings()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, _TomlFile(settings_cls))
+
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "world.db"
+
+
+class _TomlFile(TomlConfigSettingsSource):
+    """The file named by `Settings.load`, read once per load."""
+
+    path: Path | None = None
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, toml_file=type(self).path)
+
+
+def load_settings(config: Path | None = None, **flags: Any) -> Settings:
+    """Settings in force. `flags` are nested dicts as in the file and win over everything.
+
+    Raises:
+        FileNotFoundError: if `config` is given and is not there.
+        pydantic.ValidationError: naming each field that is wrong.
+    """
+    if config is not None and not config.exists():
+        raise FileNotFoundError(f"there is no settings file {config}")
+    _TomlFile.path = config or default_config_file()
+    return Settings(**flags)

@@ -1,0 +1,180 @@
+"""One command without a terminal: `ssh host look`, `ssh host inv --json`, `cat log | ssh host
+'@guide what failed?'`.
+
+Exit status: 0 done, 1 refused, 2 the words were wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.ssh.house import House, as_text, refusal
+from sshwarma.ssh.ports import Channel
+from sshwarma.terminal.text import block
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.grammar import split_verb
+from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.views import draw
+from sshwarma.world.access import Right
+from sshwarma.world.errors import Invalid, NotFound, Refused
+
+log = structlog.get_logger(__name__)
+
+PIPE_SECONDS: Final = 0.3
+"""A command that can do without text waits this long for some to come from a pipe."""
+
+_DOOR_FLAG: Final = re.compile(r"\s--(json|room(?:=|\s+)(\S+))(?=\s|$)")
+
+
+class Exec:
+    """The handler of one command; `ports.Handler`."""
+
+    def __init__(self, house: House, agent_id: str, channel: Channel, command: str) -> None:
+        self._house = house
+        self._agent_id = agent_id
+        self._channel = channel
+        self._piped = bytearray()
+        self._came = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._utf8 = house.utf8(dict(channel.env))
+        self._json = False
+        self._task = asyncio.get_running_loop().create_task(self._run(command))
+
+    def data(self, data: bytes) -> None:
+        # One byte over the limit is kept, to know that there was more.
+        self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
+        self._came.set()
+
+    def eof(self) -> None:
+        self._ended.set()
+        self._came.set()
+
+    def resized(self, columns: int, rows: int) -> None:
+        """A command draws nothing that depends on the size."""
+
+    def interrupt(self) -> None:
+        self._task.cancel()
+
+    def pause(self) -> None:
+        """One answer is bounded; it waits in the channel."""
+
+    def resume(self) -> None:
+        """See `pause`."""
+
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _run(self, command: str) -> None:
+        try:
+            status = await self._carry_out(command)
+        except asyncio.CancelledError:
+            self._channel.exit(130)
+            raise
+        except Exception:
+            log.exception("a command failed")
+            self._channel.write_stderr(b"Something went wrong here; the operator can see what.\n")
+            status = 70
+        self._channel.exit(status)
+
+    async def _carry_out(self, command: str) -> int:
+        line, room_name = self._door_flags(command.strip())
+        try:
+            line = self._as_line(line)
+            caller = self._house.caller(self._agent_id, "exec", None)
+            caller = await self._house.standing(caller)
+            if room_name:
+                room = await self._house.world.room_named(room_name)
+                await caller.require(Right.ENTER, room)
+                caller = caller.standing_in(room.id)
+            piped = await self._text_from_pipe(line)
+            self._house.pace.check(self._agent_id)
+            result = await run_line(caller, line, piped)
+        except Refused as refused:
+            self._refuse(refused, line)
+            return 2 if isinstance(refused, Invalid) else 1
+        if self._json:
+            self._print_json(_jsonable(result))
+        else:
+            self._channel.write(as_text(draw(result), utf8=self._utf8, newline=self._newline))
+        return 0
+
+    def _door_flags(self, command: str) -> tuple[str, str]:
+        """The command without this door's own flags, `--json` and `--room NAME`."""
+        room = ""
+        for found in _DOOR_FLAG.finditer(f" {command}"):
+            if found[1] == "json":
+                self._json = True
+            else:
+                room = found[2]
+        return _DOOR_FLAG.sub("", f" {command}").strip(), room
+
+    def _as_line(self, command: str) -> str:
+        """The command as it would be typed: a verb needs no slash here, talk to somebody does not
+        get one."""
+        first = command.split(None, 1)[0] if command else ""
+        if first.startswith(("/", "@")):
+            return command
+        agent = self._house.agent(self._agent_id)
+        if find_verb(first) is None and first.lower() not in agent.aliases:
+            split_verb(f"/{command}")  # raises, naming the nearest
+            raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
+        return f"/{command}"
+
+    async def _text_from_pipe(self, line: str) -> str | None:
+        """What came on standard input, if the verb takes text. A verb that has none yet waits for
+        it; one that has some waits a moment, because a pipe may have more and a terminal has no
+        end."""
+        if line.startswith("/"):
+            known = find_verb(line.split(None, 1)[0])
+            texts = (
+                [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
+                if known
+                else []
+            )
+            if known is None or not texts or self._channel.has_pty:
+                return None
+            lacks = texts[0].required and len(line.split()) - 1 < len(known.positional)
+        else:
+            lacks = False
+        if not lacks:
+            try:
+                await asyncio.wait_for(self._came.wait(), PIPE_SECONDS)
+            except TimeoutError:
+                return None
+        await self._ended.wait()
+        if len(self._piped) > self._house.limits.stdin_bytes:
+            limit = self._house.limits.stdin_bytes
+            raise Invalid(f"More than {limit} bytes came from the pipe, which is the most.")
+        return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
+
+    def _refuse(self, refused: Refused, line: str) -> None:
+        if self._json:
+            self._print_json(
+                {"error": refused.code, "message": refused.message, "hint": refused.hint}
+            )
+            return
+        drawn = refusal(refused) if refused.at is None else refusal(refused, line)
+        self._channel.write_stderr(as_text(drawn, utf8=self._utf8, newline=self._newline))
+
+    def _print_json(self, value: Any) -> None:
+        text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
+        # JSON escapes C0 itself; what else could move a terminal is escaped as JSON does.
+        safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        self._channel.write(
+            as_text(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
+        )
+
+    @property
+    def _newline(self) -> str:
+        return "\r\n" if self._channel.has_pty else "\n"
+
+
+def _jsonable(result: object) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(type(result)).dump_python(result, mode="json")

@@ -1,0 +1,124 @@
+"""Keys in files and lines: the server's own, kept private, and the public ones operators name."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import cast
+
+import asyncssh
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+HOST_KEY = "ssh_host_ed25519_key"
+
+RSA_BITS = (2048, 8192)
+"""Weaker is forgeable; stronger costs us milliseconds a signature."""
+
+ALGORITHMS = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "ssh-rsa",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+"""Kinds of public key anyone may have; for RSA this names the key, not its SHA-1 signature."""
+
+LINE_CHARS = 16 * 1024
+"""The longest public key line looked at: RSA of 8192 bits takes 1.4 KiB."""
+
+
+class UnusableKey(Exception):
+    """A key cannot be used; the words say which and what to do."""
+
+
+def load_host_key(directory: Path) -> asyncssh.SSHKey:
+    """Return the server's host key, made on the first run.
+
+    :raises UnusableKey: when it cannot be read, or others can read it
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / HOST_KEY
+    if not path.exists():
+        _create(path)
+    info = path.stat()
+    others = stat.S_IMODE(info.st_mode) & 0o077
+    if others:
+        raise UnusableKey(
+            f"{path} can be read by others (mode {stat.S_IMODE(info.st_mode):04o}). "
+            f"If nobody has, run: chmod 600 {path}. If somebody may have, remove it; a new one "
+            "is made at the next start and clients will warn that the host key has changed."
+        )
+    try:
+        return asyncssh.read_private_key(path)
+    except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise UnusableKey(f"{path} is not a usable private key: {error}") from error
+
+
+def fingerprint(key: asyncssh.SSHKey) -> str:
+    """How `ssh` shows this key when it asks whether to trust it: SHA256:..."""
+    return key.get_fingerprint()
+
+
+def parse_public_key(text: str) -> tuple[str, str, str]:
+    """Read one public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
+
+    The key returned is in OpenSSH's form without options or comment. Blank lines and lines of `#`
+    around it are passed over.
+
+    :raises UnusableKey: when it is not exactly one key of a kind accepted here
+    """
+    if len(text) > LINE_CHARS:
+        raise UnusableKey(f"that is {len(text)} characters; a public key is one short line")
+    if "PRIVATE KEY" in text:
+        raise UnusableKey("that is a private key; give the one whose name ends in .pub")
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if len(lines) != 1:
+        raise UnusableKey(f"expected one public key on one line, found {len(lines)} lines")
+    try:
+        key = asyncssh.import_public_key(lines[0])
+    except (asyncssh.KeyImportError, ValueError) as error:
+        raise UnusableKey(
+            "that is not a public key in OpenSSH's form, like: ssh-ed25519 AAAA... you@host"
+        ) from error
+    if not acceptable_key(key):
+        raise UnusableKey(
+            f"{key.get_algorithm()} keys of this strength are not accepted: use ed25519, ecdsa, "
+            f"a security key, or RSA of {RSA_BITS[0]} to {RSA_BITS[1]} bits"
+        )
+    openssh = key.export_public_key("openssh").decode("utf-8", "replace").split()
+    comment = (key.get_comment_bytes() or b"").decode("utf-8", "replace")
+    return key.get_fingerprint(), " ".join(openssh[:2]), comment
+
+
+def acceptable_key(key: asyncssh.SSHKey) -> bool:
+    """Whether a public key is of a kind and strength to stand for someone."""
+    if key.get_algorithm() not in ALGORITHMS:
+        return False
+    if key.get_algorithm() == "ssh-rsa":
+        bits = cast("RSAPublicKey", key.pyca_key).key_size
+        return RSA_BITS[0] <= bits <= RSA_BITS[1]
+    return True
+
+
+def _create(path: Path) -> None:
+    """Write a new key so that it is never there half-written, or readable by others."""
+    key = asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(key.export_private_key("openssh"))
+            file.flush()
+            os.fsync(file.fileno())
+        # Linking, unlike renaming, lets a second server starting at the same moment win or lose
+        # whole: the key that is there stays.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,106 @@
+"""What every handler of the ssh door shares, and the caller it acts as."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from sshwarma.settings import LimitSettings
+from sshwarma.ssh.gate import WorldGate
+from sshwarma.terminal.render import plain
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.dispatch import Pace
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Forbidden, NotFound, Refused
+from sshwarma.world.presence import Connection, Door
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(eq=False)
+class House:
+    """The world and the shared parts of the ssh door. `farewells` end what is open, politely,
+    when the server stops: each is given the reason."""
+
+    world: World
+    gate: WorldGate
+    limits: LimitSettings
+    clock: FrameClock
+    motd: str
+    pace: Pace
+    farewells: set[Callable[[str], None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run what nobody waits for; a failure is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("background work failed", error=repr(task.exception()))
+
+    async def settle(self) -> None:
+        """Wait for what runs in the background."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def agent(self, agent_id: str) -> Agent:
+        """The agent as it is now.
+
+        Raises:
+            Forbidden: if it is gone or disabled: nothing more is done for it.
+        """
+        agent = self.world.agents.get(agent_id)
+        if agent is None or agent.disabled:
+            raise Forbidden("Your account is disabled.")
+        return agent
+
+    def caller(self, agent_id: str, door: Door, link: Connection | None) -> Caller:
+        agent = self.agent(agent_id)
+        room_id = link.room_id if link else agent.room_id
+        return Caller(self.world, self.limits, agent, room_id, door, link)
+
+    async def standing(self, caller: Caller) -> Caller:
+        """The caller, in the lobby if the room it last stood in is gone."""
+        try:
+            await caller.room()
+        except NotFound:
+            return caller.standing_in("lobby")
+        return caller
+
+    def utf8(self, env: dict[str, str]) -> bool:
+        """Whether a client's locale says UTF-8. Most terminals are, so one that says nothing of
+        its locale is taken for one."""
+        locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "UTF-8"
+        return "utf" in locale.lower()
+
+
+def refusal(refused: Refused, typed: str = "") -> Block:
+    """A refusal as people read it; if it is about a word of what they typed, with a mark under
+    that word."""
+    lines: list[Line] = []
+    if refused.at is not None and typed and "\n" not in typed and refused.at[1] > 0:
+        start, end = refused.at
+        lines.append(line("  ", typed))
+        lines.append(line("  ", " " * start, ("error", "^" * max(1, end - start))))
+    words = [("error", refused.message)]
+    if refused.hint:
+        words.append(("dim", f" {refused.hint}"))
+    lines.append(line(*words, hang=2))
+    return block(*lines)
+
+
+def as_text(drawn: Block, *, utf8: bool, newline: str) -> bytes:
+    """A Block for a pipe: plain, escaped, ended by a newline unless it is empty."""
+    text = plain(drawn, utf8=utf8)
+    return (text.replace("\n", newline) + newline).encode() if text else b""

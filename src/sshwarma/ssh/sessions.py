@@ -1,0 +1,39 @@
+"""Which handler a channel gets: a shell, a command, or the registration of a newcomer."""
+
+from __future__ import annotations
+
+from sshwarma.ssh.exec import Exec
+from sshwarma.ssh.gate import Known, Newcomer
+from sshwarma.ssh.house import House
+from sshwarma.ssh.lines import LineShell
+from sshwarma.ssh.ports import Channel, Handler, Link
+from sshwarma.ssh.register import RegisterExec, RegisterShell
+from sshwarma.ssh.shell import Shell
+
+
+class WorldSessions:
+    """The `ports.Sessions` of a world."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def shell(self, link: Link, channel: Channel) -> Handler:
+        match link.identity:
+            case Newcomer() as newcomer:
+                return RegisterShell(self._house.gate, newcomer, link, channel)
+            case Known(agent_id) if channel.has_pty:
+                return Shell(self._house, agent_id, link, channel)
+            case Known(agent_id):
+                return LineShell(self._house, agent_id, link, channel)
+        raise TypeError(f"no shell for {link.identity!r}")
+
+    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+        match link.identity:
+            case Newcomer() as newcomer:
+                return RegisterExec(self._house.gate, newcomer, channel, command)
+            case Known(agent_id):
+                return Exec(self._house, agent_id, channel, command)
+        raise TypeError(f"no command for {link.identity!r}")
+
+    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+        return None

@@ -1,0 +1,412 @@
+"""A person's shell: a terminal on one side, the world on the other.
+
+Lines queue and are carried out one after another, so typing ahead works; whatever the room or
+somebody says is printed as it comes. Everything that differs between two viewers of one row is a
+few variants, each drawn once and shared by all who see that variant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.ssh.house import House, refusal
+from sshwarma.ssh.ports import Channel, Link
+from sshwarma.terminal.completion import Candidate
+from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.verbs import moving
+from sshwarma.verbs.building import Edit
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.completion import complete
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.looking import look_around
+from sshwarma.verbs.talking import Said
+from sshwarma.verbs.views import draw, mentions, row_block
+from sshwarma.verbs.yourself import PREFERENCES, Goodbye
+from sshwarma.world import agents
+from sshwarma.world.access import Right
+from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.events import (
+    AgentsChanged,
+    MustLeave,
+    PresenceChanged,
+    RowAppended,
+    WorldChanged,
+)
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import Connection
+
+log = structlog.get_logger(__name__)
+
+WAITING_LINES: Final = 50
+"""Lines typed ahead that may wait."""
+
+REMEMBER_SECONDS: Final = 2.0
+"""Input history is stored this long after a line was typed, with the others typed meanwhile."""
+
+
+class Shell:
+    """The handler of one shell with a pty; `ports.Handler`."""
+
+    def __init__(self, house: House, agent_id: str, link: Link, channel: Channel) -> None:
+        self._house = house
+        self._world = house.world
+        self._agent_id = agent_id
+        self._link = link
+        self._channel = channel
+        self._standing = Connection(agent_id, "lobby", "ssh")
+        self._room_id = ""
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
+        self._running: asyncio.Task[Any] | None = None
+        self._stops: list[Callable[[], None]] = []
+        self._stop_room: Callable[[], None] = lambda: None
+        self._history: list[str] = []
+        self._typed: list[str] = []
+        self._remember_timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        env = dict(channel.env)
+        prefs = house.agent(agent_id).prefs
+        columns, rows = channel.size
+        self._timestamps = _on(prefs, "timestamps")
+        self._dumb = channel.term in ("", "dumb")
+        self._no_colour = "NO_COLOR" in env
+        self.terminal = Terminal(
+            channel.write,
+            columns=columns,
+            rows=rows,
+            theme=self._theme(prefs),
+            utf8=house.utf8(env),
+            plain=self._dumb or _on(prefs, "plain"),
+            on_line=self._entered,
+            on_interrupt=self._interrupted,
+            on_eof=self._leave,
+            complete=self._complete,
+            clock=house.clock,
+            vi=_on(prefs, "vi"),
+            echo=_echoed,
+            history=self._history,
+        )
+        self.terminal.submit_limit = house.limits.line_bytes
+        self._task = asyncio.get_running_loop().create_task(self._live())
+        house.farewells.add(self._farewell)
+
+    # What the channel tells: see `ports.Handler`.
+
+    def data(self, data: bytes) -> None:
+        self._standing.touch()
+        self.terminal.feed(data)
+
+    def eof(self) -> None:
+        self._leave()
+
+    def resized(self, columns: int, rows: int) -> None:
+        self.terminal.resize(columns, rows)
+
+    def interrupt(self) -> None:
+        self._interrupted()
+
+    def pause(self) -> None:
+        self.terminal.pause()
+
+    def resume(self) -> None:
+        self.terminal.resume()
+
+    def closed(self, error: Exception | None) -> None:
+        self._end()
+
+    # What the terminal tells.
+
+    def _entered(self, typed: str) -> None:
+        if not typed.strip():
+            return
+        if self._lines.qsize() >= WAITING_LINES:
+            self._print(
+                block(
+                    line(("error", f"{WAITING_LINES} lines wait already; that one was not taken."))
+                )
+            )
+            return
+        self._lines.put_nowait(typed)
+        self._typed.append(typed)
+        if self._remember_timer is None:
+            loop = asyncio.get_running_loop()
+            self._remember_timer = loop.call_later(REMEMBER_SECONDS, self._remember_input)
+
+    def _interrupted(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+        else:
+            self._print(block(line(("dim", "Ctrl-D or /quit leaves."))))
+
+    def _leave(self) -> None:
+        self._farewell("Goodbye.")
+
+    async def _complete(self, text: str, cursor: int) -> Sequence[Candidate]:
+        return await complete(self._caller(), text, cursor)
+
+    # The life of the shell.
+
+    async def _live(self) -> None:
+        try:
+            await self._come_in()
+            while True:
+                typed = await self._lines.get()
+                if not await self._carry_out(typed):
+                    break
+        except Refused as refused:
+            self._farewell(str(refused))
+        except Exception:
+            log.exception("a shell failed", agent=self._agent_id)
+            self._farewell("Something went wrong here; the operator can see what.")
+        else:
+            self._leave()
+
+    async def _come_in(self) -> None:
+        world, agent = self._world, self._house.agent(self._agent_id)
+        lines = await world.store.read(lambda conn: agents.input_history(conn, agent.id))
+        self._history.extend(lines)
+        came_from = agent.room_id
+        start = came_from if agent.prefs.get("start") == "last" else "lobby"
+        self._standing.room_id = await self._room_to_start_in(agent, start)
+        if self._ended:
+            return
+        bus = world.bus
+        self._stops += [
+            bus.on_agent(agent.id, self._told),
+            bus.on(AgentsChanged, self._agent_changed),
+            bus.on(PresenceChanged, self._presence_changed),
+            bus.on(WorldChanged, self._world_changed),
+        ]
+        self.terminal.start()
+        if self._house.motd:
+            self._print(block(*self._house.motd.split("\n")))
+        self._print(
+            block(
+                line(
+                    "Welcome, ", ("self", agent.name), ". ", ("dim", "/help shows what you can do.")
+                )
+            )
+        )
+        await moving.arrive(world, self._standing)
+        await self._enter_room()
+        if came_from != self._standing.room_id and start == "lobby":
+            await self._remind_of(came_from)
+
+    async def _room_to_start_in(self, agent: agents.Agent, wanted: str) -> str:
+        try:
+            room = await self._world.room(wanted)
+        except NotFound:
+            return "lobby"
+        return wanted if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+
+    async def _remind_of(self, room_id: str) -> None:
+        try:
+            room = await self._world.room(room_id)
+        except NotFound:
+            return
+        self._print(
+            block(line(("dim", f"You were last in {room.name}: /join {room.name} goes back.")))
+        )
+
+    async def _enter_room(self) -> None:
+        """Show the room the link stands in now, and listen to it."""
+        self._stop_room()
+        room_id = self._room_id = self._standing.room_id
+        room = await self._world.room(room_id)
+        self.terminal.set_prompt(("prompt", f"{room.name}> "))
+        self._show_status()
+        shown = int(
+            self._house.agent(self._agent_id).prefs.get("history", PREFERENCES["history"].values[0])
+        )
+        tail = await self._world.tail(room_id, shown)
+        # From here to the end there is no wait: no row is missed and none is printed twice.
+        self._stop_room = self._world.bus.on_room(room_id, self._heard)
+        for row in tail:
+            if row.kind == "presence":
+                continue
+            self._print(row_block(row, self._world.agents, self._agent_id, timestamps=True))
+        self._print(draw(await look_around(self._caller())))
+
+    async def _carry_out(self, typed: str) -> bool:
+        """Do one line. Whether to go on."""
+        try:
+            self._house.pace.check(self._agent_id)
+            self._running = asyncio.get_running_loop().create_task(run_line(self._caller(), typed))
+            result = await self._running
+        except Refused as refused:
+            if not _echoed(typed):
+                self._print(block(line(("dim", "not said: "), typed)))
+            self._print(refusal(refused, typed))
+            return True
+        except asyncio.CancelledError:
+            if self._running is None or not self._running.cancelled() or self._ended:
+                raise
+            self._print(block(line(("warn", "Stopped."))))
+            return True
+        finally:
+            self._running = None
+        if isinstance(result, Goodbye):
+            return False
+        if isinstance(result, Edit):
+            self.terminal.prefill(result.line)
+        if self._standing.room_id != self._room_id:
+            if isinstance(result, moving.Moved) and result.made:
+                self._print(draw(result))
+            await self._enter_room()
+        elif not isinstance(result, Said):
+            self._print(draw(result))
+        return True
+
+    # What the world tells.
+
+    def _heard(self, event: RowAppended) -> None:
+        row = event.row
+        if row.kind == "presence" and row.author_id == self._agent_id:
+            return
+        mine = row.author_id == self._agent_id
+        called = not mine and "@" in row.content and self._is_called(row.content)
+        own_view = mine or called or row.kind == "tell"
+        key = (self._agent_id if own_view else None, self._timestamps)
+        drawn = event.drawn.get(key)
+        if drawn is None:
+            drawn = event.drawn[key] = row_block(
+                row,
+                self._world.agents,
+                self._agent_id if own_view else None,
+                timestamps=self._timestamps,
+            )
+        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
+        self.terminal.print(drawn)
+        if called or (row.kind == "tell" and not mine):
+            agent = self._world.agents.get(self._agent_id)
+            if agent is not None and agent.prefs.get("bell", "on") == "on":
+                self.terminal.bell()
+
+    def _is_called(self, text: str) -> bool:
+        agent = self._world.agents.get(self._agent_id)
+        return agent is not None and mentions(text, agent.name)
+
+    def _told(self, event: RowAppended | MustLeave) -> None:
+        if isinstance(event, RowAppended):
+            self._heard(event)
+        elif event.room_id is None:
+            self._farewell(event.reason)
+        elif event.room_id == self._standing.room_id:
+            self._background(self._put_out(event.reason))
+
+    async def _put_out(self, reason: str) -> None:
+        self._print(block(line(("warn", reason))))
+        await moving.put_out(self._caller())
+        await self._enter_room()
+
+    def _agent_changed(self, event: AgentsChanged) -> None:
+        if event.agent_id == self._agent_id:
+            # The directory reads the agent anew just after this event.
+            asyncio.get_running_loop().call_later(0.05, self._configure)
+
+    def _configure(self) -> None:
+        agent = self._world.agents.get(self._agent_id)
+        if agent is None or self._ended:
+            return
+        self._timestamps = _on(agent.prefs, "timestamps")
+        self.terminal.configure(
+            theme=self._theme(agent.prefs),
+            plain=self._dumb or _on(agent.prefs, "plain"),
+            vi=_on(agent.prefs, "vi"),
+        )
+
+    def _presence_changed(self, event: PresenceChanged) -> None:
+        if event.room_id == self._room_id:
+            self._show_status()
+
+    def _world_changed(self, event: WorldChanged) -> None:
+        if event.room_id in (None, self._room_id):
+            self._background(self._refresh_room())
+
+    async def _refresh_room(self) -> None:
+        """The room has changed: its name is in the prompt and its vibe in the status line."""
+        try:
+            room = await self._world.room(self._room_id)
+        except NotFound:
+            return
+        self.terminal.set_prompt(("prompt", f"{room.name}> "))
+        self._show_status()
+
+    def _show_status(self) -> None:
+        room = self._world.room_now(self._room_id)
+        here = self._world.presence.count(self._room_id)
+        if room is not None:
+            version = (self._world.version, here)
+            key = ("status", room.id)
+            self.terminal.set_status(
+                self._world.recent(key, version, 3600, lambda: _status(room.name, here, room.vibe))
+            )
+
+    # Ending.
+
+    def _farewell(self, reason: str) -> None:
+        """Say why, leave the person's terminal clean, and close."""
+        if self._ended:
+            return
+        self.terminal.print(block(line(("dim", reason))))
+        self.terminal.close()
+        self._channel.exit(0)
+        self._end()
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._house.farewells.discard(self._farewell)
+        self._stop_room()
+        for stop in self._stops:
+            stop()
+        if self._remember_timer is not None:
+            self._remember_timer.cancel()
+            self._remember_input()
+        self.terminal.close()
+        if self._running is not None:
+            self._running.cancel()
+        if asyncio.current_task() is not self._task:
+            self._task.cancel()
+        self._background(moving.depart(self._world, self._standing))
+
+    def _remember_input(self) -> None:
+        self._remember_timer = None
+        lines, self._typed = self._typed, []
+        if lines:
+            agent_id = self._agent_id
+            self._background(
+                self._world.store.write(lambda tx: agents.remember_input(tx, agent_id, lines))
+            )
+
+    def _background(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._house.in_background(work)
+
+    def _caller(self) -> Caller:
+        return self._house.caller(self._agent_id, "ssh", self._standing)
+
+    def _print(self, drawn: Block) -> None:
+        if drawn.lines:
+            self.terminal.print(drawn)
+
+    def _theme(self, prefs: dict[str, Any]) -> str:
+        return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
+
+
+def _on(prefs: dict[str, Any], name: str) -> bool:
+    return bool(prefs.get(name, PREFERENCES[name].values[0]) == "on")
+
+
+def _echoed(typed: str) -> bool:
+    """Whether a line is shown where it was typed: what is said comes back as the room's own row."""
+    return typed.startswith("/") and not typed.startswith("//")
+
+
+def _status(name: str, here: int, vibe: str) -> Line:
+    mood = f" · {vibe}" if vibe else ""
+    return line(("status", f"{name} · {here} here{mood} · /help"))

@@ -1,0 +1,230 @@
+"""The text being edited: a string, a cursor, what was cut, and what can be undone.
+
+The cursor always stands on a cluster boundary, so it is never inside a character. The text holds
+no control character but the newline and never more than LINE_LIMIT bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sshwarma.terminal.safe import TAB
+from sshwarma.terminal.width import after, before, boundary, cluster_width
+
+LINE_LIMIT: Final = 64 * 1024
+"""Bytes of UTF-8 in the text; what would exceed it is refused."""
+
+UNDO_MAX: Final = 64
+"""Steps that can be undone, as long as they add up to at most UNDO_SIZE characters."""
+
+UNDO_SIZE: Final = 4 * LINE_LIMIT
+
+_REMOVED: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+
+
+class Buffer:
+    """Text with a cursor. Movements clamp; nothing raises."""
+
+    __slots__ = ("_bytes", "_typing", "_undo", "cursor", "cut", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.cursor = 0
+        self.cut = ""
+        self._undo: list[tuple[str, int]] | None = None
+        self._typing = False  # whether the last change was typing, which is undone as one step
+        self._bytes = 0  # at least the size of the text in UTF-8
+
+    # -- changing
+
+    def insert(self, text: str, *, typed: bool = False) -> bool:
+        """Put text in at the cursor; False, and nothing changes, when it would not fit.
+
+        Tabs become spaces; other control characters are removed. `typed` text is undone together
+        with the typing before it.
+        """
+        if not text.isprintable():
+            text = _REMOVED.sub("", text.replace("\t", TAB))
+        if not text:
+            return True
+        if not self._fits(text):
+            return False
+        if not (typed and self._typing):
+            self._remember()
+        at = self.cursor
+        self.text = self.text[:at] + text + self.text[at:]
+        self.cursor = boundary(self.text, at + len(text))
+        self._typing = typed
+        return True
+
+    def delete(self, start: int, end: int) -> str:
+        """Take out and return the text between two places, in either order."""
+        start, end = sorted((max(0, start), min(len(self.text), end)))
+        gone = self.text[start:end]
+        if gone:
+            self._remember()
+            self.text = self.text[:start] + self.text[end:]
+            self._bytes -= len(gone)
+            self.cursor = boundary(self.text, start)
+            self._typing = False
+        return gone
+
+    def kill(self, start: int, end: int) -> None:
+        """Delete, and keep what was deleted for `yank`."""
+        gone = self.delete(start, end)
+        if gone:
+            self.cut = gone
+
+    def yank(self) -> bool:
+        """Insert what was last killed; False when it would not fit."""
+        return self.insert(self.cut)
+
+    def replace(self, start: int, end: int, text: str) -> bool:
+        """Put `text` in the place of a part, with the cursor behind it; False if it is too long."""
+        whole = self.text[:start] + text + self.text[end:]
+        if _REMOVED.search(whole) or _size(whole) > LINE_LIMIT:
+            return False
+        self._remember()
+        self._put(whole, start + len(text))
+        return True
+
+    def set(self, text: str, cursor: int | None = None) -> None:
+        """Take another text, as from history; what cannot be held is left out."""
+        self._remember()
+        text = _REMOVED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+        if len(text) * 4 > LINE_LIMIT:
+            text = text.encode()[:LINE_LIMIT].decode(errors="ignore")
+        self._put(text, len(text) if cursor is None else cursor)
+
+    def clear(self) -> None:
+        """Begin a new line: nothing to undo, what was cut is kept."""
+        self.text = ""
+        self.cursor = self._bytes = 0
+        self._undo = None
+        self._typing = False
+
+    def transpose(self) -> None:
+        """Swap the characters around the cursor, as emacs does."""
+        middle = self.cursor
+        if middle == len(self.text):
+            middle = before(self.text, middle)
+        if middle <= 0:
+            return
+        start, end = before(self.text, middle), after(self.text, middle)
+        if "\n" not in self.text[start:end]:
+            self.replace(start, end, self.text[middle:end] + self.text[start:middle])
+
+    def undo(self) -> bool:
+        """Back to before the last change; False when there is none to take back."""
+        if not self._undo:
+            return False
+        self._put(*self._undo.pop())
+        return True
+
+    # -- places
+
+    def left(self, at: int) -> int:
+        return before(self.text, at)
+
+    def right(self, at: int) -> int:
+        return after(self.text, at)
+
+    def line_start(self, at: int) -> int:
+        return self.text.rfind("\n", 0, at) + 1
+
+    def line_end(self, at: int) -> int:
+        end = self.text.find("\n", at)
+        return len(self.text) if end < 0 else end
+
+    def word_left(self, at: int) -> int:
+        """The start of the word before a place; a word is letters, digits and `_`."""
+        text = self.text
+        while at > 0 and not _wordy(text[at - 1]):
+            at -= 1
+        while at > 0 and _wordy(text[at - 1]):
+            at -= 1
+        return boundary(text, at)
+
+    def word_right(self, at: int) -> int:
+        """The end of the word after a place."""
+        text, size = self.text, len(self.text)
+        while at < size and not _wordy(text[at]):
+            at += 1
+        while at < size and _wordy(text[at]):
+            at += 1
+        return boundary(text, at)
+
+    def space_left(self, at: int) -> int:
+        """The start of the run of non-spaces before a place, as Ctrl-W cuts."""
+        text = self.text
+        while at > 0 and text[at - 1].isspace():
+            at -= 1
+        while at > 0 and not text[at - 1].isspace():
+            at -= 1
+        return boundary(text, at)
+
+    def move(self, at: int) -> None:
+        """Put the cursor at the nearest boundary not before a place."""
+        self.cursor = boundary(self.text, at)
+        self._typing = False
+
+    def move_lines(self, count: int) -> bool:
+        """The cursor `count` lines down (negative: up); False when there are not so many."""
+        start, column = self.line_start(self.cursor), 0
+        column = self.cursor - start
+        for _ in range(abs(count)):
+            if count < 0:
+                if start == 0:
+                    return False
+                start = self.line_start(start - 1)
+            else:
+                end = self.line_end(start)
+                if end == len(self.text):
+                    return False
+                start = end + 1
+        self.move(min(start + column, self.line_end(start)))
+        return True
+
+    # -- inside
+
+    def _fits(self, text: str) -> bool:
+        # Four bytes a character is the most there can be; count only when that is too much.
+        self._bytes += 4 * len(text)
+        if self._bytes <= LINE_LIMIT:
+            return True
+        if len(self.text) + len(text) <= LINE_LIMIT:
+            self._bytes = _size(self.text) + _size(text)
+            if self._bytes <= LINE_LIMIT:
+                return True
+            self._bytes -= _size(text)
+        else:
+            self._bytes -= 4 * len(text)
+        return False
+
+    def _put(self, text: str, cursor: int) -> None:
+        self.text = text
+        self.cursor = boundary(text, cursor)
+        self._bytes = _size(text)
+        self._typing = False
+
+    def _remember(self) -> None:
+        if self._undo is None:
+            self._undo = []
+        steps = self._undo
+        steps.append((self.text, self.cursor))
+        if len(steps) > UNDO_MAX:
+            del steps[0]
+        if len(self.text) > UNDO_SIZE // UNDO_MAX:
+            size = sum(len(text) for text, _ in steps)
+            while size > UNDO_SIZE:
+                size -= len(steps.pop(0)[0])
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _wordy(char: str) -> bool:
+    # Combining marks are part of the word they stand in; they are neither letters nor digits.
+    return char.isalnum() or char == "_" or (char > "\u02ff" and cluster_width(char) == 0)

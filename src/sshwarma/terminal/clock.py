@@ -1,0 +1,71 @@
+"""When frames are drawn: one timer for every terminal of the server.
+
+The first change after a quiet time is drawn in the next turn of the loop; after that there is at
+most one frame in FRAME seconds. A thousand lines said in one turn are one frame a terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+FRAME: Final = 0.02
+"""Seconds between two frames."""
+
+
+class Drawn(Protocol):
+    """Who has frames drawn."""
+
+    def frame(self) -> None:
+        """Write what has changed."""
+
+
+class FrameClock:
+    """Shared by all terminals of one loop."""
+
+    __slots__ = ("_dirty", "_last", "_scheduled", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._dirty: dict[Drawn, None] = {}
+        self._last = -FRAME
+        self._scheduled = False
+
+    def mark(self, terminal: Drawn) -> None:
+        """Have the terminal's `frame` called soon, once for all marks until then."""
+        self._dirty[terminal] = None
+        if not self._scheduled:
+            self._schedule()
+
+    def forget(self, terminal: Drawn) -> None:
+        """The terminal is gone."""
+        self._dirty.pop(terminal, None)
+
+    def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return self.loop.call_later(seconds, call)
+
+    def now(self) -> float:
+        return self.loop.time()
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        wait = self._last + FRAME - self.loop.time()
+        if wait > 0:
+            self.loop.call_later(wait, self._tick)
+        else:
+            self.loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._scheduled = False
+        self._last = self.loop.time()
+        dirty, self._dirty = self._dirty, {}
+        try:
+            while dirty:
+                terminal, _ = dirty.popitem()
+                terminal.frame()
+        finally:
+            # One that fails is reported by the loop; the others get their frame all the same.
+            self._dirty.update(dirty)
+            if self._dirty and not self._scheduled:
+                self._schedule()

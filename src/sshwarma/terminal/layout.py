@@ -1,0 +1,89 @@
+"""The input on screen: text and cursor to rows and a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sshwarma.terminal.render import shown
+from sshwarma.terminal.width import cluster_width, clusters, width
+
+
+@dataclass(slots=True)
+class Layout:
+    """The rows of the input after the prompt, and where in them the cursor stands.
+
+    `row` and `column` count from 0; the first row's column includes the prompt.
+    """
+
+    rows: list[str] = field(default_factory=list)
+    row: int = 0
+    column: int = 0
+
+    def window(self, height: int) -> tuple[list[str], int, int]:
+        """At most `height` rows around the cursor, the cursor's row in them, the first's number."""
+        if len(self.rows) <= height:
+            return self.rows, self.row, 0
+        top = max(0, min(self.row - height // 2, len(self.rows) - height))
+        return self.rows[top : top + height], self.row - top, top
+
+
+def layout(text: str, cursor: int, columns: int, prompt: int, utf8: bool) -> Layout:
+    """Lay the text out in rows of `columns`, behind a prompt of `prompt` columns.
+
+    Rows after the first are indented to the prompt where it is short. A wrapped row never
+    splits a cluster. The cursor may stand one column behind the last.
+    """
+    indent = prompt if prompt <= columns // 3 else 2
+    done = Layout()
+    start = 0
+    for number, line in enumerate(text.split("\n")):
+        first = prompt if number == 0 else indent
+        at = cursor - start
+        done_before = len(done.rows)
+        for row, cell in _rows(line, at if 0 <= at <= len(line) else -1, columns, first, indent):
+            if cell >= 0:
+                done.row, done.column = len(done.rows), cell
+            pad = 0 if not done.rows else indent
+            done.rows.append(" " * pad + (row if utf8 or row.isascii() else shown(row, utf8)))
+        assert len(done.rows) > done_before  # noqa: S101 - an empty line is a row too
+        start += len(line) + 1
+    return done
+
+
+def _rows(
+    line: str, cursor: int, columns: int, first: int, indent: int
+) -> Iterator[tuple[str, int]]:
+    """The rows of one logical line, each with the cursor's column, or -1 if it is elsewhere."""
+    if line.isascii() and line.isprintable():
+        yield from _ascii_rows(line, cursor, columns, first, indent)
+        return
+    row: list[str] = []
+    used, at, cell = first, 0, -1
+    for cluster in clusters(line):
+        piece = cluster if cluster.isprintable() else shown(cluster)
+        size = cluster_width(piece) if piece is cluster else width(piece)
+        if used + size > columns:
+            yield "".join(row), cell
+            row, used, cell = [], indent, -1
+        if at <= cursor < at + len(cluster):
+            cell = used
+        row.append(piece)
+        used += size
+        at += len(cluster)
+    yield "".join(row), used if cursor == at else cell
+
+
+def _ascii_rows(
+    line: str, cursor: int, columns: int, first: int, indent: int
+) -> Iterator[tuple[str, int]]:
+    """The same where every character has one column: rows are slices."""
+    at, used = 0, first
+    while True:
+        end = at + columns - used
+        last = end >= len(line)
+        here = at <= cursor < end or (last and cursor == len(line))
+        yield line[at:end], used + cursor - at if here else -1
+        if last:
+            return
+        at, used = end, indent

@@ -1,0 +1,109 @@
+"""The screen of a screen reader or a dumb terminal: lines, and backspaces in the last one.
+
+No escape sequence at all, nothing above the last line is touched, no live area, no status. It has
+the methods of `screen.Screen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sshwarma.terminal.render import Look, clipped, shown
+from sshwarma.terminal.screen import View
+from sshwarma.terminal.text import Block
+from sshwarma.terminal.width import clusters, width
+
+_PROMPT_ROOM: Final = 10
+
+
+class LineMode:
+    """The last line of a terminal that cannot move its cursor except back."""
+
+    __slots__ = ("_at", "_stale", "_units", "look", "rows")
+
+    start: Final = b""
+    stop: Final = b""
+
+    def __init__(self, look: Look, rows: int) -> None:
+        self.look = look
+        self.rows = rows
+        self._units: list[str] | None = None  # what stands in the last line, if it is ours
+        self._at = 0  # how many of them are before the cursor
+        self._stale = True
+
+    def stale(self) -> None:
+        self._stale = True
+
+    def frame(self, view: View, committed: bytes = b"") -> bytes:
+        """Print `committed` on lines of its own, then the prompt and the draft again."""
+        if committed:
+            return (self.submitted() if self._units is not None else b"") + (
+                committed + self._update(view)
+            )
+        return self._update(view) if self._stale or self._units is None else b""
+
+    def repaint(self, view: View, recent: Sequence[Block]) -> bytes:
+        """The prompt and the draft on a new line: what is above stays as it is."""
+        return self.submitted() + self._update(view)
+
+    def typed(self, text: str, before: str) -> bytes | None:
+        return None
+
+    def submitted(self) -> bytes:
+        """To a new line, if the last one has something."""
+        if self._units is None:
+            return b""
+        self._units = None
+        return b"\r\n"
+
+    def leave(self) -> bytes:
+        return self.submitted()
+
+    def _update(self, view: View) -> bytes:
+        """Change the last line with as little as possible being spoken again."""
+        self._stale = False
+        prompt, _ = clipped(view.prompt, self.look, self.look.width - _PROMPT_ROOM)
+        start = [unit for _, text in prompt for unit in clusters(text)]
+        new = start + self._shown(view.text)
+        at = len(start) + len(self._shown(view.text[: view.cursor]))
+        old = self._units
+        self._units = new
+        if old is None:
+            self._at = at
+            return self._bytes("".join(new) + _back(new[at:]))
+        same = 0
+        for was, is_now in zip(old, new, strict=False):
+            if was != is_now:
+                break
+            same += 1
+        here, self._at = self._at, at
+        appends = same == len(old) and here == len(old)
+        if not appends and max(_size(old), _size(new)) >= self.look.width:
+            # A backspace does not go back over the edge: say the whole line again.
+            return b"\r\n" + self._bytes("".join(new) + _back(new[at:]))
+        rest = max(0, _size(old[same:]) - _size(new[same:])) if new != old else 0
+        if new == old:
+            same = at
+        move = _back(old[same:here]) if here > same else "".join(old[here:same])
+        if new == old:
+            return self._bytes(move)
+        change = "".join(new[same:]) + " " * rest + "\b" * rest
+        return self._bytes(move + change + _back(new[at:]))
+
+    def _shown(self, text: str) -> list[str]:
+        return [
+            cluster if cluster.isprintable() else shown(cluster, self.look.utf8)
+            for cluster in clusters(text)
+        ]
+
+    def _bytes(self, text: str) -> bytes:
+        return text.encode() if self.look.utf8 else text.encode("ascii", "replace")
+
+
+def _size(units: Sequence[str]) -> int:
+    return sum(map(width, units))
+
+
+def _back(units: Sequence[str]) -> str:
+    return "\b" * _size(units)

@@ -1,0 +1,182 @@
+"""Frames: what must be written so that the screen shows the view.
+
+Above is committed scrollback, which belongs to the terminal and is never touched again. Below it
+is one region: the live area, the prompt with the input, the completion menu, the status. To print,
+the region is erased, the lines are written and the region is drawn again; both byte strings are
+kept, so a line above somebody's prompt costs a concatenation.
+
+Widths may lie: a terminal can draw an emoji wider than we think. While a frame is drawn, automatic
+wrapping is off, rows are counted from the region's top and columns from the left edge, so a wrong
+width spoils one row and nothing else. It is on again at the end of each frame, because a client
+that dies there could not restore it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sshwarma.terminal.completion import MENU_ROWS, Menu
+from sshwarma.terminal.layout import layout
+from sshwarma.terminal.render import Look, clipped, render, styled
+from sshwarma.terminal.safe import safe
+from sshwarma.terminal.text import Block, Line, Span
+from sshwarma.terminal.width import CLUSTER_MAX, width
+
+COLUMNS_MIN: Final = 20
+COLUMNS_MAX: Final = 500
+ROWS_MIN: Final = 5
+ROWS_MAX: Final = 200
+COLUMNS_UNKNOWN: Final = 80
+ROWS_UNKNOWN: Final = 24
+
+_WRAP_OFF: Final = b"\x1b[?7l"
+_WRAP_ON: Final = b"\x1b[?7h"
+_ERASE: Final = b"\x1b[J"  # from the cursor to the end of the screen
+_HOME: Final = b"\x1b[H"
+_PROMPT_ROOM: Final = 10  # columns left for the input beside the longest prompt
+
+
+@dataclass(slots=True)
+class View:
+    """What the region shows. The terminal changes it and then asks for a frame."""
+
+    prompt: Sequence[Span] = ()
+    text: str = ""
+    cursor: int = 0
+    live: dict[str, Block] = field(default_factory=dict)
+    menu: Menu | None = None
+    status: Line | None = None
+
+
+def clamp(columns: int, rows: int) -> tuple[int, int]:
+    """A size that can be drawn in: 20..500 x 5..200, and 80 x 24 where it is unknown (zero)."""
+    return (
+        min(max(columns, COLUMNS_MIN), COLUMNS_MAX) if columns > 0 else COLUMNS_UNKNOWN,
+        min(max(rows, ROWS_MIN), ROWS_MAX) if rows > 0 else ROWS_UNKNOWN,
+    )
+
+
+class Screen:
+    """What is on one terminal now, and the bytes that change it."""
+
+    __slots__ = ("_appends", "_certain", "_column", "_erase", "_region", "_row", "look", "rows")
+
+    start: Final = b"\x1b[?2004h"  # bracketed paste on
+    stop: Final = b"\x1b[0m\x1b[?2004l\x1b[?25h\x1b[?7h"
+
+    def __init__(self, look: Look, rows: int) -> None:
+        self.look = look
+        self.rows = rows
+        self._region: bytes | None = None
+        self._erase = b"\r" + _ERASE + _WRAP_OFF
+        self._row = 0  # the cursor's row, counted from the top of the region as it is drawn
+        self._column = 0
+        self._appends = False  # whether the cursor stands at the end of the input's last row
+        self._certain = True  # whether that row is ASCII, where no terminal disagrees on widths
+
+    def stale(self) -> None:
+        """The view has changed: the region must be composed again."""
+        self._region = None
+
+    def frame(self, view: View, committed: bytes = b"") -> bytes:
+        """Print `committed` rows above, and the region as it is now."""
+        erase = self._erase
+        region = self._region
+        if region is None:
+            region = self._region = self._compose(view)
+        return erase + committed + region
+
+    def repaint(self, view: View, recent: Sequence[Block]) -> bytes:
+        """The whole screen again: the tail of the scrollback at this width, then the region."""
+        region = self._region = self._compose(view)
+        room = self.rows - region.count(b"\n") - 1
+        rows: list[bytes] = []
+        for block in reversed(recent):
+            if len(rows) >= room:
+                break
+            rows[:0] = render(block, self.look).splitlines(keepends=True)[-room:]
+        # Not ESC[2J: tmux and others push the erased screen into their history.
+        return b"".join((_HOME, _ERASE, _WRAP_OFF, *rows[-room:], region))
+
+    def typed(self, text: str, before: str) -> bytes | None:
+        """Echo of `text` typed at the end of the input, behind `before`.
+
+        None when that would not give what a frame gives: the row is full, or the text is not
+        simply put after what stands there.
+        """
+        if not self._appends:
+            return None
+        if text.isascii():
+            size = len(text)
+        else:
+            if not self.look.utf8 or safe(text) != text:
+                return None
+            tail = before[-CLUSTER_MAX:]
+            size = width(tail + text) - width(tail)
+            if size < 0 or safe(tail + text) != tail + text:
+                return None
+        if self._column + size >= self.look.width:
+            return None
+        self._column += size
+        self._region = None
+        self._certain = self._certain and text.isascii()
+        return text.encode() if self._certain else _WRAP_OFF + text.encode() + _WRAP_ON
+
+    def submitted(self) -> bytes:
+        """Nothing: the terminal prints a submitted line into the scrollback like any other."""
+        return b""
+
+    def leave(self) -> bytes:
+        """Take the region away; the cursor is left at the start of an empty row."""
+        erase, self._erase = self._erase, b"\r" + _ERASE + _WRAP_OFF
+        self._region = None
+        self._row, self._appends = 0, False
+        return erase + _WRAP_ON
+
+    def _compose(self, view: View) -> bytes:
+        """The bytes of the region, drawn downwards from its top row at column 0."""
+        look, columns = self.look, self.look.width - 1
+        left = self.rows - 1
+        below: list[str] = []
+        if view.status is not None:
+            left -= 1
+            below.append(self._status(view.status, columns))
+        if view.menu is not None:
+            lines = view.menu.lines(min(MENU_ROWS, left - 1))
+            left -= len(lines)
+            below[:0] = [styled(clipped(line.spans, look, columns)[0], look) for line in lines]
+        prompt, used = clipped(view.prompt, look, columns - _PROMPT_ROOM)
+        placed = layout(view.text, view.cursor, columns, used, look.utf8)
+        rows, row, top = placed.window(max(1, left))
+        left -= len(rows)
+        if top == 0:
+            rows = [styled(prompt, look) + rows[0], *rows[1:]]
+        live = self._live(view, min(left, self.rows // 2))
+
+        self._row = len(live) + row
+        self._column = placed.column
+        self._appends = view.menu is None and view.cursor == len(view.text) and row == len(rows) - 1
+        self._certain = rows[row].isascii()
+        up = len(rows) - 1 - row + len(below)
+        self._erase = (f"\r\x1b[{self._row}A" if self._row else "\r").encode() + _ERASE + _WRAP_OFF
+        drawn = b"".join(line + b"\r\n" for line in live) + "\r\n".join(rows + below).encode()
+        back = f"\x1b[{up}A" if up else ""
+        right = f"\r\x1b[{placed.column}C" if placed.column else "\r"
+        return drawn + (back + right).encode() + _WRAP_ON
+
+    def _status(self, status: Line, columns: int) -> str:
+        spans, used = clipped(
+            [(style or "status", text) for style, text in status.spans], self.look, columns
+        )
+        return styled([*spans, ("status", " " * (columns - used))], self.look)
+
+    def _live(self, view: View, height: int) -> list[bytes]:
+        rows: list[bytes] = []
+        for block in reversed(view.live.values()):
+            if len(rows) >= height:
+                break
+            # A bare CR or LF cannot be in a rendering: text is escaped.
+            rows[:0] = render(block, self.look).split(b"\r\n")[:-1]
+        return rows[len(rows) - min(height, len(rows)) :]

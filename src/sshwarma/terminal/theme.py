@@ -1,0 +1,52 @@
+"""What each style looks like: a theme maps the names in `text.STYLES` to SGR parameters.
+
+Only the sixteen colours a terminal lets its user choose are used. `mono` uses no colour at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+DARK: Final = "dark"
+LIGHT: Final = "light"
+MONO: Final = "mono"
+
+RESET: Final = "\x1b[0m"
+
+_MONO: Final[dict[str, str]] = {
+    "heading": "1", "self": "1", "model": "1", "mention": "7", "error": "1", "warn": "1",
+    "link": "4", "status": "7",
+}  # fmt: skip
+
+_DARK: Final[dict[str, str]] = {
+    "heading": "1", "name": "36", "self": "1;36", "model": "35", "room": "34;1", "thing": "33",
+    "tool": "32", "verb": "1", "emote": "3", "private": "95", "presence": "90", "notice": "93",
+    "mention": "7;93", "time": "90", "dim": "90", "ok": "32", "warn": "33", "error": "91",
+    "mark": "32", "code": "96", "link": "4;94", "prompt": "1;32", "status": "7",
+}  # fmt: skip
+
+_LIGHT: Final[dict[str, str]] = {
+    "heading": "1", "name": "34", "self": "1;34", "model": "35", "room": "1;34", "thing": "31",
+    "tool": "32", "verb": "1", "emote": "3", "private": "35", "presence": "90", "notice": "35",
+    "mention": "7;35", "time": "90", "dim": "90", "ok": "32", "warn": "31", "error": "1;31",
+    "mark": "32", "code": "34", "link": "4;34", "prompt": "1;32", "status": "7",
+}  # fmt: skip
+
+
+def _starts(parameters: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType({style: f"\x1b[{sgr}m" for style, sgr in parameters.items()})
+
+
+THEMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {DARK: _starts(_DARK), LIGHT: _starts(_LIGHT), MONO: _starts(_MONO)}
+)
+"""Theme name -> style -> the sequence that starts it. A style without an entry is plain text."""
+
+
+def choose(name: str, *, no_color: bool = False) -> str:
+    """The theme to use when `name` is asked for: `mono` under NO_COLOR, `dark` when unknown."""
+    if no_color:
+        return MONO
+    return name if name in THEMES else DARK

@@ -1,0 +1,269 @@
+"""Vi's command mode over a Buffer: motions, operators, counts.
+
+h l w b e 0 ^ $ f t F T ; move; d c y take a motion or are doubled for the line; x X D C s S r p P
+u i a I A do what they do in vi. j k / and every key that is not text go to the editor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sshwarma.terminal.buffer import Buffer
+
+COUNT_MAX: Final = 999
+"""A larger count means this many."""
+
+
+class Vi:
+    """The state of one person's vi mode."""
+
+    __slots__ = ("_count", "_find", "_operator", "_wants", "insert")
+
+    def __init__(self) -> None:
+        self.insert = True
+        self._find = ("f", "")
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget a half-typed command."""
+        self._count = ""
+        self._operator = ""
+        self._wants = ""  # f t F T or r, when a character is to follow
+
+    def escape(self, buffer: Buffer) -> None:
+        """To command mode; the cursor goes onto the character before it."""
+        if self.insert and buffer.cursor > buffer.line_start(buffer.cursor):
+            buffer.move(buffer.left(buffer.cursor))
+        self.insert = False
+        self.reset()
+
+    def press(self, buffer: Buffer, char: str) -> str:
+        """One character in command mode. The answer is a key for the editor to press, or ""."""
+        if self._wants:
+            self._character(buffer, char)
+        elif char.isdecimal() and char.isascii() and (char != "0" or self._count):
+            self._count = (self._count + char)[:4]
+        elif self._operator and char == self._operator:
+            self._lines(buffer, char)
+        elif char in _MOTIONS:
+            self._motion(buffer, char)
+        elif char in "ftFT":
+            self._wants = char
+        elif char == ";" and self._find[1]:
+            self._seek(buffer, *self._find)
+        elif self._operator:
+            self.reset()
+        elif char in "dcy":
+            self._operator = char
+        elif char == "r":
+            self._wants = char
+        elif char in _EDITOR:
+            self.reset()
+            return _EDITOR[char]
+        else:
+            command = _COMMANDS.get(char)
+            for _ in range(self._times() if char in _REPEATED else 1):
+                if command:
+                    command(self, buffer)
+            self.reset()
+        self._settle(buffer)
+        return ""
+
+    def _times(self) -> int:
+        return min(int(self._count or "1"), COUNT_MAX)
+
+    def _settle(self, buffer: Buffer) -> None:
+        """In command mode the cursor stands on a character, not behind the last."""
+        at = buffer.cursor
+        if not self.insert and at == buffer.line_end(at) and at > buffer.line_start(at):
+            buffer.move(buffer.left(at))
+
+    def _character(self, buffer: Buffer, char: str) -> None:
+        wants, self._wants = self._wants, ""
+        if wants != "r":
+            self._find = (wants, char)
+            self._seek(buffer, wants, char)
+            return
+        start = end = buffer.cursor
+        for _ in range(self._times()):
+            end = buffer.right(end)
+        if end <= buffer.line_end(start):
+            buffer.replace(start, end, char * self._times())
+            buffer.move(buffer.left(buffer.cursor))
+        self.reset()
+
+    def _seek(self, buffer: Buffer, how: str, char: str) -> None:
+        at, text = buffer.cursor, buffer.text
+        for _ in range(self._times()):
+            if how in "ft":
+                at = text.find(char, at + 1, buffer.line_end(buffer.cursor))
+            else:
+                at = text.rfind(char, buffer.line_start(buffer.cursor), at)
+            if at < 0:
+                self.reset()
+                return
+        at = {"t": buffer.left, "T": buffer.right}.get(how, int)(at)
+        # Up to and including for f and t, up to for F and T, as in vi.
+        self._apply(buffer, at, buffer.right(at) if how in "ft" else at)
+
+    def _motion(self, buffer: Buffer, char: str) -> None:
+        if self._operator == "c" and char == "w":
+            char = "e"  # vi leaves the space behind a changed word
+        at = buffer.cursor
+        for _ in range(self._times()):
+            at = _MOTIONS[char](buffer, at)
+        self._apply(buffer, at, buffer.right(at) if char == "e" else at)
+
+    def _apply(self, buffer: Buffer, at: int, end: int) -> None:
+        """Move to `at`, or let the operator work up to `end`."""
+        operator = self._operator
+        self.reset()
+        start = buffer.cursor
+        if not operator:
+            buffer.move(at)
+        elif operator == "y":
+            buffer.cut = buffer.text[min(start, end) : max(start, end)] or buffer.cut
+            buffer.move(min(start, end))
+        else:
+            buffer.kill(start, end)
+            self.insert = operator == "c"
+
+    def _lines(self, buffer: Buffer, operator: str) -> None:
+        start = buffer.line_start(buffer.cursor)
+        end = buffer.line_end(start)
+        for _ in range(self._times() - 1):
+            end = buffer.line_end(min(end + 1, len(buffer.text)))
+        self.reset()
+        if operator == "y":
+            buffer.cut = buffer.text[start:end] or buffer.cut
+            return
+        if operator == "d":
+            if end < len(buffer.text):
+                end += 1
+            elif start:
+                start -= 1
+        buffer.kill(start, end)
+        self.insert = operator == "c"
+
+
+def _kind(text: str, at: int) -> int:
+    """0 for space, 1 for punctuation, 2 for word characters."""
+    char = text[at]
+    return 0 if char.isspace() else 2 if char.isalnum() or char == "_" else 1
+
+
+def _word(buffer: Buffer, at: int) -> int:
+    text, size = buffer.text, len(buffer.text)
+    if at < size:
+        kind = _kind(text, at)
+        while at < size and kind and _kind(text, at) == kind:
+            at += 1
+        while at < size and not _kind(text, at):
+            at += 1
+    return at
+
+
+def _back(buffer: Buffer, at: int) -> int:
+    text = buffer.text
+    while at > 0 and not _kind(text, at - 1):
+        at -= 1
+    kind = _kind(text, at - 1) if at else 0
+    while at > 0 and _kind(text, at - 1) == kind:
+        at -= 1
+    return at
+
+
+def _end(buffer: Buffer, at: int) -> int:
+    text, last = buffer.text, len(buffer.text) - 1
+    at = min(at + 1, last)
+    while 0 <= at < last and not _kind(text, at):
+        at += 1
+    while 0 <= at < last and _kind(text, at + 1) == _kind(text, at):
+        at += 1
+    return max(at, 0)
+
+
+def _indented(buffer: Buffer, at: int) -> int:
+    at, end = buffer.line_start(at), buffer.line_end(at)
+    while at < end and buffer.text[at].isspace():
+        at += 1
+    return at
+
+
+_MOTIONS: Final[dict[str, Callable[[Buffer, int], int]]] = {
+    "h": lambda buffer, at: max(buffer.left(at), buffer.line_start(at)),
+    "l": lambda buffer, at: min(buffer.right(at), buffer.line_end(at)),
+    " ": lambda buffer, at: min(buffer.right(at), buffer.line_end(at)),
+    "0": lambda buffer, at: buffer.line_start(at),
+    "$": lambda buffer, at: buffer.line_end(at),
+    "^": _indented,
+    "w": _word,
+    "b": _back,
+    "e": _end,
+}
+
+_EDITOR: Final = {"j": "down", "k": "up", "/": "c-r"}
+
+
+def _insert_at(place: Callable[[Buffer], int]) -> Callable[[Vi, Buffer], None]:
+    def command(vi: Vi, buffer: Buffer) -> None:
+        buffer.move(place(buffer))
+        vi.insert = True
+
+    return command
+
+
+def _kill_to(place: Callable[[Buffer], int], *, insert: bool) -> Callable[[Vi, Buffer], None]:
+    def command(vi: Vi, buffer: Buffer) -> None:
+        buffer.kill(buffer.cursor, place(buffer))
+        vi.insert = insert
+
+    return command
+
+
+def _line_right(buffer: Buffer) -> int:
+    return min(buffer.right(buffer.cursor), buffer.line_end(buffer.cursor))
+
+
+def _line_left(buffer: Buffer) -> int:
+    return max(buffer.left(buffer.cursor), buffer.line_start(buffer.cursor))
+
+
+def _put_after(vi: Vi, buffer: Buffer) -> None:
+    buffer.move(_line_right(buffer))
+    _put_before(vi, buffer)
+
+
+def _put_before(vi: Vi, buffer: Buffer) -> None:
+    if buffer.cut and buffer.yank():
+        buffer.move(buffer.left(buffer.cursor))
+
+
+def _change_line(vi: Vi, buffer: Buffer) -> None:
+    start = buffer.line_start(buffer.cursor)
+    buffer.kill(start, buffer.line_end(start))
+    vi.insert = True
+
+
+def _undo(vi: Vi, buffer: Buffer) -> None:
+    buffer.undo()
+
+
+_COMMANDS: Final[dict[str, Callable[[Vi, Buffer], None]]] = {
+    "x": _kill_to(_line_right, insert=False),
+    "X": _kill_to(_line_left, insert=False),
+    "s": _kill_to(_line_right, insert=True),
+    "D": _kill_to(lambda buffer: buffer.line_end(buffer.cursor), insert=False),
+    "C": _kill_to(lambda buffer: buffer.line_end(buffer.cursor), insert=True),
+    "S": _change_line,
+    "i": _insert_at(lambda buffer: buffer.cursor),
+    "a": _insert_at(_line_right),
+    "I": _insert_at(lambda buffer: _indented(buffer, buffer.cursor)),
+    "A": _insert_at(lambda buffer: buffer.line_end(buffer.cursor)),
+    "p": _put_after,
+    "P": _put_before,
+    "u": _undo,
+}
+
+_REPEATED: Final = "xXpPu"

@@ -1,0 +1,28 @@
+"""Everything anyone can do, declared once and offered at every door.
+
+Importing the package declares every verb.
+"""
+
+from sshwarma.verbs import (
+    building,
+    inventory,
+    looking,
+    moderation,
+    moving,
+    remembering,
+    talking,
+    upkeep,
+    yourself,
+)
+
+__all__ = [
+    "building",
+    "inventory",
+    "looking",
+    "moderation",
+    "moving",
+    "remembering",
+    "talking",
+    "upkeep",
+    "yourself",
+]

@@ -1,0 +1,45 @@
+"""The types verbs take: what an argument is, so that parsing, schemas and completion all know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+What = Literal[
+    "text", "room", "direction", "exit", "agent", "thing", "pattern", "context", "verb", "topic",
+    "word", "setting", "number",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """How an argument is typed on a line.
+
+    `rest` takes all that remains, as it stands. `particle` is a little word that may come before
+    it and means nothing by itself: `to`, `=`.
+    """
+
+    what: What
+    rest: bool = False
+    particle: str = ""
+
+
+Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
+"""Free text to the end of the line."""
+
+Word: TypeAlias = Annotated[str, Arg("word")]
+RoomName: TypeAlias = Annotated[str, Arg("room")]
+Direction: TypeAlias = Annotated[str, Arg("direction")]
+ExitName: TypeAlias = Annotated[str, Arg("exit")]
+AgentName: TypeAlias = Annotated[str, Arg("agent")]
+ThingName: TypeAlias = Annotated[str, Arg("thing")]
+Patterns: TypeAlias = Annotated[str, Arg("pattern", rest=True)]
+Context: TypeAlias = Annotated[str, Arg("context")]
+"""`room`, `me`, or `@agent`."""
+
+Flag: TypeAlias = bool
+Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=1000)]
+Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
+Minutes: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=5_256_000)]

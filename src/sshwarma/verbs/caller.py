@@ -1,0 +1,100 @@
+"""The caller of one request: which agent, standing where, through which door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sqlalchemy import insert
+
+from sshwarma.settings import LimitSettings
+from sshwarma.world import access
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import Connection, Door
+from sshwarma.world.rooms import Room
+from sshwarma.world.schema import audit
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
+    and `line` are what was asked, for the audit."""
+
+    world: World
+    limits: LimitSettings
+    agent: Agent
+    room_id: str
+    door: Door
+    link: Connection | None = None
+    verb: str = ""
+    line: str = ""
+
+    def asking(self, verb: str, line: str) -> Caller:
+        return replace(self, verb=verb, line=line)
+
+    def standing_in(self, room_id: str) -> Caller:
+        return replace(self, room_id=room_id)
+
+    async def room(self) -> Room:
+        """The room the caller stands in.
+
+        Raises:
+            NotFound: if it is gone.
+        """
+        return await self.world.room(self.room_id)
+
+    async def require(self, right: Right, room: Room | None = None) -> None:
+        """Go on only with a right, in the caller's room or another.
+
+        Raises:
+            Forbidden: saying which right is missing and who can grant it.
+        """
+        room = room or await self.room()
+        now = now_ms()
+        if right in room.rights_of(self.agent, now):
+            return
+        member = room.members.get(self.agent.id)
+        if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):
+            raise access.banned(room.name, member, now)
+        if member and (member.muted_until or 0) > now and right is Right.TALK:
+            raise access.muted(room.name, member, now)
+        if right in (Right.ADMIN, Right.OWN, Right.CREATE):
+            granting = {"owner"} if right is Right.OWN else {"owner", "admin"}
+            granters = [agent.name for agent in self.world.agents if agent.role in granting]
+        else:
+            granters = [
+                self.world.agents.name_of(known.agent_id)
+                for known in room.members.values()
+                if known.role == "owner"
+            ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
+        raise access.refusal(right, room.name, sorted(granters))
+
+    async def change(self, work: Callable[[Change], T]) -> T:
+        """Carry out a change and leave an audit row with it, both or neither.
+
+        Raises:
+            Refused: with the reason, if the world does not allow it.
+        """
+
+        def audited(tx: Change) -> T:
+            result = work(tx)
+            tx.conn.execute(
+                insert(audit).values(
+                    at=tx.now,
+                    agent_id=self.agent.id,
+                    room_id=self.room_id,
+                    door=self.door,
+                    verb=self.verb,
+                    what=self.line[:1000],
+                )
+            )
+            return result
+
+        return await self.world.change(audited)

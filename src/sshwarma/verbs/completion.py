@@ -1,0 +1,182 @@
+"""What Tab offers: by what the argument under the cursor is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sshwarma.terminal.completion import Candidate
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
+from sshwarma.verbs.yourself import PREFERENCES, topics
+from sshwarma.world import loadout, things
+from sshwarma.world.ids import now_ms
+from sshwarma.world.names import DIRECTIONS, OPPOSITES
+
+OFFERED = 200
+"""Candidates offered at most."""
+
+Option = tuple[str, str]
+"""What is inserted, and a note on it."""
+
+
+async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate]:
+    """Candidates for the word that ends at the cursor, best known first."""
+    before = text[:cursor]
+    start = (
+        max(
+            before.rfind(" "),
+            before.rfind("\n"),
+            before.rfind(",") if before.startswith("/") else -1,
+        )
+        + 1
+    )
+    typed = before[start:]
+    if before.startswith("/") and not before.startswith("//"):
+        if " " not in before:
+            options = [(f"/{name}", note) for name, note in _verbs(caller)]
+        else:
+            options = await _arguments(caller, before[:start])
+    elif typed.startswith("@"):
+        options = _agents(caller, "@")
+    else:
+        return []
+    lowered = typed.lower()
+    found = [option for option in options if option[0].lower().startswith(lowered)]
+    return [Candidate(word, word, note, start, space=True) for word, note in found[:OFFERED]]
+
+
+async def _arguments(caller: Caller, before: str) -> list[Option]:
+    first, *given = before.replace(",", ", ").split()
+    verb = find_verb(caller.agent.aliases.get(first[1:].lower(), first).split()[0])
+    if verb is None:
+        return []
+    options: list[Option] = []
+    parameter = _parameter_at(verb, given)
+    if parameter is not None:
+        options = await _values(caller, verb, parameter, given)
+    used = set(given)
+    flags = [
+        (f"--{option}", known.help)
+        for option, known in verb.flags.items()
+        if f"--{option}" not in used
+    ]
+    return options + flags
+
+
+def _parameter_at(verb: Verb, given: list[str]) -> Parameter | None:
+    """The parameter that the next word would be for."""
+    waiting = list(verb.positional)
+    skip = False
+    for word in given:
+        if skip:
+            skip = False
+        elif word.startswith("--"):
+            flag = verb.flags.get(word.removeprefix("--").partition("=")[0])
+            skip = flag is not None and not flag.boolean and "=" not in word
+            if skip and word is given[-1]:
+                return flag
+        elif waiting and word == waiting[0].arg.particle:
+            continue
+        elif waiting and not waiting[0].arg.rest:
+            waiting.pop(0)
+    return waiting[0] if waiting else None
+
+
+async def _values(
+    caller: Caller, verb: Verb, parameter: Parameter, given: list[str]
+) -> list[Option]:
+    if parameter.choices:
+        return [(choice, "") for choice in parameter.choices]
+    match parameter.arg.what:
+        case "room":
+            return await _rooms(caller)
+        case "exit":
+            room = await caller.room()
+            return [(way.direction, f"→ {way.to_name}") for way in room.exits]
+        case "direction":
+            return [(way, "") for way in (*DIRECTIONS.values(), *OPPOSITES)]
+        case "agent":
+            return _agents(caller, "@" if verb.name == "history" else "")
+        case "thing":
+            return await _things(caller)
+        case "pattern":
+            return await _patterns(caller, verb)
+        case "context":
+            whole = [("all", "")] if verb.name == "inv" else []
+            return [("room", "this room"), ("me", "yourself"), *whole, *_agents(caller, "@")]
+        case "topic":
+            return [
+                *((name, "") for name in verb_names()),
+                *((topic, "topic") for topic in topics()),
+            ]
+        case "setting":
+            return [(name, known.help) for name, known in PREFERENCES.items()]
+        case "word" if verb.name == "set" and given:
+            known = PREFERENCES.get(given[0])
+            return [(value, "") for value in known.values] if known else []
+        case _:
+            return []
+
+
+def _verbs(caller: Caller) -> Iterable[Option]:
+    for known in every_verb():
+        yield known.name, known.summary
+    yield from sorted(caller.agent.aliases.items())
+
+
+async def _rooms(caller: Caller) -> list[Option]:
+    now = now_ms()
+    return [
+        (room.name, room.description or room.vibe)
+        for room in await caller.world.rooms()
+        if room.listed_for(caller.agent, now)
+    ]
+
+
+def _agents(caller: Caller, prefix: str) -> list[Option]:
+    here = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
+    known = sorted(caller.world.agents, key=lambda agent: (agent.id not in here, agent.name))
+    return [
+        (f"{prefix}{agent.name}", "here" if agent.id in here else "")
+        for agent in known
+        if not agent.disabled and agent.id != caller.agent.id
+    ]
+
+
+async def _things(caller: Caller) -> list[Option]:
+    world = caller.world
+    load = await world.loadout(caller.room_id, caller.agent.id)
+    found = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+    for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
+        bag = await world.memo(
+            ("bag things", bag_id),
+            lambda conn, bag_id=bag_id: things.children(
+                conn, bag_id, "data", "reference", limit=OFFERED
+            ),  # type: ignore[misc]
+        )
+        found += [(thing.name, note) for thing in bag]
+    found += [(f"@{name}", note) for name, note in _agents(caller, "")]
+    return list(dict(found).items())
+
+
+async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    on = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+    if verb.name == "unequip":
+        return on
+    equipped = frozenset(item.thing.id for item in load.tools)
+    more = await caller.world.memo(
+        ("available", equipped, OFFERED),
+        lambda conn: loadout.available_to_equip(conn, equipped, OFFERED),
+    )
+    home = await caller.world.memo(
+        ("bag things", "home"), lambda conn: things.children(conn, "home", "data", "reference")
+    )
+    names = [item.thing.label for item in more]
+    spaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})
+    return [
+        *((f"{space}:*", "all of it") for space in spaces),
+        *((name, "") for name in names),
+        *((f"home:{thing.name}", "from home") for thing in home),
+        *(option for option in await _things(caller) if option[1] in ("here", "yours")),
+    ]

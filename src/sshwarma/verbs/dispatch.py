@@ -1,0 +1,106 @@
+"""Carrying out a request: a line somebody typed, or a verb with arguments from a program."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from typing import Any, Final
+
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.grammar import parse, split_verb, validate
+from sshwarma.verbs.registry import Verb, find_verb
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+
+WINDOW_SECONDS: Final = 10.0
+WATCHED_AGENTS: Final = 4096
+
+
+class Pace:
+    """How fast each agent enters lines, over all its links. Constant memory an agent."""
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._recent: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def check(self, agent_id: str) -> None:
+        """Count one line.
+
+        Raises:
+            Unavailable: if the agent has entered too many; the line is not counted.
+        """
+        now = time.monotonic()
+        recent = self._recent.setdefault(agent_id, deque())
+        self._recent.move_to_end(agent_id)
+        while recent and recent[0] <= now - WINDOW_SECONDS:
+            recent.popleft()
+        if len(recent) >= self._lines:
+            wait = recent[0] + WINDOW_SECONDS - now
+            raise Unavailable(
+                f"That is more than {self._lines} lines in {WINDOW_SECONDS:.0f} seconds.",
+                hint=f"Wait {wait:.0f} s; Up brings the line back.",
+            )
+        recent.append(now)
+        if len(self._recent) > WATCHED_AGENTS:
+            self._recent.popitem(last=False)
+
+
+async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
+    """Do what a typed line says: a verb if it begins with `/`, else it is said to the room.
+
+    `piped` is text that came on standard input: it becomes, or is added to, the text of the verb.
+
+    Raises:
+        Refused: saying what is wrong and what would be right.
+    """
+    line = _expanded(caller, line)
+    if not line.startswith("/") or line.startswith("//"):
+        said = line.removeprefix("/") if line.startswith("//") else line
+        return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
+    verb, start = split_verb(line)
+    if piped is not None:
+        line = _with_piped(verb, line, piped)
+    return await _carry_out(caller, verb, parse(verb, line, start), line)
+
+
+async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:
+    """Carry out a verb by name with arguments by name.
+
+    Raises:
+        Refused: saying what is wrong and what would be right.
+    """
+    verb = find_verb(name)
+    if verb is None:
+        raise NotFound(f"There is no verb {name[:40]}.")
+    return await _carry_out(caller, verb, validate(verb, arguments), line or f"/{name}")
+
+
+async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
+    if verb.moves and caller.agent.kind == "model" and not (await caller.room()).nav:
+        raise Forbidden("Navigation is off in this room: models stay where they are.")
+    if verb.needs is not None:
+        await caller.require(verb.needs)
+    return await verb.run(caller.asking(verb.name, line), **arguments)
+
+
+def _expanded(caller: Caller, line: str) -> str:
+    """The line with its first word replaced, if that is an alias of the caller's. Once: aliases
+    do not expand to aliases, so they cannot go round."""
+    if not line.startswith("/"):
+        return line
+    first, space, rest = line[1:].partition(" ")
+    meaning = caller.agent.aliases.get(first.lower())
+    return f"{meaning}{space}{rest}" if meaning else line
+
+
+def _with_piped(verb: Verb, line: str, piped: str) -> str:
+    rest = next((p for p in verb.positional if p.arg.rest and p.arg.what == "text"), None)
+    if rest is None:
+        raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
+    if len(line.split()) > len(verb.positional):
+        return f"{line}\n{piped}"
+    separator = f" {rest.arg.particle} " if rest.arg.particle else " "
+    return f"{line}{separator}{piped}"
+
+
+def _joined(said: str, piped: str | None) -> str:
+    return "\n".join(part for part in (said, piped) if part)

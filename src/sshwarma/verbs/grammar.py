@@ -1,0 +1,216 @@
+"""From a typed line to a verb's arguments, with errors that point at the word."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from sshwarma.verbs.registry import Parameter, Verb, find_verb, verb_names
+from sshwarma.world.errors import Invalid, NotFound
+
+_WORD: Final = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a line: its text without quotes, and where it stands. A word that begins with a
+    double or single quote may hold spaces, and a backslash in it takes the next character as it
+    is."""
+
+    text: str
+    start: int
+    end: int
+
+
+def split_verb(line: str) -> tuple[Verb, int]:
+    """The verb a line begins with, and where its arguments start.
+
+    Raises:
+        NotFound: naming the nearest verbs.
+    """
+    first = _WORD.match(line)
+    name = first[0] if first else ""
+    known = find_verb(name)
+    if known is not None and first is not None:
+        return known, first.end()
+    bare = name.removeprefix("/").lower()
+    near = difflib.get_close_matches(bare, verb_names(), n=3, cutoff=0.55)
+    hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
+    raise NotFound(
+        f"There is no verb /{bare[:40]}.", hint=hint or "/help lists them.", at=(0, len(name))
+    )
+
+
+def parse(verb: Verb, line: str, start: int) -> dict[str, Any]:
+    """The validated arguments of a verb, from `line` after `start`.
+
+    Raises:
+        Invalid: pointing at the word that is wrong, and saying how the verb is used.
+    """
+    given, places = _assign(verb, line, start)
+    for parameter in verb.positional:
+        if parameter.required and parameter.name not in given:
+            raise Invalid(
+                f"/{verb.name} needs {_noun(parameter)}.",
+                hint=f"Usage: {verb.usage}",
+                at=(len(line), len(line)),
+            )
+    return validate(verb, given, places)
+
+
+def validate(
+    verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
+) -> dict[str, Any]:
+    """Arguments by name, checked and converted.
+
+    Raises:
+        Invalid: naming everything that is wrong with them.
+    """
+    try:
+        model = verb.model.model_validate(given)
+    except ValidationError as error:
+        raise _explained(verb, error, places or {}) from error
+    return {name: getattr(model, name) for name in verb.model.model_fields}
+
+
+def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+    given: dict[str, Any] = {}
+    places: dict[str, tuple[int, int]] = {}
+    waiting = list(verb.positional)
+    at = start
+    while (plain := _WORD.search(line, at)) is not None:
+        parameter = waiting[0] if waiting else None
+        if _is_flag(verb, plain[0], parameter):
+            flag, value, at = _flag(verb, line, Word(plain[0], plain.start(), plain.end()))
+            given[flag.name], places[flag.name] = value, (plain.start(), at)
+            continue
+        if parameter is None:
+            raise Invalid(
+                f"{plain[0][:40]} is one word too many.",
+                hint=f"Usage: {verb.usage}",
+                at=(plain.start(), len(line.rstrip())),
+            )
+        if parameter.arg.particle == plain[0] and parameter.name not in given:
+            at = plain.end()
+            if parameter.arg.rest:
+                # After its particle a text may be empty, and keeps all but the one space.
+                text = line[at:].removeprefix(" ")
+                given[parameter.name], places[parameter.name] = text, (at, len(line))
+                break
+            if _WORD.search(line, at) is not None:
+                continue
+        if parameter.arg.rest and parameter.arg.what != "text":
+            # A list of words to the end of the line, with flags anywhere among them.
+            before = given.get(parameter.name)
+            given[parameter.name] = f"{before} {plain[0]}" if before else plain[0]
+            places.setdefault(parameter.name, (plain.start(), plain.end()))
+            at = plain.end()
+            continue
+        waiting.pop(0)
+        if parameter.arg.rest:
+            given[parameter.name] = line[plain.start() :]
+            places[parameter.name] = (plain.start(), len(line))
+            break
+        word = _word(line, plain)
+        given[parameter.name], places[parameter.name] = word.text, (word.start, word.end)
+        at = word.end
+    return given, places
+
+
+def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
+    name, equals, value = word.text.removeprefix("--").partition("=")
+    parameter = verb.flags.get(name)
+    if parameter is None:
+        options = " ".join(f"--{option}" for option in verb.flags) or "no flags"
+        raise Invalid(
+            f"/{verb.name} has no flag --{name[:40]}.",
+            hint=f"It has {options}.",
+            at=(word.start, word.end),
+        )
+    if parameter.boolean:
+        return parameter, (value if equals else True), word.end
+    if equals:
+        return parameter, value, word.end
+    following = _WORD.search(line, word.end)
+    if following is None:
+        raise Invalid(f"--{name} needs a value.", at=(word.start, word.end))
+    argument = _word(line, following)
+    return parameter, argument.text, argument.end
+
+
+def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
+    """Whether a word is a flag. Where only free text can follow, two dashes are just text."""
+    if not word.startswith("--") or len(word) == 2:
+        return False
+    text_next = waiting is not None and waiting.arg.rest and waiting.arg.what == "text"
+    return bool(verb.flags) or not text_next
+
+
+def _word(line: str, plain: re.Match[str]) -> Word:
+    """The word that starts where `plain` does, without its quotes if it has some."""
+    if plain[0][0] in "\"'":
+        return _quoted(line, plain.start())
+    return Word(plain[0], plain.start(), plain.end())
+
+
+def _quoted(line: str, start: int) -> Word:
+    quote, at, text = line[start], start + 1, ""
+    while at < len(line):
+        if line[at] == "\\" and at + 1 < len(line):
+            text += line[at + 1]
+            at += 2
+        elif line[at] == quote:
+            return Word(text, start, at + 1)
+        else:
+            text += line[at]
+            at += 1
+    raise Invalid(f"The quote {quote} is not closed.", at=(start, len(line)))
+
+
+def _explained(verb: Verb, error: ValidationError, places: dict[str, tuple[int, int]]) -> Invalid:
+    problems: list[str] = []
+    at = None
+    for detail in error.errors(include_url=False):
+        name = str(detail["loc"][0]) if detail["loc"] else ""
+        at = at or places.get(name)
+        problems.append(f"{name}: {_in_words(detail)}")
+    return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
+
+
+def _in_words(detail: Any) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    given = ascii(detail.get("input"))[:40]
+    match kind:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is not an argument of this verb"
+        case "literal_error":
+            return f"{given} is not one of {context['expected']}"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return f"{given} is not a whole number"
+        case "float_parsing" | "float_type":
+            return f"{given} is not a number"
+        case "greater_than_equal":
+            return f"{given} is under {context['ge']}, the least it may be"
+        case "less_than_equal":
+            return f"{given} is over {context['le']}, the most it may be"
+        case _:
+            return str(detail["msg"])
+
+
+def _noun(parameter: Parameter) -> str:
+    if parameter.choices:
+        return _join_or(parameter.choices)
+    name = parameter.name.rstrip("_").upper()
+    return f"{name} ({parameter.help.rstrip('.')})" if parameter.help else name
+
+
+def _join_or(options: Iterable[str]) -> str:
+    *most, last = options
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,317 @@
+"""Inventory: what is in bags and what is equipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.verbs.arguments import Context, Patterns
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.reference import bags, context_of, readable_context
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import columns, listed, view
+from sshwarma.world import equipment, loadout, things
+from sshwarma.world.access import Right
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.loadout import Item, Loadout
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+AVAILABLE_SHOWN = 300
+"""Tools one could equip that `/inv all` lists; the rest are found with /find_rooms or by name."""
+
+BUILT_IN = ("internal", "global")
+
+
+@dataclass(frozen=True, slots=True)
+class EquippedItem:
+    name: str
+    kind: str
+    namespace: str  # internal, global, or the MCP server or toolset it comes from
+    by: str  # room, agent, always
+    priority: float
+    usable: bool
+    status: str  # available, or why it cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class BagItem:
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is equipped, what is in the bag, and what else could be equipped (None: not asked)."""
+
+    of: str
+    equipped: tuple[EquippedItem, ...]
+    bag_title: str
+    bag: tuple[BagItem, ...]
+    available: tuple[EquippedItem, ...] | None = None
+    available_cut: bool = False
+
+
+@view(Inventory)
+def _(inventory: Inventory) -> Block:
+    lines: list[Line] = [line(("heading", "Equipped:"))]
+    lines += columns(_equipped_row(item) for item in inventory.equipped)
+    if not inventory.equipped:
+        lines.append(line("  ", ("dim", "nothing")))
+    lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
+    lines += columns(
+        (
+            ("thing", f"· {item.name}"),
+            ("dim", f"[{item.kind}]" if item.kind != "data" else ""),
+            item.description,
+        )
+        for item in inventory.bag
+    )
+    if not inventory.bag:
+        lines.append(line("  ", ("dim", "nothing")))
+    if inventory.available is not None:
+        lines += [line(), line(("heading", "Available to equip:"))]
+        lines += columns(
+            (
+                ("tool", f"○ {item.name}"),
+                ("dim", _source([item.namespace] + ([] if item.usable else [item.status]))),
+            )
+            for item in inventory.available
+        )
+        if not inventory.available:
+            lines.append(line("  ", ("dim", "nothing")))
+        if inventory.available_cut:
+            lines.append(line("  ", ("dim", f"… only the first {AVAILABLE_SHOWN} are shown")))
+    return block(*lines)
+
+
+def _equipped_row(item: EquippedItem) -> tuple[Span, Span]:
+    notes: list[str] = []
+    if item.namespace not in BUILT_IN and item.kind == "tool":
+        notes += [item.namespace, item.status]
+    elif not item.usable:
+        notes.append(item.status)
+    if item.kind != "tool":
+        notes.append(item.kind)
+        if item.namespace == "home":
+            notes.append("home")
+    if item.by == "agent":
+        notes.append("yours")
+    mark = ("tool", f"✓ {item.name}") if item.usable else ("dim", f"✗ {item.name}")
+    return mark, ("dim", _source(notes))
+
+
+def _source(notes: Iterable[str]) -> str:
+    text = ", ".join(notes)
+    return f"[{text}]" if text else ""
+
+
+@verb(
+    "inv",
+    group="Inventory",
+    needs=Right.ENTER,
+    aliases=("inventory", "i"),
+    tool="inventory",
+    examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
+    default=True,
+)
+async def inv(caller: Caller, what: Context | None = None) -> Inventory:
+    """Query inventory
+
+    Left bare: what is equipped for you here, and this room's bag. `room`: the room's own
+    equipment and bag. `me` or `@agent`: theirs. `all`: as bare, and what else could be equipped.
+
+    what: room, me, all or @agent.
+    """
+    world = caller.world
+    if what in (None, "all", "room"):
+        room = await caller.room()
+        agent_id = None if what == "room" else caller.agent.id
+        load = await world.loadout(room.id, agent_id)
+        bag = await world.memo(
+            ("bag", room.id),
+            lambda conn: things.children(conn, room.id, "data", "reference", "tool"),
+        )
+        of, title = room.name, "Room contents"
+    else:
+        context = await readable_context(caller, what or "me")
+        load = await world.loadout(None, context.id)
+        load = Loadout(tuple(i for i in load.tools if i.by != "always"), load.data)
+        own = context.id == caller.agent.id
+        if not own:
+            await caller.require(Right.ENTER)
+        bag = (
+            await world.memo(("bag", context.id), lambda conn: things.children(conn, context.id))
+            if own
+            else []
+        )
+        of, title = context.name, "Your bag" if own else f"{context.name}'s bag is private"
+    available = None
+    if what == "all":
+        on = frozenset(item.thing.id for item in load.tools)
+        available = await world.memo(
+            ("available", on),
+            lambda conn: loadout.available_to_equip(conn, on, AVAILABLE_SHOWN + 1),
+        )
+    return Inventory(
+        of=of,
+        equipped=tuple(_item(item) for item in (*load.tools, *load.data)),
+        bag_title=title,
+        bag=tuple(
+            BagItem(thing.name, thing.kind, thing.description)
+            for thing in bag
+            if thing.metadata.get("role") not in ("state", "memory")
+        ),
+        available=None
+        if available is None
+        else tuple(
+            sorted(
+                map(_item, available[:AVAILABLE_SHOWN]),
+                key=lambda item: (item.namespace in BUILT_IN, item.namespace, item.name),
+            )
+        ),
+        available_cut=available is not None and len(available) > AVAILABLE_SHOWN,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EquipDone:
+    """What a request changed, what was so already, and what matched nothing."""
+
+    on: bool
+    context: str
+    changed: tuple[str, ...]
+    already: tuple[str, ...]
+    unmatched: tuple[str, ...]
+
+
+@view(EquipDone)
+def _(done: EquipDone) -> Block:
+    word = "Equipped" if done.on else "Unequipped"
+    lines = [line(f"{word} ", *listed(done.changed, "tool"), hang=2)] if done.changed else []
+    if done.already:
+        state = "Already equipped: " if done.on else "Not equipped: "
+        lines.append(line(("dim", state), *listed(done.already, "dim"), hang=2))
+    if done.unmatched:
+        lines.append(line(("warn", "Nothing matches "), *listed(done.unmatched, "warn"), hang=2))
+    return block(*lines)
+
+
+@verb(
+    "equip",
+    group="Inventory",
+    needs=Right.ENTER,
+    examples=(
+        "/equip room holler:*",
+        "/equip me sshwarma:look,who",
+        "/equip room home:prompt:style --priority -1",
+    ),
+)
+async def equip(
+    caller: Caller, context: Context, patterns: Patterns, *, priority: float | None = None
+) -> EquipDone:
+    """Equip tools and data in the room or on yourself
+
+    Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
+
+    context: room, me or @agent.
+    patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
+        name; home:NAME from the shared room.
+    priority: where it stands among what is equipped; smaller is earlier, 0 if left out.
+    """
+    context_thing = await context_of(caller, context)
+    wanted = equipment.split_patterns(patterns)
+
+    def work(tx: Change) -> EquipDone:
+        found, unmatched = _matched(tx.conn, wanted, bags(caller))
+        changed, already = equipment.equip(tx, context_thing.id, found, priority)
+        return _done(True, context, changed, already, unmatched)
+
+    return await _carried_out(caller, work)
+
+
+@verb(
+    "unequip",
+    group="Inventory",
+    needs=Right.ENTER,
+    examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
+)
+async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipDone:
+    """Unequip tools and data
+
+    The things themselves stay; equipping them again brings back the same place.
+
+    context: room, me or @agent.
+    patterns: as for /equip.
+    """
+    context_thing = await context_of(caller, context)
+    wanted = equipment.split_patterns(patterns)
+
+    def work(tx: Change) -> EquipDone:
+        found, unmatched = _matched(tx.conn, wanted, bags(caller))
+        room_id = context_thing.id if context_thing.kind == "room" else None
+        agent_id = None if room_id else context_thing.id
+        load = loadout.compute(tx.conn, room_id, agent_id)
+        through = [item.thing.id for item in load.tools if item.by != "always"]
+        always = {item.thing.id for item in load.tools if item.by == "always"}
+        fixed = [thing for thing in found if thing.id in always]
+        if fixed and len(fixed) == len(found):
+            raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
+        # A pattern may name everything; what is off already is not worth a word unless named.
+        explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
+        changed, already = equipment.unequip(tx, context_thing.id, found, through)
+        named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
+        return _done(False, context, changed, named, unmatched)
+
+    return await _carried_out(caller, work)
+
+
+async def _carried_out(caller: Caller, work: Callable[[Change], EquipDone]) -> EquipDone:
+    done = await caller.change(work)
+    if not done.changed and not done.already and done.unmatched:
+        raise NotFound(
+            f"Nothing matches {', '.join(done.unmatched)[:200]}.",
+            hint="/inv all shows what can be equipped.",
+        )
+    return done
+
+
+def _done(
+    on: bool, context: str, changed: list[Thing], already: list[Thing], unmatched: list[str]
+) -> EquipDone:
+    return EquipDone(
+        on,
+        context,
+        tuple(thing.label for thing in changed),
+        tuple(thing.label for thing in already),
+        tuple(unmatched),
+    )
+
+
+def _matched(
+    conn: Connection, wanted: list[str], bag_ids: list[str]
+) -> tuple[list[Thing], list[str]]:
+    found: dict[str, Thing] = {}
+    unmatched: list[str] = []
+    for pattern in wanted:
+        matches = equipment.match(conn, pattern, bag_ids)
+        if not matches:
+            unmatched.append(pattern)
+        found.update((thing.id, thing) for thing in matches)
+    return list(found.values()), unmatched
+
+
+def _item(item: Item) -> EquippedItem:
+    return EquippedItem(
+        item.thing.label,
+        item.thing.kind,
+        item.namespace,
+        item.by,
+        item.priority,
+        not item.obstacle,
+        item.obstacle or "available",
+    )

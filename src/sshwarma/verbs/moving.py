@@ -1,0 +1,333 @@
+"""Moving between rooms, and making them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import ExitName, RoomName, Word
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import listed, view
+from sshwarma.world import agents, exits, names, rows, things
+from sshwarma.world import rooms as rooms_of_world
+from sshwarma.world.access import Right
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import Connection
+from sshwarma.world.rooms import Room
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The caller stands in another room now."""
+
+    room: str
+    came_from: str
+    made: bool = False
+
+
+@view(Moved)
+def _(moved: Moved) -> Block:
+    verb_done = "Created" if moved.made else "You are in"
+    return block(line(f"{verb_done} ", ("room", moved.room), "."))
+
+
+@verb(
+    "join", group="Moving", aliases=("j",), examples=("/join workshop",), default=True, moves=True
+)
+async def join(caller: Caller, room: RoomName) -> Moved:
+    """Join room
+
+    Goes there from anywhere. If you may not enter, or there is no such room, you stay where you
+    are and no room is made: /create makes one.
+
+    room: the name of the room.
+    """
+    target = await caller.world.room_named(room)
+    if not target.listed_for(caller.agent, now_ms()):
+        raise NotFound(f"There is no room named {room[:40]}.", hint="/rooms lists them.")
+    return await go_to(caller, target)
+
+
+@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True)
+async def leave(caller: Caller) -> Moved:
+    """Leave room
+
+    Goes back to the lobby.
+    """
+    return await go_to(caller, await caller.world.room("lobby"))
+
+
+@verb(
+    "go",
+    group="Moving",
+    needs=Right.ENTER,
+    examples=("/go north", "/go n"),
+    default=True,
+    moves=True,
+)
+async def go(caller: Caller, direction: ExitName) -> Moved:
+    """Navigate exit
+
+    direction: n s e w u d ne nw se sw in out, or the name of an exit.
+    """
+    way = names.direction(direction)
+    room = await caller.room()
+    found = next((known for known in room.exits if known.direction == way), None)
+    if found is None:
+        ways = ", ".join(known.direction for known in room.exits)
+        raise NotFound(
+            f"There is no exit {way} here.", hint=f"Exits: {ways}." if ways else "It has no exits."
+        )
+    return await go_to(caller, await caller.world.room(found.to_id), way)
+
+
+@verb(
+    "create",
+    group="Moving",
+    needs=Right.CREATE,
+    examples=("/create workshop",),
+    default=True,
+    moves=True,
+)
+async def create(caller: Caller, room: Word) -> Moved:
+    """Create room
+
+    The new room is yours, is equipped as `defaults` is now, and you go there.
+
+    room: its name: a lower-case letter, then letters, digits, - or _, 32 at most.
+    """
+    made = await caller.change(lambda tx: rooms_of_world.create(tx, room.lower(), caller.agent))
+    moved = await go_to(caller, await caller.world.room(made.id))
+    return Moved(moved.room, moved.came_from, made=True)
+
+
+@verb(
+    "fork",
+    group="Moving",
+    needs=Right.CREATE,
+    examples=("/fork workshop", "/fork workshop annex"),
+    moves=True,
+)
+async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved:
+    """Make a room like another
+
+    Copies its text, equipment, things and exits, not its log and not its members, and goes
+    there.
+
+    room: the room to copy.
+    new: the name of the copy; ROOM-2 or the next free number if left out.
+    """
+    source = await caller.world.room_named(room)
+    await caller.require(Right.ENTER, source)
+    taken = {known.name for known in await caller.world.rooms()}
+    name = (
+        new.lower()
+        if new
+        else next(
+            numbered for n in range(2, 1000) if (numbered := f"{source.name}-{n}") not in taken
+        )
+    )
+    made = await caller.change(lambda tx: rooms_of_world.fork(tx, source.id, name, caller.agent))
+    moved = await go_to(caller, await caller.world.room(made.id))
+    return Moved(moved.room, moved.came_from, made=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ExitList:
+    room: str
+    exits: tuple[tuple[str, str], ...]  # direction, room
+
+
+@view(ExitList)
+def _(result: ExitList) -> Block:
+    if not result.exits:
+        return block(line("There are no exits from ", ("room", result.room), "."))
+    return block(
+        line("Exits from ", ("room", result.room), ":"),
+        *(line(f"  {direction} → ", ("room", to)) for direction, to in result.exits),
+    )
+
+
+@verb("exits", group="Moving", needs=Right.ENTER, examples=("/exits",), default=True)
+async def exits_here(caller: Caller) -> ExitList:
+    """List exits"""
+    room = await caller.room()
+    return ExitList(room.name, tuple((way.direction, way.to_name) for way in room.exits))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The steps of a shortest walk: direction and the room it leads to."""
+
+    start: str
+    to: str
+    steps: tuple[tuple[str, str], ...]
+
+
+@view(Route)
+def _(result: Route) -> Block:
+    if not result.steps:
+        return block(line("You are in ", ("room", result.to), " already."))
+    walk = [direction for direction, _ in result.steps]
+    return block(
+        line(
+            ("room", result.start), " to ", ("room", result.to), ": ", *listed(walk, "verb"), hang=2
+        ),
+        *(line(f"  {direction} → ", ("room", to)) for direction, to in result.steps),
+    )
+
+
+@verb("route", group="Moving", needs=Right.ENTER, examples=("/route studio",))
+async def route(caller: Caller, room: RoomName) -> Route:
+    """Find the shortest way along exits
+
+    Goes through no room that you may not enter.
+
+    room: where you want to get.
+    """
+    world, now = caller.world, now_ms()
+    target = await world.room_named(room)
+    if not target.listed_for(caller.agent, now):
+        raise NotFound(f"There is no room named {room[:40]}.", hint="/rooms lists them.")
+    start = await caller.room()
+    ways = await world.memo("all exits", exits.all_exits)
+    open_rooms = {
+        known.id
+        for known in await world.rooms()
+        if Right.ENTER in known.rights_of(caller.agent, now)
+    }
+    walk = exits.route(
+        start.id,
+        target.id,
+        lambda here: (way for way in ways.get(here, ()) if way.to_id in open_rooms),
+    )
+    if walk is None:
+        raise NotFound(
+            f"No way leads from {start.name} to {target.name}.",
+            hint=f"/join {target.name} goes there.",
+        )
+    return Route(start.name, target.name, tuple((way.direction, way.to_name) for way in walk))
+
+
+@dataclass(frozen=True, slots=True)
+class Nav:
+    room: str
+    on: bool
+
+
+@view(Nav)
+def _(result: Nav) -> Block:
+    what = "may move out of it by tool" if result.on else "stay where they are"
+    return block(
+        line(
+            "Navigation is ",
+            ("mark", "on" if result.on else "off"),
+            " in ",
+            ("room", result.room),
+            f": models {what}.",
+        )
+    )
+
+
+@verb("nav", group="Moving", needs=Right.ENTER, examples=("/nav", "/nav off"), tool=False)
+async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> Nav:
+    """Stop models from moving out of this room by tool, or let them
+
+    People are not held. Says how it stands if left bare.
+
+    state: on or off.
+    """
+    room = await caller.room()
+    if state is None:
+        return Nav(room.name, room.nav)
+    await caller.require(Right.BUILD)
+    await caller.change(lambda tx: things.set_metadata(tx, room.id, nav=state))
+    return Nav(room.name, state == "on")
+
+
+async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
+    """Move the caller's connection, or only its remembered place if it has none.
+
+    Raises:
+        Forbidden: if the caller may not enter; then nothing has changed.
+        Conflict: if it is there already.
+    """
+    await caller.require(Right.ENTER, target)
+    world, link = caller.world, caller.link
+    here = world.agents.get(caller.agent.id)
+    before = await world.room(caller.room_id) if await _stands(world, caller.room_id) else target
+    if target.id == (link.room_id if link else here.room_id if here else caller.room_id):
+        raise Conflict(f"You are in {target.name} already.")
+    leaves = link is not None and _last_link(world, link)
+    enters = link is not None and not _has_link(world, link, target.id)
+
+    def move(tx: Change) -> None:
+        agents.remember(tx, caller.agent.id, room_id=target.id)
+        if leaves:
+            how = f"goes {direction} to" if direction else "goes to"
+            text = f"{how} {target.name}" if target.mode != "private" else "leaves"
+            rows.append(tx, before.id, "presence", text, author_id=caller.agent.id)
+        if enters:
+            came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
+            rows.append(tx, target.id, "presence", came, author_id=caller.agent.id)
+
+    await world.change(move)
+    if link is not None:
+        world.presence.move(link, target.id)
+    return Moved(target.name, before.name)
+
+
+async def _stands(world: World, room_id: str) -> bool:
+    try:
+        await world.room(room_id)
+    except NotFound:
+        return False
+    return True
+
+
+def _last_link(world: World, link: Connection) -> bool:
+    others = world.presence.links_of(link.agent_id)
+    return not any(other is not link and other.room_id == link.room_id for other in others)
+
+
+def _has_link(world: World, link: Connection, room_id: str) -> bool:
+    return any(other.room_id == room_id for other in world.presence.links_of(link.agent_id))
+
+
+async def arrive(world: World, link: Connection) -> None:
+    """A link has come to stand in its room: others there are told, once an agent."""
+    if world.presence.enter(link):
+        await _announce(world, link, "arrives")
+
+
+async def depart(world: World, link: Connection) -> None:
+    """A link has ended. It is out of the room at once; then others there are told."""
+    if world.presence.leave(link):
+        await _announce(world, link, "leaves")
+
+
+async def put_out(caller: Caller, target_id: str = "lobby") -> None:
+    """Move a link that may not stay where it is; no right is asked."""
+    link = caller.link
+    if link is None or link.room_id == target_id:
+        return
+    left, entered = caller.world.presence.move(link, target_id)
+
+    def tell(tx: Change) -> None:
+        agents.remember(tx, caller.agent.id, room_id=target_id)
+        if left:
+            rows.append(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
+        if entered:
+            rows.append(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
+
+    await caller.world.change(tell)
+
+
+async def _announce(world: World, link: Connection, text: str) -> None:
+    room_id, agent_id = link.room_id, link.agent_id
+    await world.change(lambda tx: rows.append(tx, room_id, "presence", text, author_id=agent_id))

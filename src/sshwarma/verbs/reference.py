@@ -1,0 +1,113 @@
+"""What people mean by the name of a thing, an agent, a context or a bag."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from sshwarma.verbs.caller import Caller
+from sshwarma.world import rooms, things
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.ids import now_ms
+from sshwarma.world.things import Thing
+
+
+async def find_thing(caller: Caller, name: str) -> Thing:
+    """The thing a person means: in this room's bag, in their own, by qualified name, `home:NAME`,
+    `me:NAME`, `@agent`, `room` or `me` themselves, a room, an agent, or a container of the tree.
+
+    Raises:
+        NotFound: if nothing the caller may see has that name.
+    """
+    if name.startswith("@"):
+        agent = caller.world.agents.find(name)
+        return await caller.world.store.read(lambda conn: things.get_live(conn, agent.id))
+    found = await caller.world.store.read(lambda conn: _find(conn, caller, name))
+    if found is not None and await _may_see(caller, found):
+        return found
+    raise NotFound(f"There is no {name[:60]} here.", hint="/inv all shows what there is.")
+
+
+async def context_of(caller: Caller, word: str) -> Thing:
+    """The room or agent that `room`, `me` or `@agent` names, if the caller may equip there.
+
+    Raises:
+        Invalid, NotFound: if it is none of these.
+        Forbidden: if the caller may not change it.
+    """
+    context = await readable_context(caller, word)
+    if context.kind == "room":
+        await caller.require(Right.BUILD)
+    elif context.id != caller.agent.id:
+        await caller.require(Right.ADMIN)
+    return context
+
+
+async def readable_context(caller: Caller, word: str) -> Thing:
+    """As `context_of`, only to look at it."""
+    if word == "room":
+        wanted = caller.room_id
+    elif word == "me":
+        wanted = caller.agent.id
+    elif word == "defaults":
+        await caller.require(Right.ADMIN)
+        wanted = "defaults"
+    elif word.startswith("@"):
+        wanted = caller.world.agents.find(word).id
+    else:
+        raise Invalid(f"{word[:40]} is not a place to equip.", hint="Say room, me or @agent.")
+    return await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
+
+
+async def other_agent(caller: Caller, name: str) -> Agent:
+    """An agent by name or unique prefix."""
+    return caller.world.agents.find(name)
+
+
+def bags(caller: Caller) -> list[str]:
+    """The bags a bare name is looked for in: the room's before one's own."""
+    return [caller.room_id, caller.agent.id]
+
+
+def _find(conn: Connection, caller: Caller, name: str) -> Thing | None:
+    if name in ("room", "here"):
+        return things.get(conn, caller.room_id)
+    if name == "me":
+        return things.get(conn, caller.agent.id)
+    for prefix, bag in (("home:", "home"), ("me:", caller.agent.id), ("room:", caller.room_id)):
+        if name.startswith(prefix):
+            return things.child(conn, bag, name.removeprefix(prefix))
+    for bag in bags(caller):
+        found = things.child(conn, bag, name)
+        if found is not None:
+            return found
+    found = things.by_qualified_name(conn, name)
+    if found is not None:
+        return found
+    room_id = rooms.id_of(conn, name.lower())
+    if room_id is not None:
+        return things.get(conn, room_id)
+    agent = caller.world.agents.named(name)
+    if agent is not None:
+        return things.get(conn, agent.id)
+    well_known = things.get(conn, name)
+    return well_known if well_known and well_known.deleted_at is None else None
+
+
+async def _may_see(caller: Caller, thing: Thing) -> bool:
+    """Private rooms and private logs, with all they hold, are for those who may enter them."""
+    now = now_ms()
+    above = await caller.world.store.read(lambda conn: things.ancestors(conn, thing.id))
+    for link in (thing, *above):
+        if link.id == "directs":
+            return False
+        if link.kind == "room" and link.id != caller.room_id:
+            room = await caller.world.room(link.id)
+            if not room.listed_for(caller.agent, now):
+                return False
+            if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now):
+                raise Forbidden(f"That is in {room.name}, which you may not enter.")
+        if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
+            return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
+    return True

@@ -1,0 +1,1 @@
+"""The web door: health, metrics; later the API and the console."""

@@ -1,0 +1,96 @@
+"""What Prometheus reads: running totals of the other parts, collected when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sshwarma.world.world import World
+
+LAG_SECONDS: Final = 0.1
+LAG_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class DoorCounters(Protocol):
+    """Running totals of a door that people connect to."""
+
+    accepted: int
+    authenticated: int
+    auth_failed: int
+    refused: Counter[str]
+
+
+class Door(Protocol):
+    """A door that people connect to, as far as it is measured."""
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def counters(self) -> DoorCounters: ...
+
+
+class WorldCollector(Collector):
+    """Reads counters of the world and the ssh door."""
+
+    def __init__(self, world: World, ssh: Door) -> None:
+        self._world = world
+        self._ssh = ssh
+
+    def collect(self) -> Iterator[Metric]:
+        world, ssh = self._world, self._ssh
+        yield GaugeMetricFamily("sshwarma_connections", "Live ssh connections.", ssh.connections)
+        yield GaugeMetricFamily(
+            "sshwarma_present", "Links that stand in a room.", len(world.presence)
+        )
+        yield CounterMetricFamily(
+            "sshwarma_accepted", "Connections accepted.", ssh.counters.accepted
+        )
+        yield CounterMetricFamily(
+            "sshwarma_authenticated", "Connections that proved a key.", ssh.counters.authenticated
+        )
+        yield CounterMetricFamily(
+            "sshwarma_auth_failed", "Connections that did not.", ssh.counters.auth_failed
+        )
+        refused = CounterMetricFamily(
+            "sshwarma_refused", "Connections turned away.", labels=["reason"]
+        )
+        for reason, count in ssh.counters.refused.items():
+            refused.add_metric([reason], count)
+        yield refused
+        counts = world.store.counts
+        yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
+        yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)
+        yield CounterMetricFamily(
+            "sshwarma_failed_commits", "Transactions that failed.", counts.failed_commits
+        )
+        yield CounterMetricFamily(
+            "sshwarma_commit_seconds", "Time spent in transactions.", counts.commit_seconds
+        )
+        yield CounterMetricFamily("sshwarma_reads", "Queries read from the database.", counts.reads)
+
+
+class LoopLag:
+    """How late the event loop runs what is due: the first sign that something blocks it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._histogram = Histogram(
+            "sshwarma_loop_lag_seconds",
+            "How late a timer of the event loop ran.",
+            buckets=LAG_BUCKETS,
+            registry=registry,
+        )
+
+    async def watch(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            due = time.perf_counter() + LAG_SECONDS
+            await asyncio.sleep(LAG_SECONDS)
+            self._histogram.observe(max(0.0, time.perf_counter() - due))

@@ -1,0 +1,142 @@
+"""Who may do what: server roles, room roles, and the rights they add up to."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sqlalchemy import Connection, insert, select, update
+
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Conflict, Forbidden
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import room_members
+from sshwarma.world.store import Change
+
+AccessMode = Literal["open", "invite", "private"]
+ROOM_ROLES: Final = ("owner", "builder", "member")
+
+FOR_EVER_MINUTES: Final = 10 * 365 * 24 * 60
+"""A mute or ban longer than this has no end worth naming."""
+
+
+class Right(enum.StrEnum):
+    """What a verb may need. The value is the word people read."""
+
+    ENTER = "enter"  # be in the room, look, read
+    TALK = "talk"  # add to its log
+    BUILD = "build"  # change its things, exits, equipment, text
+    MODERATE = "moderate"  # decide who may do what in it
+    CREATE = "create"  # make new rooms
+    ADMIN = "admin"  # decide for the whole server
+    OWN = "own"  # appoint admins, end the world
+
+
+_SERVER: Final[Mapping[str, frozenset[Right]]] = {
+    "owner": frozenset(Right),
+    "admin": frozenset(Right) - {Right.OWN},
+    "member": frozenset({Right.CREATE}),
+    "guest": frozenset(),
+}
+_VISITOR: Final = frozenset({Right.ENTER, Right.TALK})
+_ROOM: Final[Mapping[str, frozenset[Right]]] = {
+    "owner": _VISITOR | {Right.BUILD, Right.MODERATE},
+    "builder": _VISITOR | {Right.BUILD},
+    "member": _VISITOR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a room knows of one agent. Times are Unix milliseconds."""
+
+    agent_id: str
+    role: str | None = None
+    muted_until: int | None = None
+    banned_until: int | None = None
+    reason: str = ""
+
+
+def rights(agent: Agent, mode: AccessMode, member: Member | None, now: int) -> frozenset[Right]:
+    """The rights of an agent in a room of that access mode."""
+    of_server = _SERVER.get(agent.role, frozenset())
+    if Right.ADMIN in of_server:
+        return of_server
+    if member is not None and (member.banned_until or 0) > now:
+        return of_server
+    in_room = _ROOM.get(member.role or "", frozenset()) if member else frozenset()
+    if mode == "open":
+        in_room |= _VISITOR
+    if member is not None and (member.muted_until or 0) > now:
+        in_room -= {Right.TALK}
+    return of_server | in_room
+
+
+def refusal(right: Right, room_name: str, granters: list[str]) -> Forbidden:
+    """The words for somebody who lacks a right: which one, and who can grant it."""
+    who = ", ".join(granters[:4]) or "an administrator"
+    if right in (Right.ADMIN, Right.OWN, Right.CREATE):
+        return Forbidden(f"That needs the {right} right on this server.", hint=f"Ask {who}.")
+    return Forbidden(
+        f"That needs the {right} right in {room_name}.", hint=f"{who} can grant it with /room."
+    )
+
+
+def members_of(conn: Connection, room_id: str) -> dict[str, Member]:
+    """Everyone a room knows something of, by agent id."""
+    query = select(room_members).where(
+        room_members.c.room_id == room_id, room_members.c.deleted_at.is_(None)
+    )
+    return {
+        row.agent_id: Member(
+            row.agent_id, row.role, row.muted_until, row.banned_until, row.reason or ""
+        )
+        for row in conn.execute(query)
+    }
+
+
+def set_member(
+    tx: Change, room_id: str, agent_id: str, *, created_by: str | None, **values: object
+) -> Member:
+    """Set `role`, `muted_until`, `banned_until` or `reason` of an agent in a room.
+
+    Raises:
+        Conflict: if it would leave a room that has owners without one.
+    """
+    before = members_of(tx.conn, room_id)
+    owners = [member.agent_id for member in before.values() if member.role == "owner"]
+    if owners == [agent_id] and "role" in values and values["role"] != "owner":
+        raise Conflict("That is the room's only owner.", hint="Make another owner first.")
+    key = (room_members.c.room_id == room_id, room_members.c.agent_id == agent_id)
+    changed = tx.conn.execute(update(room_members).where(*key).values(deleted_at=None, **values))
+    if changed.rowcount == 0:
+        tx.conn.execute(
+            insert(room_members).values(
+                room_id=room_id,
+                agent_id=agent_id,
+                created_by=created_by,
+                created_at=tx.now,
+                **values,
+            )
+        )
+    tx.emit(WorldChanged(room_id))
+    return members_of(tx.conn, room_id)[agent_id]
+
+
+def muted(room_name: str, member: Member, now: int) -> Forbidden:
+    """The words for somebody who may not talk in a room for now."""
+    return _shut(f"You are muted in {room_name}", member.muted_until or now, member.reason, now)
+
+
+def banned(room_name: str, member: Member, now: int) -> Forbidden:
+    """The words for somebody who may not enter a room for now."""
+    until = member.banned_until or now
+    return _shut(f"You are banned from {room_name}", until, member.reason, now)
+
+
+def _shut(what: str, until: int, reason: str, now: int) -> Forbidden:
+    minutes = max(1, round((until - now) / 60_000))
+    left = "" if minutes > FOR_EVER_MINUTES else f" for another {minutes} min"
+    return Forbidden(f"{what}{left}{f': {reason}' if reason else ''}.")

@@ -1,0 +1,371 @@
+"""Whoever acts: people, models, external agents, bots; their keys, roles and invites.
+
+All live agents and keys are also kept in memory by `Directory`, because every login, every name
+in a view and every right asks for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, insert, select, update
+
+from sshwarma.world import names, things
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.events import AgentsChanged, MustLeave
+from sshwarma.world.ids import new_id
+from sshwarma.world.schema import agent_keys, input_lines, invites
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
+AGENT_KINDS: Final = ("person", "model", "external", "bot")
+INPUT_LINES: Final = 300
+"""Lines of input history kept for each agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent as rights and views need it. `prefs` and `aliases` are its own settings."""
+
+    id: str
+    name: str
+    kind: str = "person"
+    role: str = "member"
+    disabled: bool = False
+    description: str = ""
+    prefs: dict[str, Any] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    room_id: str = "lobby"  # where it last stood
+
+    @classmethod
+    def of(cls, thing: Thing) -> Agent:
+        meta = thing.metadata
+        return cls(
+            id=thing.id,
+            name=thing.name,
+            kind=meta.get("agent_kind", "person"),
+            role=meta.get("role", "member"),
+            disabled=bool(meta.get("disabled")),
+            description=thing.description,
+            prefs=meta.get("prefs", {}),
+            aliases=meta.get("aliases", {}),
+            room_id=meta.get("room_id", "lobby"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A public key of an agent. `public_key` is its OpenSSH text without the comment."""
+
+    fingerprint: str
+    agent_id: str
+    public_key: str
+    comment: str
+    created_at: int
+
+
+class Directory:
+    """All live agents and keys, in memory. `refresh` follows AgentsChanged."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, Agent] = {}
+        self._by_name: dict[str, str] = {}
+        self._keys: dict[str, Key] = {}
+
+    def load(self, found: Iterable[Agent], keys: Iterable[Key]) -> None:
+        self._agents = {agent.id: agent for agent in found}
+        self._by_name = {agent.name: agent.id for agent in self._agents.values()}
+        self._keys = {key.fingerprint: key for key in keys}
+
+    def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[Key]) -> None:
+        """Replace what is known of one agent."""
+        before = self._agents.pop(agent_id, None)
+        if before is not None:
+            self._by_name.pop(before.name, None)
+        if agent is not None:
+            self._agents[agent_id] = agent
+            self._by_name[agent.name] = agent_id
+        self._keys = {
+            fingerprint: key for fingerprint, key in self._keys.items() if key.agent_id != agent_id
+        } | {key.fingerprint: key for key in keys if agent is not None}
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents.values())
+
+    def get(self, agent_id: str | None) -> Agent | None:
+        return self._agents.get(agent_id) if agent_id else None
+
+    def named(self, name: str) -> Agent | None:
+        return self._agents.get(self._by_name.get(name.lower(), ""))
+
+    def name_of(self, agent_id: str | None) -> str:
+        """The agent's name; `sshwarma` for what the world itself says."""
+        if agent_id is None:
+            return "sshwarma"
+        agent = self._agents.get(agent_id)
+        return agent.name if agent else "(gone)"
+
+    def by_key(self, fingerprint: str) -> Agent | None:
+        key = self._keys.get(fingerprint)
+        return self._agents.get(key.agent_id) if key else None
+
+    def keys_of(self, agent_id: str) -> list[Key]:
+        return [key for key in self._keys.values() if key.agent_id == agent_id]
+
+    def find(self, prefix: str) -> Agent:
+        """The agent of that name, or the only one whose name starts so; a leading @ is ignored.
+
+        Raises:
+            NotFound: if there is none, or several.
+        """
+        wanted = prefix.removeprefix("@").lower()
+        exact = self.named(wanted)
+        if exact is not None:
+            return exact
+        starting = sorted(name for name in self._by_name if wanted and name.startswith(wanted))
+        if len(starting) == 1:
+            return self._agents[self._by_name[starting[0]]]
+        if starting:
+            raise NotFound(f"{wanted} could be {', '.join(starting[:6])}.")
+        raise NotFound(f"There is nobody named {wanted[:40]}.", hint="/who shows who is here.")
+
+
+def read_all(conn: Connection) -> tuple[list[Agent], list[Key]]:
+    """Every live agent and key."""
+    found = [Agent.of(thing) for thing in things.children(conn, "agents", "agent")]
+    query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
+    return found, [_key(row) for row in conn.execute(query)]
+
+
+def read_one(conn: Connection, agent_id: str) -> tuple[Agent | None, list[Key]]:
+    """One live agent and its keys."""
+    thing = things.get(conn, agent_id)
+    if thing is None or thing.deleted_at is not None or thing.kind != "agent":
+        return None, []
+    query = select(agent_keys).where(
+        agent_keys.c.agent_id == agent_id, agent_keys.c.deleted_at.is_(None)
+    )
+    return Agent.of(thing), [_key(row) for row in conn.execute(query.order_by("created_at"))]
+
+
+def create(
+    tx: Change,
+    name: str,
+    *,
+    role: str = "member",
+    kind: str = "person",
+    created_by: str | None = None,
+) -> Agent:
+    """Make an agent.
+
+    Raises:
+        Invalid: if nobody may have that name.
+        Conflict: if somebody has it, or one that looks like it.
+    """
+    names.check_name(name, "agent")
+    _known_role(role)
+    alike = names.skeleton(name)
+    for other in things.children(tx.conn, "agents", "agent"):
+        if other.name == name:
+            raise Conflict(f"The name {name} is taken.")
+        if names.skeleton(other.name) == alike:
+            raise Conflict(f"{name} looks too much like {other.name}.", hint="Choose another name.")
+    thing = things.create(
+        tx,
+        "agents",
+        "agent",
+        name,
+        metadata={"agent_kind": kind, "role": role},
+        created_by=created_by,
+    )
+    tx.emit(AgentsChanged(thing.id))
+    return Agent.of(thing)
+
+
+def add_key(
+    tx: Change,
+    agent_id: str,
+    fingerprint: str,
+    public_key: str,
+    comment: str = "",
+    created_by: str | None = None,
+) -> None:
+    """Let a key log in as an agent.
+
+    Raises:
+        Conflict: if the key is known already; one key is one identity.
+    """
+    query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
+    before = tx.conn.execute(query).first()
+    if before is not None and before.deleted_at is None:
+        owner = things.get(tx.conn, before.agent_id)
+        raise Conflict(f"That key belongs to {owner.name if owner else 'somebody'} already.")
+    values = {
+        "agent_id": agent_id,
+        "public_key": public_key,
+        "comment": comment[:200],
+        "created_by": created_by,
+        "created_at": tx.now,
+        "deleted_at": None,
+    }
+    if before is None:
+        tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
+    else:
+        tx.conn.execute(
+            update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
+        )
+    tx.emit(AgentsChanged(agent_id))
+
+
+def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
+    """Take a key away, by its fingerprint or the start of it. Its live links end.
+
+    Raises:
+        NotFound: if the agent has no such key, or several start so.
+    """
+    _, keys = read_one(tx.conn, agent_id)
+    start = wanted if wanted.startswith("SHA256:") else f"SHA256:{wanted}"
+    found = [key for key in keys if key.fingerprint.startswith(start)]
+    if len(found) != 1:
+        how_many = "no key" if not found else f"{len(found)} keys"
+        raise NotFound(f"There are {how_many} starting with {start}.")
+    tx.conn.execute(
+        update(agent_keys)
+        .where(agent_keys.c.fingerprint == found[0].fingerprint)
+        .values(deleted_at=tx.now)
+    )
+    tx.emit(AgentsChanged(agent_id))
+    tx.emit(MustLeave(agent_id, "Your key was removed."))
+    return found[0].fingerprint
+
+
+def set_role(tx: Change, agent_id: str, role: str) -> None:
+    """Give an agent a server role.
+
+    Raises:
+        Conflict: if it would leave the world without an owner.
+    """
+    _known_role(role)
+    if role != "owner":
+        _keep_an_owner(tx.conn, agent_id)
+    things.set_metadata(tx, agent_id, role=role)
+    tx.emit(AgentsChanged(agent_id))
+
+
+def set_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
+    """Shut an agent out, at once, or let it in again.
+
+    Raises:
+        Conflict: if it would leave the world without an owner.
+    """
+    if disabled:
+        _keep_an_owner(tx.conn, agent_id)
+        tx.emit(MustLeave(agent_id, "Your account was disabled by an administrator."))
+    things.set_metadata(tx, agent_id, disabled=disabled or None)
+    tx.emit(AgentsChanged(agent_id))
+
+
+def remember(tx: Change, agent_id: str, **values: Any) -> None:
+    """Set an agent's own settings: `prefs`, `aliases`, `room_id`."""
+    things.set_metadata(tx, agent_id, structural=False, **values)
+    tx.emit(AgentsChanged(agent_id))
+
+
+def invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
+    """Make a one-time code that admits a new agent. Only its hash is stored."""
+    _known_role(role)
+    code = secrets.token_urlsafe(9)
+    tx.conn.execute(
+        insert(invites).values(
+            id=new_id(),
+            code_sha256=_hash(code),
+            role=role,
+            created_by=created_by,
+            created_at=tx.now,
+            expires_at=tx.now + int(hours * 3_600_000),
+        )
+    )
+    return code
+
+
+def redeem(tx: Change, code: str, name: str, fingerprint: str, public_key: str) -> Agent:
+    """Use up an invite: make the agent it admits, with this key.
+
+    Raises:
+        Invalid: if the code is unknown, used or expired.
+        Conflict: if the name or the key is taken; then the code is still good.
+    """
+    query = select(invites).where(
+        invites.c.code_sha256 == _hash(code.strip()),
+        invites.c.used_at.is_(None),
+        invites.c.deleted_at.is_(None),
+        invites.c.expires_at > tx.now,
+    )
+    found = tx.conn.execute(query).first()
+    if found is None:
+        raise Invalid("That invite code is unknown, used or expired.")
+    agent = register(tx, name, found.role, fingerprint, public_key)
+    tx.conn.execute(
+        update(invites).where(invites.c.id == found.id).values(used_by=agent.id, used_at=tx.now)
+    )
+    return agent
+
+
+def register(tx: Change, name: str, role: str, fingerprint: str, public_key: str) -> Agent:
+    """Make an agent and give it its first key, together or not at all."""
+    agent = create(tx, name, role=role)
+    add_key(tx, agent.id, fingerprint, public_key, created_by=agent.id)
+    return agent
+
+
+def input_history(conn: Connection, agent_id: str) -> list[str]:
+    """The lines the agent typed last, oldest first."""
+    query = (
+        select(input_lines.c.line)
+        .where(input_lines.c.agent_id == agent_id)
+        .order_by(input_lines.c.n.desc())
+        .limit(INPUT_LINES)
+    )
+    return [line for (line,) in conn.execute(query)][::-1]
+
+
+def remember_input(tx: Change, agent_id: str, lines: Iterable[str]) -> None:
+    """Add to the agent's input history and drop what is beyond INPUT_LINES."""
+    tx.conn.execute(insert(input_lines), [{"agent_id": agent_id, "line": line} for line in lines])
+    oldest = (
+        select(input_lines.c.n)
+        .where(input_lines.c.agent_id == agent_id)
+        .order_by(input_lines.c.n.desc())
+        .offset(INPUT_LINES)
+        .limit(1)
+    )
+    first = tx.conn.execute(oldest).scalar()
+    if first is not None:
+        tx.conn.execute(
+            input_lines.delete().where(input_lines.c.agent_id == agent_id, input_lines.c.n <= first)
+        )
+
+
+def _keep_an_owner(conn: Connection, agent_id: str) -> None:
+    found, _ = read_all(conn)
+    owners = [agent.id for agent in found if agent.role == "owner" and not agent.disabled]
+    if owners == [agent_id]:
+        raise Conflict("That is the only owner.", hint="Make another agent owner first.")
+
+
+def _known_role(role: str) -> None:
+    if role not in SERVER_ROLES:
+        raise Invalid(f"{role} is not a role.", hint=f"Roles: {', '.join(SERVER_ROLES)}.")
+
+
+def _hash(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def _key(row: Any) -> Key:
+    return Key(row.fingerprint, row.agent_id, row.public_key, row.comment, row.created_at)

@@ -1,0 +1,117 @@
+"""The tree every world starts with, and the tools its verbs become. Run at every start; it adds
+what is missing and changes nothing that somebody has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import insert, select
+
+from sshwarma.world import equipment, things
+from sshwarma.world.schema import equipped
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+
+CONTAINERS: Final = (
+    "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
+    "defaults", "directs",
+)  # fmt: skip
+"""Children of `world`. `global` is the namespace that is on everywhere; `directs` holds the logs
+of private conversations, one container a pair."""
+
+_NAMESPACES: Final = {"internal": "sshwarma", "global": "global"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A built-in tool as the verbs declare it. `default` ones are equipped in new rooms."""
+
+    namespace: str  # "sshwarma" (kept in `internal`) or "global"
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    default: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"tool_{self.name}" if self.namespace == "sshwarma" else f"global_{self.name}"
+
+
+def bootstrap(tx: Change, tools: Iterable[ToolSpec]) -> bool:
+    """Make what is missing. Whether the world is new."""
+    new = things.get(tx.conn, "world") is None
+    if new:
+        tx.conn.execute(
+            insert(things_table).values(
+                id="world", kind="container", name="world", created_at=tx.now, updated_at=tx.now
+            )
+        )
+    for name in CONTAINERS:
+        _ensure(tx, "world", "container", name, auto_load=name == "global")
+    for spec in tools:
+        _ensure_tool(tx, spec)
+    _ensure(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
+    if _ensure(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
+        equipment.copy(tx, "defaults", "lobby")
+        equipment.copy(tx, "defaults", "home")
+    return new
+
+
+def _ensure(
+    tx: Change,
+    parent_id: str,
+    kind: str,
+    name: str,
+    *,
+    auto_load: bool = False,
+    metadata: dict[str, Any] | None = None,
+) -> bool:
+    """Make a well-known thing, whose id is its name, if it is not there. Whether it was made."""
+    if things.get(tx.conn, name) is not None:
+        return False
+    things.create(
+        tx,
+        parent_id,
+        kind,
+        name,
+        id=name,
+        qualified_name=_NAMESPACES.get(name),
+        auto_load=auto_load,
+        metadata=metadata,
+    )
+    return True
+
+
+def _ensure_tool(tx: Change, spec: ToolSpec) -> None:
+    parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
+    meta = {"input_schema": spec.input_schema}
+    known = things.get(tx.conn, spec.id)
+    if known is None:
+        things.create(
+            tx,
+            parent_id,
+            "tool",
+            spec.name,
+            id=spec.id,
+            qualified_name=f"{spec.namespace}:{spec.name}",
+            description=spec.description,
+            metadata=meta,
+        )
+    elif (known.description, known.metadata.get("input_schema")) != (
+        spec.description,
+        spec.input_schema,
+    ):
+        # The program is the truth for what its own tools say; switches in the row stay.
+        things.change(
+            tx, spec.id, description=spec.description, metadata={**known.metadata, **meta}
+        )
+    if spec.default:
+        row = select(equipped).where(
+            equipped.c.context_id == "defaults", equipped.c.thing_id == spec.id
+        )
+        if tx.conn.execute(row).first() is None:
+            tx.conn.execute(
+                insert(equipped).values(context_id="defaults", thing_id=spec.id, created_at=tx.now)
+            )

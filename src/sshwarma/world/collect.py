@@ -1,0 +1,143 @@
+"""Garbage: what `/gc` finds, and the one place where anything is deleted for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, delete, select
+
+from sshwarma.world import schema, things
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.ids import now_ms
+from sshwarma.world.schema import equipped, exits
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+DAY_MS: Final = 86_400_000
+
+# Who may point at a thing and thereby keep it: everything but its own equipment and exits.
+_REFERENCES: Final = (
+    schema.rows.c.room_id,
+    schema.rows.c.author_id,
+    schema.turns.c.room_id,
+    schema.turns.c.agent_id,
+    schema.turns.c.opened_by,
+    schema.tool_calls.c.chat_id,
+    schema.workspace_manifests.c.chat_id,
+    schema.usage.c.session_id,
+    schema.usage.c.agent_id,
+    schema.agent_keys.c.agent_id,
+    schema.invites.c.created_by,
+    schema.invites.c.used_by,
+    schema.input_lines.c.agent_id,
+    schema.room_members.c.agent_id,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Things found; of those, the ones that must stay because something still refers to them."""
+
+    found: tuple[Thing, ...]
+    kept: tuple[Thing, ...] = ()
+
+
+def orphans(conn: Connection) -> Garbage:
+    """Live things whose parent is missing or deleted, but for the world itself."""
+    parent = things_table.alias("parent")
+    query = (
+        select(things_table)
+        .outerjoin(parent, parent.c.id == things_table.c.parent_id)
+        .where(
+            things_table.c.deleted_at.is_(None),
+            things_table.c.id != "world",
+            (parent.c.id.is_(None)) | (parent.c.deleted_at.is_not(None)),
+        )
+        .order_by(things_table.c.name)
+    )
+    return Garbage(tuple(things.from_row(row) for row in conn.execute(query).mappings()))
+
+
+def stale(conn: Connection, days: int) -> Garbage:
+    """Things deleted at least `days` ago, split by whether they could be purged."""
+    query = (
+        select(things_table)
+        .where(
+            things_table.c.deleted_at.is_not(None),
+            things_table.c.deleted_at <= now_ms() - days * DAY_MS,
+        )
+        .order_by(things_table.c.deleted_at)
+    )
+    found = [things.from_row(row) for row in conn.execute(query).mappings()]
+    kept = _referenced(conn, found)
+    return Garbage(
+        tuple(thing for thing in found if thing.id not in kept),
+        tuple(thing for thing in found if thing.id in kept),
+    )
+
+
+def purge(tx: Change, days: int) -> Garbage:
+    """Delete for good what `stale` finds, with its equipment and exits."""
+    garbage = stale(tx.conn, days)
+    for batch in _batches([thing.id for thing in garbage.found]):
+        for column in (
+            equipped.c.context_id,
+            equipped.c.thing_id,
+            exits.c.from_room_id,
+            exits.c.to_room_id,
+            schema.room_members.c.room_id,
+        ):
+            tx.conn.execute(delete(column.table).where(column.in_(batch)))
+    for thing in _leaves_first(garbage.found):
+        tx.conn.execute(delete(things_table).where(things_table.c.id == thing.id))
+    tx.emit(WorldChanged())
+    return garbage
+
+
+def adopt(tx: Change) -> Garbage:
+    """Soft-delete orphans, so that they can be restored with, or purged after, their parent."""
+    garbage = orphans(tx.conn)
+    for thing in garbage.found:
+        things.delete(tx, thing)
+    return garbage
+
+
+def _referenced(conn: Connection, found: Iterable[Thing]) -> set[str]:
+    """Ids of those that something keeps: a log, a key, a call, or a child that is not going."""
+    going = {thing.id for thing in found}
+    kept: set[str] = set()
+    for batch in _batches(list(going)):
+        for column in _REFERENCES:
+            query = select(column).where(column.in_(batch)).distinct()
+            kept |= {thing_id for (thing_id,) in conn.execute(query)}
+        query = select(things_table.c.parent_id, things_table.c.id).where(
+            things_table.c.parent_id.in_(batch)
+        )
+        kept |= {parent for parent, child in conn.execute(query) if child not in going}
+    parents = {thing.id: thing.parent_id for thing in found}
+    waiting = list(kept)
+    while waiting:  # whoever is kept keeps the bag it is in
+        parent = parents.get(waiting.pop())
+        if parent in going and parent not in kept:
+            kept.add(parent)
+            waiting.append(parent)
+    return kept
+
+
+def _leaves_first(found: Iterable[Thing]) -> list[Thing]:
+    parents = {thing.id: thing.parent_id for thing in found}
+
+    def depth(thing: Thing) -> int:
+        steps, above = 0, thing.parent_id
+        while above in parents and steps < things.DEPTH:
+            above, steps = parents[above], steps + 1
+        return steps
+
+    return sorted(found, key=depth, reverse=True)
+
+
+def _batches(ids: list[str]) -> Iterable[list[str]]:
+    return (ids[start : start + 500] for start in range(0, len(ids), 500))

@@ -1,0 +1,59 @@
+"""Private conversations: a log that two agents share and nobody else can read."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from sshwarma.world import rows, things
+from sshwarma.world.events import Row
+from sshwarma.world.schema import rows as rows_table
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+
+
+def pair_name(one_id: str, other_id: str) -> str:
+    return "+".join(sorted((one_id, other_id)))
+
+
+def log_of(conn: Connection, one_id: str, other_id: str) -> str | None:
+    """The id of the log those two share, if they have talked."""
+    found = things.child(conn, "directs", pair_name(one_id, other_id), "container")
+    return found.id if found else None
+
+
+def logs_of(conn: Connection, agent_id: str) -> list[str]:
+    """Ids of every private log an agent is in."""
+    query = select(things_table.c.id, things_table.c.name).where(
+        things_table.c.parent_id == "directs", things_table.c.name.contains(agent_id)
+    )
+    return [log_id for log_id, name in conn.execute(query) if agent_id in name.split("+")]
+
+
+def last_from(conn: Connection, agent_id: str) -> str | None:
+    """Who told the agent something last."""
+    query = (
+        select(rows_table.c.author_id)
+        .where(
+            rows_table.c.room_id.in_(logs_of(conn, agent_id)),
+            rows_table.c.author_id != agent_id,
+        )
+        .order_by(rows_table.c.n.desc())
+        .limit(1)
+    )
+    return conn.execute(query).scalar()
+
+
+def tell(tx: Change, from_id: str, to_id: str, text: str) -> Row:
+    """Add to the log of two agents; only they hear of it."""
+    log_id = log_of(tx.conn, from_id, to_id)
+    if log_id is None:
+        log_id = things.create(tx, "directs", "container", pair_name(from_id, to_id)).id
+    return rows.append(
+        tx,
+        log_id,
+        "tell",
+        text,
+        author_id=from_id,
+        meta={"to": to_id},
+        audience=frozenset({from_id, to_id}),
+    )

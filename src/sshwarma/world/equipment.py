@@ -1,0 +1,232 @@
+"""What is equipped where: rows from a context (a room or an agent) to a thing.
+
+A live row says on. A soft-deleted row says off, and is kept for two reasons: equipping again
+revives it, and a tool that would be on through its namespace stays off. Equipment says nothing
+about where a thing lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from sqlalchemy import Connection, insert, select, update
+
+from sshwarma.world import things as tree
+from sshwarma.world.errors import Invalid
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import equipped, things
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+PATTERNS: Final = 64
+"""Most patterns in one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One equipped row, with its thing."""
+
+    context_id: str
+    thing: Thing
+    priority: float
+    live: bool
+
+
+def rows_of(conn: Connection, context_ids: Iterable[str]) -> list[Row]:
+    """Every row of those contexts whose thing is live, on and off."""
+    query = (
+        select(
+            things,
+            equipped.c.context_id,
+            equipped.c.priority,
+            equipped.c.deleted_at.label("off_at"),
+        )
+        .join(equipped, equipped.c.thing_id == things.c.id)
+        .where(equipped.c.context_id.in_(list(context_ids)), things.c.deleted_at.is_(None))
+        .order_by(equipped.c.priority, things.c.qualified_name, things.c.name)
+    )
+    return [
+        Row(row["context_id"], tree.from_row(row), row["priority"], row["off_at"] is None)
+        for row in conn.execute(query).mappings()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a request changed, what was so already, and which patterns matched nothing."""
+
+    changed: tuple[Thing, ...]
+    already: tuple[Thing, ...]
+    unmatched: tuple[str, ...]
+
+
+def equip(
+    tx: Change, context_id: str, wanted: Sequence[Thing], priority: float | None = None
+) -> tuple[list[Thing], list[Thing]]:
+    """Turn things on in a context. Returns those that changed and those that were on already.
+
+    A new row has priority 0 and a revived one keeps its own, unless `priority` is given.
+    """
+    changed: list[Thing] = []
+    already: list[Thing] = []
+    before = {row.thing.id: row for row in rows_of(tx.conn, [context_id])}
+    for thing in wanted:
+        row = before.get(thing.id)
+        if row is None:
+            values = {"context_id": context_id, "thing_id": thing.id, "priority": priority or 0.0}
+            tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
+        elif row.live and (priority is None or priority == row.priority):
+            already.append(thing)
+            continue
+        else:
+            new = row.priority if priority is None else priority
+            _set(tx, context_id, thing.id, deleted_at=None, priority=new)
+        changed.append(thing)
+    if changed:
+        tx.emit(WorldChanged(context_id))
+    return changed, already
+
+
+def unequip(
+    tx: Change, context_id: str, wanted: Sequence[Thing], through_namespace: Iterable[str] = ()
+) -> tuple[list[Thing], list[Thing]]:
+    """Turn things off in a context. Returns those that changed and those that were off already.
+
+    `through_namespace` are ids of tools that are on there without a row of their own: they get
+    one that says off.
+    """
+    changed: list[Thing] = []
+    already: list[Thing] = []
+    inherited = set(through_namespace)
+    before = {row.thing.id: row for row in rows_of(tx.conn, [context_id])}
+    for thing in wanted:
+        row = before.get(thing.id)
+        if row is not None and row.live:
+            _set(tx, context_id, thing.id, deleted_at=tx.now)
+        elif row is None and thing.id in inherited:
+            values = {"context_id": context_id, "thing_id": thing.id, "deleted_at": tx.now}
+            tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
+        else:
+            already.append(thing)
+            continue
+        changed.append(thing)
+    if changed:
+        tx.emit(WorldChanged(context_id))
+    return changed, already
+
+
+def copy(tx: Change, from_id: str, to_id: str) -> None:
+    """Give a new context the live rows of another: the relationships, not the things."""
+    source = select(equipped).where(
+        equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None)
+    )
+    copies = [
+        {
+            "context_id": to_id,
+            "thing_id": row["thing_id"],
+            "priority": row["priority"],
+            "created_at": tx.now,
+        }
+        for row in tx.conn.execute(source).mappings()
+    ]
+    if copies:
+        tx.conn.execute(insert(equipped), copies)
+
+
+def split_patterns(text: str) -> list[str]:
+    """`sshwarma:join,leave,go` as three patterns of one namespace; spaces separate as commas do.
+
+    Raises:
+        Invalid: if there are none, or more than PATTERNS.
+    """
+    found: list[str] = []
+    namespace = ""
+    for word in text.replace(",", " ").split():
+        if ":" in word:
+            namespace = word.split(":", 1)[0] if "," in text else ""
+            found.append(word)
+        else:
+            found.append(f"{namespace}:{word}" if namespace else word)
+    if not found:
+        raise Invalid("Say what to equip.", hint="As in /equip room sshwarma:look")
+    if len(found) > PATTERNS:
+        raise Invalid(f"At most {PATTERNS} patterns in one go; this has {len(found)}.")
+    return list(dict.fromkeys(found))
+
+
+def match(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
+    """The things a pattern names: tools and namespaces by qualified name, data and references by
+    their name in one of the bags. `home:NAME` looks in home's bag alone. For one name the first
+    bag wins.
+    """
+    found: dict[str, Thing] = {}
+    bag_pattern, bag_ids = pattern, list(bags)
+    if pattern.startswith("home:"):
+        bag_pattern, bag_ids = pattern.removeprefix("home:"), ["home"]
+    else:
+        for thing in _by_qualified(conn, pattern):
+            found[thing.id] = thing
+    seen: set[str] = set()
+    for bag_id in bag_ids:
+        for thing in _in_bag(conn, bag_id, bag_pattern):
+            if thing.name not in seen:
+                found.setdefault(thing.id, thing)
+        seen |= {thing.name for thing in found.values()}
+    return list(found.values())
+
+
+def _by_qualified(conn: Connection, pattern: str) -> list[Thing]:
+    prefix = _fixed_prefix(pattern)
+    query = select(things).where(
+        things.c.deleted_at.is_(None),
+        things.c.qualified_name.is_not(None),
+        things.c.kind.not_in(("room", "agent")),
+    )
+    if prefix == pattern:
+        query = query.where(things.c.qualified_name == pattern)
+    elif prefix:  # a range, because an index serves it and LIKE would scan
+        query = query.where(
+            things.c.qualified_name >= prefix, things.c.qualified_name < prefix + "\U0010ffff"
+        )
+    if prefix != pattern:
+        # A wildcard means tools: loading whole namespaces is asked for by name.
+        query = query.where(things.c.kind.in_(("tool", "data", "reference")))
+    rows = conn.execute(query.order_by(things.c.qualified_name)).mappings()
+    return [
+        tree.from_row(row) for row in rows if fnmatchcase(row["qualified_name"], _glob(pattern))
+    ]
+
+
+def _in_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
+    query = select(things).where(
+        things.c.parent_id == bag_id,
+        things.c.deleted_at.is_(None),
+        things.c.kind.in_(("tool", "data", "reference")),
+    )
+    prefix = _fixed_prefix(pattern)
+    if prefix == pattern:
+        query = query.where(things.c.name == pattern)
+    rows = conn.execute(query.order_by(things.c.name)).mappings()
+    return [tree.from_row(row) for row in rows if fnmatchcase(row["name"], _glob(pattern))]
+
+
+def _fixed_prefix(pattern: str) -> str:
+    for index, character in enumerate(pattern):
+        if character in "*?":
+            return pattern[:index]
+    return pattern
+
+
+def _glob(pattern: str) -> str:
+    return pattern.replace("[", "[[]")  # only * and ? are special to us
+
+
+def _set(tx: Change, context_id: str, thing_id: str, **values: object) -> None:
+    tx.conn.execute(
+        update(equipped)
+        .where(equipped.c.context_id == context_id, equipped.c.thing_id == thing_id)
+        .values(**values)
+    )

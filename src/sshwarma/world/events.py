@@ -1,0 +1,138 @@
+"""What has happened, told after it is committed, and the bus that tells it.
+
+The bus is in this process. Every event about a room's log carries the room and the row's `seq`,
+so that a listener who sees a gap can read what it missed from the store; that is what will let
+several nodes share one world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of a room's log. `seq` counts up by one per room and has no ties."""
+
+    id: str
+    room_id: str
+    seq: int
+    kind: str
+    content: str
+    author_id: str | None
+    created_at: int
+    parent_row_id: str | None = None
+    turn_id: str | None = None
+    status: str = "completed"
+    meta: dict[str, Any] = field(default_factory=dict)
+    n: int = 0  # position in the whole world's log; 0 until read back from the store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowAppended:
+    """A row was committed. `audience` names the agents it is for; None means the whole room."""
+
+    row: Row
+    audience: frozenset[str] | None = None
+    drawn: dict[object, object] = field(default_factory=dict)  # listeners' memo of its views
+
+
+@dataclass(frozen=True, slots=True)
+class WorldChanged:
+    """Things, equipment, exits or access changed: whatever was computed from them is stale."""
+
+    room_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsChanged:
+    """Agents, their roles, keys or preferences changed; `agent_id` says whose."""
+
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceChanged:
+    """Somebody came, went, or moved; `room_id` is one of the rooms it concerns."""
+
+    room_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MustLeave:
+    """An agent's links must end (`room_id` None), or leave one room, for `reason`."""
+
+    agent_id: str
+    reason: str
+    room_id: str | None = None
+
+
+Event: TypeAlias = RowAppended | WorldChanged | AgentsChanged | PresenceChanged | MustLeave
+Listener: TypeAlias = Callable[[Any], None]
+
+
+class Bus:
+    """Tells listeners, in the order of commits, on the event loop. A listener must not block.
+
+    Listeners of rows hear one room, or what is addressed to one agent; listeners of a type hear
+    every event of that type.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, dict[int, Listener]] = {}
+        self._agents: dict[str, dict[int, Listener]] = {}
+        self._types: dict[type, dict[int, Listener]] = {}
+        self._next = 0
+
+    def on_room(self, room_id: str, listener: Listener) -> Callable[[], None]:
+        """Hear RowAppended of a room. Returns the call that stops it."""
+        return self._add(self._rooms, room_id, listener)
+
+    def on_agent(self, agent_id: str, listener: Listener) -> Callable[[], None]:
+        """Hear RowAppended and MustLeave addressed to an agent. Returns the call that stops it."""
+        return self._add(self._agents, agent_id, listener)
+
+    def on(self, kind: type, listener: Listener) -> Callable[[], None]:
+        """Hear every event of a type. Returns the call that stops it."""
+        return self._add(self._types, kind, listener)
+
+    def publish(self, event: Event) -> None:
+        for listener in self._listeners(event):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed", event_type=type(event).__name__)
+
+    def _listeners(self, event: Event) -> list[Listener]:
+        found = list(self._types.get(type(event), {}).values())
+        if isinstance(event, RowAppended):
+            if event.audience is None:
+                found += self._rooms.get(event.row.room_id, {}).values()
+            else:
+                for agent_id in event.audience:
+                    found += self._agents.get(agent_id, {}).values()
+        elif isinstance(event, MustLeave):
+            found += self._agents.get(event.agent_id, {}).values()
+        return found
+
+    def _add(
+        self, table: dict[Any, dict[int, Listener]], key: Any, listener: Listener
+    ) -> Callable[[], None]:
+        self._next += 1
+        number = self._next
+        table.setdefault(key, {})[number] = listener
+
+        def stop() -> None:
+            listeners = table.get(key)
+            if listeners is not None:
+                listeners.pop(number, None)
+                if not listeners:
+                    del table[key]
+
+        return stop

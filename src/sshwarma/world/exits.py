@@ -1,0 +1,112 @@
+"""Ways between rooms, and the shortest walk along them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from sshwarma.world.errors import NotFound
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import exits, things
+from sshwarma.world.store import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A one-way passage. `to_name` is the name of the room it leads to."""
+
+    direction: str
+    to_id: str
+    to_name: str
+
+
+def exits_of(conn: Connection, room_id: str) -> tuple[Exit, ...]:
+    """Live exits to live rooms, by direction."""
+    query = (
+        select(exits.c.direction, things.c.id, things.c.name)
+        .join(things, things.c.id == exits.c.to_room_id)
+        .where(
+            exits.c.from_room_id == room_id,
+            exits.c.deleted_at.is_(None),
+            things.c.deleted_at.is_(None),
+        )
+        .order_by(exits.c.direction)
+    )
+    return tuple(Exit(*row) for row in conn.execute(query))
+
+
+def open_exit(
+    tx: Change, from_id: str, direction: str, to_id: str, created_by: str | None
+) -> Exit | None:
+    """Make an exit. Returns the live one it replaced, if that led elsewhere."""
+    before = {way.direction: way for way in exits_of(tx.conn, from_id)}.get(direction)
+    key = (exits.c.from_room_id == from_id, exits.c.direction == direction)
+    values = {
+        "to_room_id": to_id,
+        "created_by": created_by,
+        "created_at": tx.now,
+        "deleted_at": None,
+    }
+    if tx.conn.execute(update(exits).where(*key).values(**values)).rowcount == 0:
+        tx.conn.execute(insert(exits).values(from_room_id=from_id, direction=direction, **values))
+    tx.emit(WorldChanged(from_id))
+    return before if before is not None and before.to_id != to_id else None
+
+
+def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
+    """Remove an exit and return what it was.
+
+    Raises:
+        NotFound: if there is none that way.
+    """
+    before = {way.direction: way for way in exits_of(tx.conn, from_id)}.get(direction)
+    if before is None:
+        raise NotFound(f"There is no exit {direction} here.")
+    tx.conn.execute(
+        update(exits)
+        .where(exits.c.from_room_id == from_id, exits.c.direction == direction)
+        .values(deleted_at=tx.now)
+    )
+    tx.emit(WorldChanged(from_id))
+    return before
+
+
+def route(
+    from_id: str, to_id: str, ways_from: Callable[[str], Iterable[Exit]]
+) -> list[Exit] | None:
+    """A shortest walk as the exits to take, or None if there is no way. Cycles are no trouble:
+    each room is entered once."""
+    came: dict[str, tuple[str, Exit] | None] = {from_id: None}
+    frontier = deque([from_id])
+    while frontier and to_id not in came:
+        here = frontier.popleft()
+        for way in ways_from(here):
+            if way.to_id not in came:
+                came[way.to_id] = (here, way)
+                frontier.append(way.to_id)
+    if to_id not in came:
+        return None
+    walk: list[Exit] = []
+    step = came[to_id]
+    while step is not None:
+        previous, way = step
+        walk.append(way)
+        step = came[previous]
+    return walk[::-1]
+
+
+def all_exits(conn: Connection) -> dict[str, list[Exit]]:
+    """Every live exit by the room it leaves."""
+    query = (
+        select(exits.c.from_room_id, exits.c.direction, things.c.id, things.c.name)
+        .join(things, things.c.id == exits.c.to_room_id)
+        .where(exits.c.deleted_at.is_(None), things.c.deleted_at.is_(None))
+        .order_by(exits.c.direction)
+    )
+    found: dict[str, list[Exit]] = {}
+    for from_id, *rest in conn.execute(query):
+        found.setdefault(from_id, []).append(Exit(*rest))
+    return found

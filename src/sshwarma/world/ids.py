@@ -1,0 +1,17 @@
+"""Identities and times as the world writes them."""
+
+from __future__ import annotations
+
+import time
+
+import uuid_utils
+
+
+def new_id() -> str:
+    """A fresh UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of making."""
+    return str(uuid_utils.uuid7())
+
+
+def now_ms() -> int:
+    """Wall-clock time, milliseconds since the Unix epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,201 @@
+"""The one predicate: what one agent in one room can see and use right now.
+
+A tool is on by the most specific row about it: one on the tool itself (live is on, soft-deleted
+is off), else one on its namespace or on an ancestor reached through `load_with_parent`, else its
+namespace's `auto_load`, else it is off; within a level the room's row beats the agent's. What is
+on can be used if it is available, it and all its namespaces are enabled, and the states they
+require hold. Everything that shows or calls a tool asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection, select
+
+from sshwarma.world import equipment, things
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.things import Thing
+
+Source = Literal["room", "agent", "always"]
+
+NAMESPACE_KINDS = ("container", "mcp", "toolset", "room")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something equipped. `by` is whose row decided; `obstacle` says why it cannot be used now."""
+
+    thing: Thing
+    by: Source
+    priority: float
+    namespace: str
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loadout:
+    """Equipped tools and data of one agent in one room: the room's first, then by priority and
+    name."""
+
+    tools: tuple[Item, ...] = ()
+    data: tuple[Item, ...] = ()
+
+    @property
+    def usable(self) -> tuple[Item, ...]:
+        return tuple(item for item in self.tools if not item.obstacle)
+
+
+def compute(conn: Connection, room_id: str | None, agent_id: str | None) -> Loadout:
+    """The loadout of an agent in a room; of one of them alone if the other is None."""
+    contexts: list[tuple[Source, str]] = []
+    if room_id:
+        contexts.append(("room", room_id))
+    if agent_id:
+        contexts.append(("agent", agent_id))
+    rows = equipment.rows_of(conn, [context_id for _, context_id in contexts])
+    by_context: dict[Source, list[equipment.Row]] = {
+        source: [row for row in rows if row.context_id == context_id]
+        for source, context_id in contexts
+    }
+    decided: dict[str, Item | None] = {}
+    for source, own in by_context.items():
+        for row in own:
+            if row.thing.kind == "tool":
+                item = Item(row.thing, source, row.priority, "")
+                decided.setdefault(row.thing.id, item if row.live else None)
+    for source, own in by_context.items():
+        off = {row.thing.id for row in own if not row.live}
+        loaded = [
+            (row.thing, row.priority)
+            for row in own
+            if row.live and row.thing.kind in NAMESPACE_KINDS
+        ]
+        if source == "room" and room_id and room_id not in off:
+            room = things.get(conn, room_id)
+            loaded += [(room, 0.0)] if room else []
+        for namespace, priority in loaded:
+            for tool in _tools_below(conn, namespace, off):
+                decided.setdefault(tool.id, Item(tool, source, priority, ""))
+    for namespace in _auto_loaded(conn):
+        for tool in _tools_below(conn, namespace, set()):
+            decided.setdefault(tool.id, Item(tool, "always", 0.0, ""))
+    states = _states(conn, room_id)
+    chains = _Chains(conn)
+    tools = [chains.judge(item, states) for item in decided.values() if item is not None]
+    return Loadout(tuple(sorted(tools, key=_order)), tuple(_data(by_context)))
+
+
+def available_to_equip(conn: Connection, on: Iterable[str], limit: int) -> list[Item]:
+    """Live tools that are not among the ids `on`, by qualified name, up to `limit`."""
+    query = (
+        select(things_table)
+        .where(
+            things_table.c.kind == "tool",
+            things_table.c.deleted_at.is_(None),
+            things_table.c.qualified_name.is_not(None),
+            things_table.c.enabled == 1,
+        )
+        .order_by(things_table.c.qualified_name)
+    )
+    skip = set(on)
+    chains = _Chains(conn)
+    found: list[Item] = []
+    for row in conn.execute(query).mappings():
+        if row["id"] in skip:
+            continue
+        found.append(chains.judge(Item(things.from_row(row), "always", 0.0, ""), frozenset()))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _data(by_context: dict[Source, list[equipment.Row]]) -> Iterator[Item]:
+    """Equipped data and references; for one name the room's row decides, on or off."""
+    seen: dict[str, Item | None] = {}
+    for source, own in by_context.items():
+        for row in own:
+            if row.thing.kind in ("data", "reference"):
+                item = Item(row.thing, source, row.priority, "")
+                seen.setdefault(row.thing.name, item if row.live else None)
+    yield from sorted((item for item in seen.values() if item is not None), key=_order)
+
+
+def _tools_below(conn: Connection, namespace: Thing, off: set[str]) -> Iterator[Thing]:
+    """A namespace's tools, and those of its children that load with it, at any depth."""
+    waiting = [namespace]
+    seen: set[str] = set()
+    while waiting:
+        here = waiting.pop()
+        if here.id in seen:
+            continue
+        seen.add(here.id)
+        for below in things.children(conn, here.id, "tool", *NAMESPACE_KINDS):
+            if below.kind == "tool":
+                yield below
+            elif below.metadata.get("load_with_parent") and below.id not in off:
+                waiting.append(below)
+
+
+def _auto_loaded(conn: Connection) -> list[Thing]:
+    query = select(things_table).where(
+        things_table.c.auto_load == 1, things_table.c.deleted_at.is_(None)
+    )
+    return [things.from_row(row) for row in conn.execute(query).mappings()]
+
+
+def _states(conn: Connection, room_id: str | None) -> frozenset[str]:
+    room = things.get(conn, room_id) if room_id else None
+    return frozenset(room.metadata.get("states", ())) if room else frozenset()
+
+
+def _order(item: Item) -> tuple[int, float, str]:
+    rank = {"always": 0, "room": 0, "agent": 1}[item.by]
+    return rank, item.priority, item.thing.label
+
+
+class _Chains:
+    """Walks from tools up to the root, remembering what it saw: tools share their namespaces."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._above: dict[str, Thing | None] = {}
+
+    def judge(self, item: Item, states: frozenset[str]) -> Item:
+        """The item with its namespace's name and whatever keeps it from being used."""
+        tool = item.thing
+        chain = list(self._walk(tool))
+        namespace = chain[0].name if chain else ""
+        required = [state for link in (tool, *chain) for state in _required(link)]
+        missing = [state for state in required if state not in states]
+        off = next((link for link in (tool, *chain) if not link.enabled), None)
+        gone = next((link for link in chain if link.deleted_at is not None), None)
+        obstacle = ""
+        if gone is not None:
+            obstacle = f"{gone.name} was removed"
+        elif off is not None:
+            obstacle = "disabled" if off is tool else f"{off.name} is disabled"
+        elif not tool.available:
+            obstacle = "unavailable"
+        elif missing:
+            obstacle = f"needs {', '.join(dict.fromkeys(missing))}"
+        return Item(tool, item.by, item.priority, namespace, obstacle)
+
+    def _walk(self, thing: Thing) -> Iterator[Thing]:
+        parent_id = thing.parent_id
+        for _ in range(things.DEPTH):
+            if parent_id is None:
+                return
+            if parent_id not in self._above:
+                self._above[parent_id] = things.get(self._conn, parent_id)
+            above = self._above[parent_id]
+            if above is None:
+                return
+            yield above
+            parent_id = above.parent_id
+
+
+def _required(thing: Thing) -> list[str]:
+    return list(thing.metadata.get("required_states", ()))

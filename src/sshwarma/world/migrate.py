@@ -1,0 +1,67 @@
+"""Bringing a database file to the schema this program was written for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from sshwarma.world.store import engine_for
+
+
+def migrations_dir() -> Path:
+    """Where the migrations are: in the installed package, or at the top of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "migrations"
+    return inside if inside.is_dir() else package.parent.parent / "migrations"
+
+
+def newest() -> str:
+    """The revision this program needs."""
+    head = ScriptDirectory(str(migrations_dir())).get_current_head()
+    if head is None:
+        raise RuntimeError(f"no migrations in {migrations_dir()}")
+    return head
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision a database is at; None if it is empty."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def migrate(path: Path, revision: str = "head") -> tuple[str | None, str]:
+    """Bring the file to a revision, in one transaction. Returns the revisions before and after.
+
+    Raises:
+        RuntimeError: if the file is of a newer program than this one.
+    """
+    engine = engine_for(path)
+    try:
+        with engine.connect() as connection:
+            before = revision_of(connection)
+            known = {
+                script.revision
+                for script in ScriptDirectory(str(migrations_dir())).walk_revisions()
+            }
+            if before is not None and before not in known:
+                raise RuntimeError(
+                    f"{path} is at schema {before}, which this version does not know:"
+                    " it was used by a newer sshwarma."
+                )
+            config = Config()
+            config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
+            config.attributes["connection"] = connection
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                command.upgrade(config, revision)
+            except BaseException:
+                connection.exec_driver_sql("ROLLBACK")
+                raise
+            connection.exec_driver_sql("COMMIT")
+            return before, revision_of(connection) or ""
+    finally:
+        engine.dispose()

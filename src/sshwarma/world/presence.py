@@ -1,0 +1,134 @@
+"""Who is here now: live connections, where each stands, and when it was last used.
+
+Presence lives in this process and dies with it. An agent may have several connections; it is in
+a room while one of them is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from sshwarma.world.events import PresenceChanged
+
+Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
+
+IDLE_SECONDS: Final = 300
+"""Without a key pressed for this long, an agent is shown as idle."""
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One live link of an agent, standing in one room. Times are seconds of `time.monotonic`."""
+
+    agent_id: str
+    room_id: str
+    door: Door
+    since: float = field(default_factory=time.monotonic)
+    last_active: float = field(default_factory=time.monotonic)
+    away: str | None = None
+
+    def touch(self) -> None:
+        self.last_active = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """One agent as others see it in a room or in /who."""
+
+    agent_id: str
+    door: Door
+    room_id: str
+    idle_seconds: int
+
+    @property
+    def status(self) -> str:
+        return "idle" if self.idle_seconds >= IDLE_SECONDS else "active"
+
+
+class Presence:
+    """The connections of this process, by room and by agent."""
+
+    def __init__(self, publish: Callable[[PresenceChanged], None]) -> None:
+        self._publish = publish
+        self._rooms: dict[str, dict[str, list[Connection]]] = {}
+        self._agents: dict[str, list[Connection]] = {}
+        self.versions: dict[str, int] = {}
+
+    def enter(self, connection: Connection) -> bool:
+        """A link has come. Whether its agent was not in that room before."""
+        self._agents.setdefault(connection.agent_id, []).append(connection)
+        return self._put(connection)
+
+    def leave(self, connection: Connection) -> bool:
+        """A link has ended. Whether its agent has thereby left the room."""
+        links = self._agents.get(connection.agent_id, [])
+        if connection not in links:
+            return False
+        links.remove(connection)
+        if not links:
+            del self._agents[connection.agent_id]
+        return self._take(connection)
+
+    def move(self, connection: Connection, room_id: str) -> tuple[bool, bool]:
+        """A link goes to another room. Whether its agent left the old one, and entered the new."""
+        left = self._take(connection)
+        connection.room_id = room_id
+        return left, self._put(connection)
+
+    def in_room(self, room_id: str) -> list[Present]:
+        """One entry an agent, in order of arrival, with its most recently used link."""
+        return [self._present(links) for links in self._rooms.get(room_id, {}).values()]
+
+    def count(self, room_id: str) -> int:
+        """Agents in a room."""
+        return len(self._rooms.get(room_id, ()))
+
+    def everyone(self) -> list[Present]:
+        """One entry an agent and room."""
+        return [self._present(links) for room in self._rooms.values() for links in room.values()]
+
+    def links_of(self, agent_id: str) -> list[Connection]:
+        return list(self._agents.get(agent_id, ()))
+
+    def __iter__(self) -> Iterator[Connection]:
+        return (link for links in self._agents.values() for link in links)
+
+    def __len__(self) -> int:
+        return sum(len(links) for links in self._agents.values())
+
+    def version(self, room_id: str) -> int:
+        """Moves whenever somebody enters or leaves the room."""
+        return self.versions.get(room_id, 0)
+
+    def _put(self, connection: Connection) -> bool:
+        agents = self._rooms.setdefault(connection.room_id, {})
+        links = agents.setdefault(connection.agent_id, [])
+        links.append(connection)
+        self._moved(connection.room_id)
+        return len(links) == 1
+
+    def _take(self, connection: Connection) -> bool:
+        agents = self._rooms.get(connection.room_id, {})
+        links = agents.get(connection.agent_id, [])
+        if connection in links:
+            links.remove(connection)
+        gone = not links
+        if gone:
+            agents.pop(connection.agent_id, None)
+            if not agents:
+                self._rooms.pop(connection.room_id, None)
+        self._moved(connection.room_id)
+        return gone
+
+    def _moved(self, room_id: str) -> None:
+        self.versions[room_id] = self.versions.get(room_id, 0) + 1
+        self._publish(PresenceChanged(room_id))
+
+    @staticmethod
+    def _present(links: list[Connection]) -> Present:
+        latest = max(links, key=lambda link: link.last_active)
+        idle = int(time.monotonic() - latest.last_active)
+        return Present(latest.agent_id, latest.door, latest.room_id, idle)

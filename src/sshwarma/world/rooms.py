@@ -1,0 +1,178 @@
+"""Rooms as one reads them: their text, exits, bag and access in one value, and making them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.world import access, equipment, exits, names, things
+from sshwarma.world.access import AccessMode, Member, Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.exits import Exit
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+BAG_SHOWN: Final = 50
+"""Things of a bag that a look names; the rest are counted."""
+
+ON_THE_FLOOR: Final = ("data", "reference", "tool", "mcp", "toolset")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A room, computed once per change of the world and shared by all who look."""
+
+    id: str
+    name: str
+    description: str = ""
+    vibe: str = ""
+    mode: AccessMode = "open"
+    nav: bool = True  # whether models may move out of it by tool
+    topics: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, Member] = field(default_factory=dict)
+    exits: tuple[Exit, ...] = ()
+    bag: tuple[Thing, ...] = ()  # the first BAG_SHOWN, by name
+    bag_size: int = 0
+
+    def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
+        return access.rights(agent, self.mode, self.members.get(agent.id), now)
+
+    def listed_for(self, agent: Agent, now: int) -> bool:
+        """Whether the agent may know that the room exists."""
+        return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
+
+
+def read(conn: Connection, room_id: str) -> Room:
+    """A live room by id.
+
+    Raises:
+        NotFound: if it is gone.
+    """
+    thing = things.get(conn, room_id)
+    if thing is None or thing.deleted_at is not None or thing.kind != "room":
+        raise NotFound("That room is gone.")
+    return _of(conn, thing)
+
+
+def read_all(conn: Connection) -> list[Room]:
+    """Every live room, by name; without its bag and exits, for lists."""
+    return [
+        _plain(conn, thing)
+        for thing in [*things.children(conn, "rooms", "room"), things.get_live(conn, "home")]
+    ]
+
+
+def id_of(conn: Connection, name: str) -> str | None:
+    """The id of the live room of that name."""
+    if name == "home":
+        return "home"
+    found = things.child(conn, "rooms", name, "room")
+    return found.id if found else None
+
+
+def create(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thing:
+    """Make a room that its maker owns, equipped as `defaults` is now.
+
+    Raises:
+        Invalid: if no room may have that name.
+        Conflict: if one has it.
+    """
+    names.check_name(name, "room")
+    if id_of(tx.conn, name) is not None:
+        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    room = things.create(tx, "rooms", "room", name, description=description, created_by=owner.id)
+    equipment.copy(tx, "defaults", room.id)
+    access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
+    return room
+
+
+def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
+    """Make a room like another: text, equipment, and copies of its data and references. Its log,
+    its members and the exits into it stay behind; its exits out are copied.
+
+    Raises:
+        Invalid, Conflict: as `create`.
+    """
+    names.check_name(name, "room")
+    if id_of(tx.conn, name) is not None:
+        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    source = things.get_live(tx.conn, source_id)
+    kept: dict[str, Any] = {
+        key: source.metadata[key] for key in ("vibe", "nav") if key in source.metadata
+    }
+    room = things.create(
+        tx,
+        "rooms",
+        "room",
+        name,
+        description=source.description,
+        metadata={**kept, "forked_from": source.id},
+        created_by=owner.id,
+    )
+    equipment.copy(tx, source_id, room.id)
+    access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
+    for thing in things.children(tx.conn, source_id, "data", "reference"):
+        copied = things.create(
+            tx,
+            room.id,
+            thing.kind,
+            thing.name,
+            description=thing.description,
+            content=thing.content,
+            uri=thing.uri,
+            metadata=thing.metadata,
+            created_by=owner.id,
+        )
+        for row in equipment.rows_of(tx.conn, [room.id]):
+            if row.thing.id == thing.id and row.live:
+                equipment.unequip(tx, room.id, [thing])
+                equipment.equip(tx, room.id, [copied], row.priority)
+    for way in exits.exits_of(tx.conn, source_id):
+        exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
+    return room
+
+
+def _of(conn: Connection, thing: Thing) -> Room:
+    bag = things.children(conn, thing.id, *ON_THE_FLOOR, limit=BAG_SHOWN)
+    size = len(bag)
+    if size == BAG_SHOWN:
+        size = conn.execute(
+            select(func.count()).where(
+                things_table.c.parent_id == thing.id,
+                things_table.c.kind.in_(ON_THE_FLOOR),
+                things_table.c.deleted_at.is_(None),
+            )
+        ).scalar_one()
+    plain = _plain(conn, thing)
+    return Room(
+        plain.id,
+        plain.name,
+        plain.description,
+        plain.vibe,
+        plain.mode,
+        plain.nav,
+        plain.topics,
+        plain.members,
+        exits.exits_of(conn, thing.id),
+        tuple(bag),
+        size,
+    )
+
+
+def _plain(conn: Connection, thing: Thing) -> Room:
+    meta = thing.metadata
+    return Room(
+        id=thing.id,
+        name=thing.name,
+        description=thing.description,
+        vibe=meta.get("vibe", ""),
+        mode=meta.get("access", "open"),
+        nav=meta.get("nav", "on") != "off",
+        topics=meta.get("topics", {}),
+        members=access.members_of(conn, thing.id),
+    )

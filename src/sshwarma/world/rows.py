@@ -1,0 +1,127 @@
+"""A room's log: appending to it and reading it back.
+
+Kinds: `chat`, `emote`, `tell`, `presence`, `notice`, `tool.call`, `tool.result`, `tool.error`,
+`tool.timeout`, `journal.note`, `journal.decision`, `journal.idea`, `journal.milestone`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, RowMapping, func, select
+from sqlalchemy.dialects import sqlite
+
+from sshwarma.world.events import Row, RowAppended
+from sshwarma.world.ids import new_id
+from sshwarma.world.schema import row_tags, rows
+from sshwarma.world.store import Change
+
+JOURNAL_KINDS: Final = ("note", "decision", "idea", "milestone")
+TOOL_KINDS: Final = ("tool.call", "tool.result", "tool.error", "tool.timeout")
+
+# Appending is the one statement the world executes for every line anybody says, so its text is
+# generated once: 15 us a row where building it anew through Core costs 60 (benchmarks/store.py).
+_COLUMNS: Final = (
+    "id", "room_id", "seq", "turn_id", "parent_row_id", "author_id", "kind", "status",
+    "content", "meta", "created_at",
+)  # fmt: skip
+_APPEND: Final = str(
+    rows.insert().values(dict.fromkeys(_COLUMNS)).compile(dialect=sqlite.dialect())
+)
+
+
+def append(
+    tx: Change,
+    room_id: str,
+    kind: str,
+    content: str,
+    *,
+    author_id: str | None,
+    parent_row_id: str | None = None,
+    turn_id: str | None = None,
+    status: str = "completed",
+    meta: dict[str, Any] | None = None,
+    tags: Iterable[str] = (),
+    audience: frozenset[str] | None = None,
+) -> Row:
+    """Add a row at the end of a room's log and announce it, to `audience` only if given."""
+    row = Row(
+        id=new_id(),
+        room_id=room_id,
+        seq=tx.next_seq(room_id, last_seq),
+        kind=kind,
+        content=content,
+        author_id=author_id,
+        created_at=tx.now,
+        parent_row_id=parent_row_id,
+        turn_id=turn_id,
+        status=status,
+        meta=meta or {},
+    )
+    tx.conn.exec_driver_sql(
+        _APPEND,
+        (
+            row.id, room_id, row.seq, turn_id, parent_row_id, author_id, kind, status, content,
+            json.dumps(meta, ensure_ascii=False) if meta else None, row.created_at,
+        ),
+    )  # fmt: skip
+    for tag in tags:
+        tx.conn.execute(row_tags.insert().values(row_id=row.id, tag=tag))
+    tx.emit(RowAppended(row, audience))
+    return row
+
+
+def last_seq(conn: Connection, room_id: str) -> int:
+    """The number of the newest row; 0 in a room where nothing was ever said."""
+    query = select(func.coalesce(func.max(rows.c.seq), 0)).where(rows.c.room_id == room_id)
+    return int(conn.execute(query).scalar_one())
+
+
+def tail(
+    conn: Connection,
+    room_id: str,
+    limit: int,
+    *,
+    before: int | None = None,
+    kinds: Sequence[str] = (),
+    prefix: str = "",
+) -> list[Row]:
+    """The last `limit` rows, oldest first: those with a `seq` below `before`, of some `kinds` or
+    of kinds that start with `prefix`."""
+    query = select(rows).where(rows.c.room_id == room_id)
+    if before is not None:
+        query = query.where(rows.c.seq < before)
+    if kinds:
+        query = query.where(rows.c.kind.in_(kinds))
+    if prefix:
+        query = query.where(rows.c.kind.startswith(prefix, autoescape=True))
+        query = query.where(rows.c.kind.not_in(("chat", "emote", "presence")))
+    query = query.order_by(rows.c.seq.desc()).limit(limit)
+    return [from_row(row) for row in conn.execute(query).mappings()][::-1]
+
+
+def after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
+    """Up to `limit` rows that follow `seq`, oldest first: how a listener fills a gap."""
+    query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)
+    return [
+        from_row(row) for row in conn.execute(query.order_by(rows.c.seq).limit(limit)).mappings()
+    ]
+
+
+def from_row(row: RowMapping) -> Row:
+    return Row(
+        id=row["id"],
+        room_id=row["room_id"],
+        seq=row["seq"],
+        kind=row["kind"],
+        content=row["content"],
+        author_id=row["author_id"],
+        created_at=row["created_at"],
+        parent_row_id=row["parent_row_id"],
+        turn_id=row["turn_id"],
+        status=row["status"],
+        meta=json.loads(row["meta"]) if row["meta"] else {},
+        n=row["n"],
+    )

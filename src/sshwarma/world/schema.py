@@ -1,0 +1,324 @@
+"""The tables. Migrations make them; queries are written against these objects.
+
+Times are milliseconds since the Unix epoch in INTEGER columns; tables whose columns a seed
+document spells out keep its ISO text. Nothing is hard-deleted but by `/gc purge`: `deleted_at`
+is set instead, and unique indexes count live rows only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Computed,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Millis = BigInteger().with_variant(Integer(), "sqlite")
+"""A Unix time in milliseconds: past 32 bits, which PostgreSQL's INTEGER is."""
+
+LIVE = text("deleted_at IS NULL")
+
+
+def _live_index(name: str, *columns: str | Column[Any], unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=LIVE, postgresql_where=LIVE)
+
+
+def _thing_ref(name: str, *, nullable: bool = False) -> Column[str]:
+    return Column(name, Text, ForeignKey("things.id"), nullable=nullable)
+
+
+things = Table(
+    "things",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _thing_ref("parent_id", nullable=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("qualified_name", Text),
+    Column("description", Text),
+    Column("content", Text),
+    Column("uri", Text),
+    Column("metadata", Text),
+    Column("available", Integer, nullable=False, server_default="1"),
+    Column("enabled", Integer, nullable=False, server_default="1"),
+    Column("auto_load", Integer, nullable=False, server_default="0"),
+    Column("created_by", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("updated_at", Millis, nullable=False),
+    Column("deleted_at", Millis),
+    _live_index("ix_things_parent", "parent_id"),
+    _live_index("ix_things_kind", "kind"),
+    _live_index("uq_things_place", "parent_id", "kind", "name", unique=True),
+    Index(
+        "uq_things_qualified",
+        "qualified_name",
+        unique=True,
+        sqlite_where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
+        postgresql_where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
+    ),
+    Index(
+        "ix_things_auto_load",
+        "auto_load",
+        sqlite_where=text("deleted_at IS NULL AND auto_load = 1"),
+        postgresql_where=text("deleted_at IS NULL AND auto_load = 1"),
+    ),
+)
+
+equipped = Table(
+    "equipped",
+    metadata,
+    _thing_ref("context_id"),
+    _thing_ref("thing_id"),
+    Column("priority", Float, nullable=False, server_default="0.0"),
+    Column("created_at", Millis, nullable=False),
+    Column("deleted_at", Millis),
+    PrimaryKeyConstraint("context_id", "thing_id"),
+    _live_index("ix_equipped_context", "context_id"),
+    _live_index("ix_equipped_thing", "thing_id"),
+)
+
+exits = Table(
+    "exits",
+    metadata,
+    _thing_ref("from_room_id"),
+    Column("direction", Text, nullable=False),
+    _thing_ref("to_room_id"),
+    Column("created_by", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("deleted_at", Millis),
+    PrimaryKeyConstraint("from_room_id", "direction"),
+    _live_index("ix_exits_from", "from_room_id"),
+    _live_index("ix_exits_to", "to_room_id"),
+)
+
+room_members = Table(
+    "room_members",
+    metadata,
+    _thing_ref("room_id"),
+    _thing_ref("agent_id"),
+    Column("role", Text),  # owner, builder, member; NULL: no role, only a mute or a ban
+    Column("muted_until", Millis),
+    Column("banned_until", Millis),
+    Column("reason", Text),
+    Column("created_by", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("deleted_at", Millis),
+    PrimaryKeyConstraint("room_id", "agent_id"),
+    _live_index("ix_room_members_agent", "agent_id"),
+)
+
+rows = Table(
+    "rows",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    _thing_ref("room_id"),
+    Column("seq", Integer, nullable=False),
+    Column("turn_id", Text, ForeignKey("turns.id")),
+    Column("parent_row_id", Text, ForeignKey("rows.id")),
+    _thing_ref("author_id", nullable=True),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="completed"),
+    Column("content", Text, nullable=False),
+    Column("meta", Text),
+    Column("created_at", Millis, nullable=False),
+    UniqueConstraint("room_id", "seq"),
+    Index(
+        "ix_rows_parent",
+        "parent_row_id",
+        sqlite_where=text("parent_row_id IS NOT NULL"),
+        postgresql_where=text("parent_row_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_rows_turn",
+        "turn_id",
+        sqlite_where=text("turn_id IS NOT NULL"),
+        postgresql_where=text("turn_id IS NOT NULL"),
+    ),
+    # Journal and tool queries ask for a few kinds in a room; chat, by far the most, needs no index.
+    Index(
+        "ix_rows_kind",
+        "room_id",
+        "kind",
+        "seq",
+        sqlite_where=text("kind NOT IN ('chat', 'emote', 'presence')"),
+        postgresql_where=text("kind NOT IN ('chat', 'emote', 'presence')"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+row_tags = Table(
+    "row_tags",
+    metadata,
+    Column("row_id", Text, ForeignKey("rows.id"), nullable=False),
+    Column("tag", Text, nullable=False),
+    PrimaryKeyConstraint("row_id", "tag"),
+    Index("ix_row_tags_tag", "tag"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _thing_ref("room_id"),
+    Column("parent_turn_id", Text, ForeignKey("turns.id")),
+    _thing_ref("agent_id"),
+    _thing_ref("opened_by", nullable=True),
+    Column("status", Text, nullable=False, server_default="open"),
+    Column("pre_manifest_id", Text),
+    Column("post_manifest_id", Text),
+    Column("state_before", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("closed_at", Millis),
+    Index("ix_turns_room", "room_id", "created_at"),
+)
+
+agent_keys = Table(
+    "agent_keys",
+    metadata,
+    Column("fingerprint", Text, nullable=False),
+    _thing_ref("agent_id"),
+    Column("public_key", Text, nullable=False),
+    Column("comment", Text, nullable=False, server_default=""),
+    Column("created_by", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("deleted_at", Millis),
+    PrimaryKeyConstraint("fingerprint"),
+    _live_index("ix_agent_keys_agent", "agent_id"),
+)
+
+invites = Table(
+    "invites",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("code_sha256", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    _thing_ref("created_by", nullable=True),
+    Column("created_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    _thing_ref("used_by", nullable=True),
+    Column("used_at", Millis),
+    Column("deleted_at", Millis),
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("id", Text, primary_key=True),  # the id of its tool.call row
+    Column("chat_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("message_id", Text),
+    Column("tool_id", Text, nullable=False),
+    Column("args", Text, nullable=False),
+    Column("result", Text),
+    Column("render_plan", Text),
+    Column("status", Text, nullable=False),
+    Column("error", Text),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+    Column("pre_manifest_id", Text),
+    Column("post_manifest_id", Text),
+    Index("ix_tool_calls_tool", "tool_id", "started_at"),
+    Index("ix_tool_calls_chat", "chat_id", "started_at"),
+)
+
+tool_overrides = Table(
+    "tool_overrides",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("toolset_id", Text, nullable=False),
+    Column("tool_id", Text, nullable=False),
+    Column("renderer", Text),
+    Column("renderer_config", Text),
+    Column("name_override", Text),
+    Column("description_override", Text),
+    Column("requires_confirmation", Integer),
+    Column("enabled", Integer),
+    UniqueConstraint("toolset_id", "tool_id"),
+)
+
+toolset_files = Table(
+    "toolset_files",
+    metadata,
+    Column("toolset_id", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("stored_path", Text, nullable=False),
+    PrimaryKeyConstraint("toolset_id", "path"),
+)
+
+workspace_manifests = Table(
+    "workspace_manifests",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("chat_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("parent_id", Text, ForeignKey("workspace_manifests.id")),
+    Column("files", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("source_ref", Text),
+    Index("ix_workspace_manifests_chat", "chat_id"),
+)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("session_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("agent_id", Text, ForeignKey("things.id")),
+    Column("turn_id", Text, ForeignKey("turns.id")),
+    Column("model", Text, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    Column("total_tokens", Integer, Computed("prompt_tokens + completion_tokens")),
+    Column("estimated", Integer, nullable=False, server_default="0"),
+    Column("created_at", Text, nullable=False),
+    Index("ix_usage_session", "session_id"),
+    sqlite_autoincrement=True,
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("at", Millis, nullable=False),
+    Column("agent_id", Text),  # NULL: the operator at the command line
+    Column("room_id", Text),
+    Column("door", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Index("ix_audit_at", "at"),
+    sqlite_autoincrement=True,
+)
+
+input_lines = Table(
+    "input_lines",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    _thing_ref("agent_id"),
+    Column("line", Text, nullable=False),
+    Index("ix_input_lines_agent", "agent_id", "n"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,290 @@
+"""The one writer and the readers of the database.
+
+A unit of work is a plain function of a `Change`. Units queue for one writer thread, which runs
+them one after another, each in a savepoint of one transaction, and commits them together: with
+`synchronous=FULL` a commit waits for the disk, and sharing that wait is what makes thousands of
+durable changes a second possible. Only then do the callers get their answers, and only then are
+the events of each unit published, in the order of the units.
+
+Units use a synchronous SQLAlchemy `Connection`, so the same ones can serve PostgreSQL through
+`AsyncConnection.run_sync`. SQLite is driven from threads of our own and not through aiosqlite,
+which would hop threads once per statement where this hops once per unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import structlog
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.events import Event
+from sshwarma.world.ids import now_ms
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+BATCH_UNITS = 512
+"""Most units in one transaction, so that the first of them does not wait for ever."""
+
+QUEUE_UNITS = 20_000
+"""Units that may wait for the writer; past it a caller is told to try again."""
+
+READERS = 3
+"""Reader threads, each with a connection of its own."""
+
+BUSY_MS = 5_000
+"""How long a connection waits for another process (a backup, a report) to let go."""
+
+
+class Change:
+    """One unit of work while it runs: its connection, its time, and the events it will cause."""
+
+    __slots__ = ("_last_seq", "conn", "events", "now")
+
+    def __init__(self, conn: Connection, last_seq: dict[str, int]) -> None:
+        self.conn = conn
+        self.now = now_ms()
+        self.events: list[Event] = []
+        self._last_seq = last_seq
+
+    def emit(self, happened: Event) -> None:
+        """Publish an event if, and after, this unit is committed."""
+        self.events.append(happened)
+
+    def next_seq(self, room_id: str, read_last: Callable[[Connection, str], int]) -> int:
+        """The room's next row number. The last one is remembered between units, because the
+        writer is the only one who appends; a unit that fails makes it forget."""
+        last = self._last_seq.get(room_id)
+        if last is None:
+            last = read_last(self.conn, room_id)
+        self._last_seq[room_id] = last + 1
+        return last + 1
+
+
+@dataclass(slots=True)
+class _Job(Generic[T]):
+    work: Callable[[Change], T]
+    answer: asyncio.Future[T]
+    result: T | None = None
+    error: BaseException | None = None
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StoreCounts:
+    """Running totals since the start, for metrics."""
+
+    units: int = 0
+    commits: int = 0
+    failed_commits: int = 0
+    commit_seconds: float = 0.0
+    reads: int = 0
+
+
+def engine_for(path: Path, *, read_only: bool = False) -> Engine:
+    """An engine whose transactions are ours to begin: the driver's own guesses are off."""
+    uri = f"file:{path}?mode={'ro' if read_only else 'rwc'}"
+
+    def connect() -> sqlite3.Connection:
+        # check_same_thread is off so that `close` may be called from the loop's thread.
+        return sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+
+    return engine
+
+
+class Store:
+    """The database file of one world. Made by `await Store.open(path)`; ended by `close`."""
+
+    def __init__(self, path: Path, publish: Callable[[Event], None]) -> None:
+        self.path = path
+        self.counts = StoreCounts()
+        self._publish = publish
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._writer_engine = engine_for(path)
+        self._reader_engine = engine_for(path, read_only=True)
+        self._local = threading.local()
+        self._reader_connections: list[Connection] = []
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
+        self._closed = False
+        self._writer.start()
+
+    async def write(self, work: Callable[[Change], T]) -> T:
+        """Run a unit of work; return its result when it is on disk.
+
+        Raises:
+            Unavailable: if the world is shutting down, overloaded, or cannot be written to.
+            Exception: whatever `work` raised; then nothing of it is stored.
+        """
+        if self._closed:
+            raise Unavailable("The world is shutting down.")
+        if self._jobs.qsize() >= QUEUE_UNITS:
+            raise Unavailable("The world is too busy to take that now.", hint="Try again soon.")
+        job: _Job[T] = _Job(work, self._loop.create_future())
+        self._jobs.put(job)
+        return await job.answer
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run a query on a reader's connection, in a thread."""
+        self.counts.reads += 1
+        result: T = await self._loop.run_in_executor(self._readers, self._read, query)
+        return result
+
+    async def close(self) -> None:
+        """Finish the units that wait, then end every thread and connection."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        await self._loop.run_in_executor(None, self._writer.join)
+        self._readers.shutdown(wait=True)
+        for connection in self._reader_connections:
+            connection.close()
+        # The writer's last batch settles in callbacks that this turn of the loop lets run.
+        await asyncio.sleep(0)
+        self._writer_engine.dispose()
+        self._reader_engine.dispose()
+
+    def _read(self, query: Callable[[Connection], Any]) -> Any:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._reader_engine.connect()
+            self._local.connection = connection
+            self._reader_connections.append(connection)
+        driver = _driver(connection)
+        driver.execute("BEGIN")  # one snapshot for the whole query
+        try:
+            result = query(connection)
+        except DBAPIError as error:
+            raise _unreadable(error) from error
+        finally:
+            driver.execute("ROLLBACK")
+        return result
+
+    def _write_all(self) -> None:
+        connection = self._writer_engine.connect()
+        last_seq: dict[str, int] = {}
+        stop = False
+        while not stop:
+            job = self._jobs.get()
+            batch: list[_Job[Any]] = []
+            while job is not None:
+                batch.append(job)
+                if len(batch) == BATCH_UNITS:
+                    break
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+            stop = job is None
+            if batch:
+                self._commit(connection, batch, last_seq)
+                self._loop.call_soon_threadsafe(self._settle, batch)
+        connection.close()
+
+    def _commit(
+        self, connection: Connection, batch: list[_Job[Any]], last_seq: dict[str, int]
+    ) -> None:
+        driver = _driver(connection)
+        started = time.perf_counter()
+        try:
+            driver.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                self._run(connection, driver, job, last_seq)
+            driver.execute("COMMIT")
+        except (sqlite3.Error, SQLAlchemyError) as error:
+            self.counts.failed_commits += 1
+            last_seq.clear()
+            if driver.in_transaction:
+                driver.execute("ROLLBACK")
+            log.error("a commit failed", units=len(batch), error=str(error))
+            for job in batch:
+                job.error = _unwritable(error)
+        else:
+            self.counts.commits += 1
+            self.counts.units += len(batch)
+            self.counts.commit_seconds += time.perf_counter() - started
+
+    def _run(
+        self,
+        connection: Connection,
+        driver: sqlite3.Connection,
+        job: _Job[Any],
+        last_seq: dict[str, int],
+    ) -> None:
+        change = Change(connection, last_seq)
+        driver.execute("SAVEPOINT unit")
+        try:
+            job.result = job.work(change)
+        except sqlite3.Error:
+            raise
+        except BaseException as error:
+            if not driver.in_transaction:
+                # A full disk or a broken file makes SQLite abandon the whole transaction.
+                raise sqlite3.OperationalError(str(error)) from error
+            driver.execute("ROLLBACK TO unit")
+            last_seq.clear()
+            job.error = error
+        else:
+            job.events = change.events
+        driver.execute("RELEASE unit")
+
+    def _settle(self, batch: list[_Job[Any]]) -> None:
+        for job in batch:
+            if job.error is None:
+                for happened in job.events:
+                    self._publish(happened)
+            if job.answer.done():  # its caller was cancelled; what was committed stays
+                continue
+            if job.error is not None:
+                job.answer.set_exception(job.error)
+            else:
+                job.answer.set_result(job.result)
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine above made it
+    return driver
+
+
+def _unwritable(error: Exception) -> Unavailable:
+    text = str(error)
+    if "full" in text:
+        return Unavailable("The disk is full: that was not stored.", hint="Reading still works.")
+    if "readonly" in text or "read-only" in text:
+        return Unavailable("The database is read-only: that was not stored.")
+    return Unavailable("The database could not be written: that was not stored.")
+
+
+def _unreadable(error: DBAPIError) -> Exception:
+    if isinstance(error.orig, sqlite3.OperationalError):
+        log.error("a read failed", error=str(error.orig))
+        return Unavailable("The database could not be read.")
+    return error

@@ -1,0 +1,298 @@
+"""The tree of things: reading it, and the changes that keep it a tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.ids import new_id
+from sshwarma.world.schema import things
+from sshwarma.world.store import Change
+
+KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
+
+DEPTH: Final = 64
+"""Deepest nesting followed upwards; a tree this deep is a mistake, not a world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A row of the world tree. `metadata` is the row's JSON; times are Unix milliseconds."""
+
+    id: str
+    parent_id: str | None
+    kind: str
+    name: str
+    qualified_name: str | None = None
+    description: str = ""
+    content: str | None = None
+    uri: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    available: bool = True
+    enabled: bool = True
+    auto_load: bool = False
+    created_by: str | None = None
+    created_at: int = 0
+    updated_at: int = 0
+    deleted_at: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call it: its qualified name where it has one."""
+        return self.qualified_name or self.name
+
+
+def from_row(row: RowMapping) -> Thing:
+    return Thing(
+        id=row["id"],
+        parent_id=row["parent_id"],
+        kind=row["kind"],
+        name=row["name"],
+        qualified_name=row["qualified_name"],
+        description=row["description"] or "",
+        content=row["content"],
+        uri=row["uri"],
+        metadata=json.loads(row["metadata"]) if row["metadata"] else {},
+        available=bool(row["available"]),
+        enabled=bool(row["enabled"]),
+        auto_load=bool(row["auto_load"]),
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        deleted_at=row["deleted_at"],
+    )
+
+
+def get(conn: Connection, thing_id: str) -> Thing | None:
+    """The thing of that id, deleted or not."""
+    found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
+    return from_row(found) if found else None
+
+
+def get_live(conn: Connection, thing_id: str) -> Thing:
+    """The live thing of that id.
+
+    Raises:
+        NotFound: if there is none, or it was deleted.
+    """
+    found = get(conn, thing_id)
+    if found is None or found.deleted_at is not None:
+        raise NotFound("That thing is gone.")
+    return found
+
+
+def get_many(conn: Connection, ids: Iterable[str]) -> dict[str, Thing]:
+    """The things of those ids, deleted or not, by id."""
+    wanted = list(ids)
+    found: dict[str, Thing] = {}
+    for start in range(0, len(wanted), 500):  # below SQLite's limit of bound values
+        query = select(things).where(things.c.id.in_(wanted[start : start + 500]))
+        found.update((row["id"], from_row(row)) for row in conn.execute(query).mappings())
+    return found
+
+
+def by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
+    query = select(things).where(
+        things.c.qualified_name == qualified_name, things.c.deleted_at.is_(None)
+    )
+    found = conn.execute(query).mappings().first()
+    return from_row(found) if found else None
+
+
+def children(
+    conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
+) -> list[Thing]:
+    """Live children, by name; of some kinds only, if any are given."""
+    query = select(things).where(things.c.parent_id == parent_id, things.c.deleted_at.is_(None))
+    if kinds:
+        query = query.where(things.c.kind.in_(kinds))
+    query = query.order_by(things.c.name, things.c.kind).limit(limit)
+    return [from_row(row) for row in conn.execute(query).mappings()]
+
+
+def child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
+    """The live child of that name; if several kinds share it, data before the others."""
+    query = select(things).where(
+        things.c.parent_id == parent_id, things.c.name == name, things.c.deleted_at.is_(None)
+    )
+    if kinds:
+        query = query.where(things.c.kind.in_(kinds))
+    found = [from_row(row) for row in conn.execute(query).mappings()]
+    return min(found, key=lambda thing: KINDS.index(thing.kind) != 6, default=None)
+
+
+def ancestors(conn: Connection, thing_id: str) -> list[Thing]:
+    """From the thing's parent up to the root."""
+    found: list[Thing] = []
+    thing = get(conn, thing_id)
+    while thing is not None and thing.parent_id is not None and len(found) < DEPTH:
+        thing = get(conn, thing.parent_id)
+        if thing is not None:
+            found.append(thing)
+    return found
+
+
+def create(
+    tx: Change,
+    parent_id: str,
+    kind: str,
+    name: str,
+    *,
+    id: str | None = None,
+    qualified_name: str | None = None,
+    description: str = "",
+    content: str | None = None,
+    uri: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    auto_load: bool = False,
+    created_by: str | None = None,
+) -> Thing:
+    """Make a thing.
+
+    Raises:
+        Conflict: if a live thing of that kind and name is there, or the qualified name is taken.
+    """
+    thing = Thing(
+        id=id or new_id(),
+        parent_id=parent_id,
+        kind=kind,
+        name=name,
+        qualified_name=qualified_name,
+        description=description,
+        content=content,
+        uri=uri,
+        metadata=metadata or {},
+        auto_load=auto_load,
+        created_by=created_by,
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    values = {
+        "id": thing.id,
+        "parent_id": parent_id,
+        "kind": kind,
+        "name": name,
+        "qualified_name": qualified_name,
+        "description": description or None,
+        "content": content,
+        "uri": uri,
+        "metadata": dump(metadata),
+        "auto_load": int(auto_load),
+        "created_by": created_by,
+        "created_at": tx.now,
+        "updated_at": tx.now,
+    }
+    try:
+        tx.conn.execute(insert(things).values(values))
+    except IntegrityError as error:
+        raise _taken(tx.conn, thing) from error
+    tx.emit(WorldChanged(parent_id))
+    return thing
+
+
+def change(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any) -> Thing:
+    """Set columns of a live thing (`metadata` as a dict) and return it as it is now.
+
+    A change that no room, loadout or list is computed from is not `structural`: it leaves what
+    is remembered of them standing.
+
+    Raises:
+        NotFound: if it is gone.
+        Conflict: if its new name, place or qualified name is taken.
+    """
+    before = get_live(tx.conn, thing_id)
+    if "metadata" in columns:
+        columns["metadata"] = dump(columns["metadata"])
+    try:
+        tx.conn.execute(
+            update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
+        )
+    except IntegrityError as error:
+        raise Conflict(f"There is a {before.kind} of that name there already.") from error
+    if structural:
+        tx.emit(WorldChanged(before.parent_id))
+    return get_live(tx.conn, thing_id)
+
+
+def set_metadata(tx: Change, thing_id: str, *, structural: bool = True, **values: Any) -> Thing:
+    """Set keys of a thing's metadata; None removes one."""
+    merged = get_live(tx.conn, thing_id).metadata | values
+    kept = {key: value for key, value in merged.items() if value is not None}
+    return change(tx, thing_id, structural=structural, metadata=kept)
+
+
+def delete(tx: Change, thing: Thing) -> None:
+    """Soft-delete a thing. What it contains goes out of reach with it and returns with it."""
+    tx.conn.execute(
+        update(things).where(things.c.id == thing.id).values(deleted_at=tx.now, updated_at=tx.now)
+    )
+    tx.emit(WorldChanged(thing.parent_id))
+
+
+def restore(tx: Change, thing: Thing) -> Thing:
+    """Bring a soft-deleted thing back to where it was.
+
+    Raises:
+        Conflict: if its name has been taken meanwhile.
+        NotFound: if the bag it was in is gone.
+    """
+    if thing.parent_id is not None:
+        get_live(tx.conn, thing.parent_id)
+    try:
+        tx.conn.execute(
+            update(things).where(things.c.id == thing.id).values(deleted_at=None, updated_at=tx.now)
+        )
+    except IntegrityError as error:
+        raise _taken(tx.conn, thing) from error
+    tx.emit(WorldChanged(thing.parent_id))
+    return get_live(tx.conn, thing.id)
+
+
+def move(tx: Change, thing_id: str, to_id: str) -> Thing:
+    """Put a thing into another bag.
+
+    Raises:
+        Invalid: if the bag is the thing itself or inside it.
+        Conflict: if the bag has a live thing of that kind and name.
+        NotFound: if either is gone.
+    """
+    target = get_live(tx.conn, to_id)
+    if to_id == thing_id or any(above.id == thing_id for above in ancestors(tx.conn, to_id)):
+        raise Invalid(f"{target.label} is inside it: a thing cannot contain itself.")
+    return change(tx, thing_id, parent_id=to_id)
+
+
+def last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
+    """The thing of that name that was deleted last from one of those bags."""
+    query = (
+        select(things)
+        .where(
+            things.c.parent_id.in_(parent_ids),
+            things.c.name == name,
+            things.c.deleted_at.is_not(None),
+        )
+        .order_by(things.c.deleted_at.desc())
+        .limit(1)
+    )
+    found = conn.execute(query).mappings().first()
+    return from_row(found) if found else None
+
+
+def dump(value: dict[str, Any] | None) -> str | None:
+    """JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
+    if not value:
+        return None
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _taken(conn: Connection, thing: Thing) -> Conflict:
+    if thing.qualified_name and by_qualified_name(conn, thing.qualified_name):
+        return Conflict(f"{thing.qualified_name} exists already.")
+    return Conflict(f"There is a {thing.kind} named {thing.name} already.")

@@ -1,0 +1,241 @@
+"""The world as the rest of the program holds it: store, bus, presence, agents, and memory of what
+was computed from them.
+
+Nothing on the way of a key, a line or a look reads the database: rooms, loadouts and the tails of
+logs are kept here under `version`, which every committed structural change moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from sshwarma.world import agents, loadout, rooms, rows, search
+from sshwarma.world.agents import Directory
+from sshwarma.world.bootstrap import ToolSpec, bootstrap
+from sshwarma.world.errors import NotFound
+from sshwarma.world.events import (
+    AgentsChanged,
+    Bus,
+    Event,
+    Row,
+    RowAppended,
+    WorldChanged,
+)
+from sshwarma.world.loadout import Loadout
+from sshwarma.world.migrate import migrate
+from sshwarma.world.presence import Presence
+from sshwarma.world.rooms import Room
+from sshwarma.world.store import Change, Store
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+MEMOS: Final = 8192
+"""Computed values kept at most; the least recently used goes first."""
+
+TAIL_ROWS: Final = 200
+"""Rows of each room's log kept in memory."""
+
+TAILS: Final = 512
+"""Rooms whose tail is kept at most."""
+
+INDEX_QUIET_SECONDS: Final = 1.0
+"""The search index catches up when nothing was appended for this long."""
+
+
+class World:
+    """Made by `await World.open(...)`; ended by `close`."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+        self.presence = Presence(self._told)
+        self.agents = Directory()
+        self.version = 0
+        self.store: Store
+        self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
+        self._recent: dict[Hashable, tuple[Hashable, float, Any]] = {}
+        self._tails: OrderedDict[str, deque[Row]] = OrderedDict()
+        self._stale_agents: set[str] = set()
+        self._refresh: asyncio.Task[None] | None = None
+        self._indexer: asyncio.TimerHandle | None = None
+        self._indexing: asyncio.Task[None] | None = None
+        self._appended_at = 0.0
+        self._closing = False
+
+    @classmethod
+    async def open(cls, path: Path, tools: Sequence[ToolSpec]) -> World:
+        """Open a world's database, making or migrating it as needed."""
+        loop = asyncio.get_running_loop()
+        before, after = await loop.run_in_executor(None, migrate, path)
+        if before != after:
+            log.info("schema migrated", before=before, after=after)
+        world = cls()
+        world.store = Store(path, world._told)
+        world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
+        found, keys = await world.store.read(agents.read_all)
+        world.agents.load(found, keys)
+        world._index_later()
+        return world
+
+    is_new = False
+    """Whether this start made the world."""
+
+    async def close(self) -> None:
+        """Wait for what is being written, then let go of the file."""
+        self._closing = True
+        if self._indexer is not None:
+            self._indexer.cancel()
+        for task in (self._indexing, self._refresh):
+            if task is not None:
+                await asyncio.gather(task, return_exceptions=True)
+        await self.store.close()
+
+    async def change(self, work: Callable[[Change], T]) -> T:
+        """Carry out one change: all of it, on disk, announced; or none of it.
+
+        Raises:
+            Refused: with the reason, if the world does not allow it.
+        """
+        result = await self.store.write(work)
+        if self._refresh is not None and not self._refresh.done():
+            # Whoever changes an agent finds it changed; cancelling the caller must not stop that.
+            await asyncio.shield(self._refresh)
+        return result
+
+    async def room(self, room_id: str) -> Room:
+        """A live room.
+
+        Raises:
+            NotFound: if it is gone.
+        """
+        return await self.memo(("room", room_id), lambda conn: rooms.read(conn, room_id))
+
+    def room_now(self, room_id: str) -> Room | None:
+        """The room if it is in memory and current, without waiting."""
+        known = self._memos.get(("room", room_id))
+        return known[1] if known is not None and known[0] == self.version else None
+
+    async def rooms(self) -> list[Room]:
+        """Every live room by name, without bags and exits."""
+        return await self.memo("rooms", rooms.read_all)
+
+    async def room_named(self, name: str) -> Room:
+        """The live room of that name.
+
+        Raises:
+            NotFound: if there is none.
+        """
+        wanted = name.lower()
+        room_id = await self.memo(("room id", wanted), lambda conn: rooms.id_of(conn, wanted))
+        if room_id is None:
+            raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
+        return await self.room(room_id)
+
+    async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
+        """What an agent can see and use in a room."""
+        return await self.memo(
+            ("loadout", room_id, agent_id),
+            lambda conn: loadout.compute(conn, room_id, agent_id),
+        )
+
+    async def memo(self, key: Hashable, query: Callable[[Connection], T]) -> T:
+        """The result of a query about structure, from memory while nothing has changed."""
+        known = self._memos.get(key)
+        if known is not None and known[0] == self.version:
+            self._memos.move_to_end(key)
+            return known[1]  # type: ignore[no-any-return]
+        version = self.version  # before the read: a change meanwhile makes the result stale
+        result = await self.store.read(query)
+        self._memos[key] = (version, result)
+        self._memos.move_to_end(key)
+        while len(self._memos) > MEMOS:
+            self._memos.popitem(last=False)
+        return result
+
+    def recent(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        """A value computed from memory alone, made anew when `version` differs or it is older
+        than `seconds`: for what holds idle times, which no event announces."""
+        now = time.monotonic()
+        known = self._recent.get(key)
+        if known is not None and known[0] == version and now - known[1] < seconds:
+            return known[2]  # type: ignore[no-any-return]
+        if len(self._recent) >= MEMOS:
+            self._recent.clear()
+        made = make()
+        self._recent[key] = (version, now, made)
+        return made
+
+    async def tail(self, room_id: str, limit: int) -> list[Row]:
+        """The last rows of a log, oldest first; up to TAIL_ROWS without reading the database."""
+        if limit > TAIL_ROWS:
+            return await self.store.read(lambda conn: rows.tail(conn, room_id, limit))
+        known = self._tails.get(room_id)
+        if known is None:
+            return (await self._read_tail(room_id))[-limit:] if limit else []
+        self._tails.move_to_end(room_id)
+        return list(known)[-limit:] if limit else []
+
+    async def _read_tail(self, room_id: str) -> list[Row]:
+        arrived: list[Row] = []
+        stop = self.bus.on_room(room_id, lambda happened: arrived.append(happened.row))
+        try:
+            read = await self.store.read(lambda conn: rows.tail(conn, room_id, TAIL_ROWS))
+        finally:
+            stop()
+        newest = read[-1].seq if read else 0
+        read += [row for row in arrived if row.seq > newest]
+        self._tails[room_id] = deque(read, maxlen=TAIL_ROWS)
+        while len(self._tails) > TAILS:
+            self._tails.popitem(last=False)
+        return read
+
+    async def index_rows(self) -> None:
+        """Bring the search index up to date."""
+        while await self.store.write(search.index_some):
+            if self._closing:
+                return
+
+    def _told(self, happened: Event) -> None:
+        """Every event passes here on its way to the bus, so that memory is never behind it."""
+        if isinstance(happened, WorldChanged):
+            self.version += 1
+        elif isinstance(happened, RowAppended):
+            tail = self._tails.get(happened.row.room_id)
+            if tail is not None:
+                tail.append(happened.row)
+            self._index_later()
+        elif isinstance(happened, AgentsChanged):
+            self._stale_agents.add(happened.agent_id)
+            if self._refresh is None or self._refresh.done():
+                self._refresh = asyncio.get_running_loop().create_task(self._fresh_agents())
+        self.bus.publish(happened)
+
+    async def _fresh_agents(self) -> None:
+        while self._stale_agents:
+            agent_id = next(iter(self._stale_agents))
+            self._stale_agents.discard(agent_id)
+            agent, keys = await self.store.read(partial(agents.read_one, agent_id=agent_id))
+            self.agents.refresh(agent_id, agent, keys)
+
+    def _index_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._appended_at = loop.time()
+        if self._indexer is None and not self._closing:
+            self._indexer = loop.call_later(INDEX_QUIET_SECONDS, self._index_if_quiet)
+
+    def _index_if_quiet(self) -> None:
+        self._indexer = None
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._appended_at < INDEX_QUIET_SECONDS:
+            self._index_later()
+        elif self._indexing is None or self._indexing.done():
+            self._indexing = loop.create_task(self.index_rows())

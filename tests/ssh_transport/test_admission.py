@@ -1,0 +1,158 @@
+"""The counting behind the door, with a clock in hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sshwarma.ssh.admission import (
+    ADDRESSES_REMEMBERED,
+    Admission,
+    Limits,
+    LogWindow,
+    NotAdmitted,
+    Ticket,
+)
+from sshwarma.ssh.ports import Refused
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Book(Admission):
+    """An admission that keeps who was dropped."""
+
+    def __init__(self, **limits: object) -> None:
+        self.clock = Clock()
+        self.dropped: list[str] = []
+        super().__init__(replace(Limits(), **limits), self.clock)
+
+    def knock(self, address: str = "192.0.2.1") -> Ticket:
+        return self.admit(address, lambda: self.dropped.append(address))
+
+    def refused(self, address: str = "192.0.2.1") -> str:
+        with pytest.raises(NotAdmitted) as no:
+            self.knock(address)
+        return no.value.reason
+
+
+def test_one_over_each_limit_is_refused_with_its_name() -> None:
+    book = Book(pending_per_address=2, pending=3, connections_per_address=2)
+    book.knock(), book.knock()
+    assert book.refused() == "connections_per_address"
+    book.knock("192.0.2.2")
+    assert book.refused("192.0.2.3") == "pending"
+    assert Book(connections=0).refused() == "connections"
+
+
+def test_the_oldest_silent_one_makes_room_first() -> None:
+    book = Book(pending=2)
+    talking, silent = book.knock("192.0.2.1"), book.knock("192.0.2.2")
+    talking.spoke = True
+    assert book.refused("192.0.2.3") == "pending"
+    book.clock.now += 0.3
+    book.knock("192.0.2.3").spoke = True
+    assert book.dropped == ["192.0.2.2"]
+    assert book.refused("192.0.2.4") == "pending"
+    book.clock.now += 2
+    book.knock("192.0.2.4")
+    assert book.dropped == ["192.0.2.2", "192.0.2.1"]
+    book.leave(silent)
+    book.leave(talking)
+    assert book.pending == 2
+
+
+def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> None:
+    book = Book(failures=3, failure_half_life=1e9, shut_seconds_max=60)
+    shut = []
+    for _ in range(12):
+        ticket = book.knock()
+        book.failed(ticket)
+        book.leave(ticket)
+        start = book.clock.now
+        while True:
+            try:
+                book.leave(book.knock())
+                break
+            except NotAdmitted as no:
+                assert no.reason == "failures"
+                book.clock.now += 1
+        shut.append(round(book.clock.now - start))
+    assert shut == [0, 0, 0, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    book.knock("192.0.2.9")
+
+    mild = Book(failures=3, failure_half_life=60)
+    for _ in range(50):
+        ticket = mild.knock()
+        mild.failed(ticket)
+        mild.leave(ticket)
+        mild.clock.now += 60
+
+
+def test_one_key_may_hold_only_so_many() -> None:
+    book = Book(connections_per_key=1)
+    first, second = book.knock(), book.knock()
+    book.authenticated(first, "SHA256:a")
+    with pytest.raises(Refused, match="already has 1 connections"):
+        book.authenticated(second, "SHA256:a")
+    book.leave(first)
+    book.leave(first)
+    book.authenticated(second, "SHA256:a")
+    assert (book.pending, book.connections) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+    ],
+)
+def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    book = Book(connections_per_address=1)
+    book.knock(one)
+    if same:
+        assert book.refused(other) == "connections_per_address"
+    else:
+        book.knock(other)
+
+
+@pytest.mark.parametrize("loopback", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
+def test_loopback_is_spared_only_when_asked(loopback: str) -> None:
+    assert [Book(pending_per_address=1, exempt_loopback=True).knock(loopback)]
+    spared = Book(pending_per_address=1, exempt_loopback=True)
+    spared.knock(loopback), spared.knock(loopback)
+    counted = Book(pending_per_address=1)
+    counted.knock(loopback)
+    assert counted.refused(loopback) == "pending_per_address"
+
+
+def test_memory_of_addresses_is_bounded() -> None:
+    book = Book()
+    for number in range(3 * ADDRESSES_REMEMBERED):
+        ticket = book.knock(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        book.failed(ticket)
+        book.leave(ticket)
+    assert len(book._addresses) <= ADDRESSES_REMEMBERED
+
+
+def test_the_log_speaks_once_a_window_and_counts_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    log = LogWindow(10, clock)
+    for _ in range(500):
+        log.note("ssh.refused", "pending")
+    log.note("ssh.refused", "failures")
+    assert capsys.readouterr().out.count("ssh.refused") == 2
+    clock.now += 10
+    log.note("ssh.refused", "pending")
+    assert "not_logged_before=499" in capsys.readouterr().out

@@ -1,0 +1,166 @@
+"""What strangers cost: silence, floods, garbage, guesses; and the honest client still served."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import asyncssh
+import pytest
+
+from sshwarma.ssh.server import Server
+
+from .conftest import Connect, Serve, World, until, within
+
+
+class Socket:
+    """A bare TCP connection to the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, server: Server) -> Socket:
+        return cls(*await within(asyncio.open_connection("127.0.0.1", server.port)))
+
+    async def said(self) -> bytes:
+        """Everything the server says until it closes."""
+        try:
+            return await within(self.reader.read())
+        except ConnectionResetError:
+            return b""
+
+    async def close(self) -> None:
+        self.writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+async def test_silence_is_dropped_at_the_login_grace(serve: Serve) -> None:
+    server = await serve(login_seconds=0.1)
+    silent = await Socket.open(server)
+    assert await silent.said() == b"SSH-2.0-sshwarma\r\n"
+    await until(lambda: server.connections == 0)
+    assert server.counters.auth_failed == 0
+    await silent.close()
+
+
+async def test_a_handshake_left_half_way_is_dropped_too(serve: Serve) -> None:
+    server = await serve(login_seconds=0.1)
+    slow = await Socket.open(server)
+    slow.writer.write(b"SSH-2.0-Slow\r\n")
+    assert (await slow.said()).startswith(b"SSH-2.0-sshwarma\r\n")
+    await until(lambda: server.connections == 0)
+    await slow.close()
+
+
+async def test_one_address_holds_only_so_many_places(serve: Serve) -> None:
+    server = await serve(pending_per_address=3, silent_seconds=60, patience_seconds=60)
+    held = [await Socket.open(server) for _ in range(3)]
+    await until(lambda: server.connections == 3)
+    extra = await Socket.open(server)
+    assert b"too many connections" in await extra.said()
+    assert server.counters.refused["pending_per_address"] == 1
+    for socket in [*held, extra]:
+        await socket.close()
+    await until(lambda: server.connections == 0)
+
+
+async def test_all_addresses_together_hold_only_so_many(serve: Serve) -> None:
+    server = await serve(pending=3, exempt_loopback=True, silent_seconds=60, patience_seconds=60)
+    held = [await Socket.open(server) for _ in range(3)]
+    await until(lambda: server.connections == 3)
+    extra = await Socket.open(server)
+    assert b"too many connections" in await extra.said()
+    assert server.counters.refused["pending"] == 1
+    for socket in [*held, extra]:
+        await socket.close()
+
+
+async def test_connections_in_all_are_limited(serve: Serve, connect: Connect) -> None:
+    server = await serve(connections=1)
+    client = await connect(server)
+    extra = await Socket.open(server)
+    assert b"too many connections" in await extra.said()
+    assert (await within(client.run("exit 0"))).exit_status == 0
+    await extra.close()
+
+
+async def test_a_thousand_silent_sockets_do_not_keep_an_honest_client_out(
+    serve: Serve, connect: Connect
+) -> None:
+    server = await serve()
+    silent = await asyncio.gather(*(Socket.open(server) for _ in range(1_000)))
+    most = server.limits.pending_per_address
+    assert server.connections <= most
+    now = asyncio.get_running_loop().time
+    # The places are held by those who have said nothing; they yield once that is plain.
+    silent_since = now()
+    await until(lambda: now() - silent_since > server.limits.silent_seconds)
+    client = await connect(server)
+    assert (await within(client.run("exit 0"), 1.0)).exit_status == 0
+    assert server.counters.refused["made_room"] >= 1
+    for socket in silent:
+        await socket.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"SSH-1.99-Old\r\n" + b"\0" * 64,
+        b"SSH-1.5-Older\r\n",
+        b"\x16\x03\x01" + b"\xff" * 500 + b"\n",
+        b"SSH-2.0-" + b"\xff\xfe" * 20 + b"\r\n",
+        b"SSH-2.0-" + b"x" * 10_000_000,
+        b"SSH-2.0-Ok\r\n\xff\xff\xff\xff" + b"\xff" * 100,
+        b"SSH-2.0-Ok\r\n" + b"\0\0\0\x0c\x04\x14" + b"\0" * 10,
+        b"SSH-2.0-Ok\r\n" + b"\0\0\0\x0c\x0a\x32" + b"\0" * 10,
+        b"SSH-2.0-Ok\r\n" + b"\0\0\0\0" * 4,
+        b"\r\n" * 5_000,
+    ],
+)
+async def test_garbage_is_closed_and_the_honest_served(
+    garbage: bytes, server: Server, connect: Connect
+) -> None:
+    socket = await Socket.open(server)
+    socket.writer.write(garbage)
+    await socket.said()
+    await until(lambda: server.connections == 0)
+    await socket.close()
+    assert server.counters.crashed == 0
+    assert (await within((await connect(server)).run("exit 0"))).exit_status == 0
+
+
+async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
+    serve: Serve, world: World, connect: Connect, key: asyncssh.SSHKey
+) -> None:
+    world.known = set()
+    server = await serve(failures=2, shut_seconds_max=0.3)
+    for _ in range(4):
+        with pytest.raises((asyncssh.Error, OSError)):
+            await connect(server)
+        await until(lambda: server.connections == 0)
+    assert server.counters.auth_failed == 3
+    assert server.counters.refused["failures"] == 1
+
+    world.known = {key.get_fingerprint()}
+    async with AsyncExitStack() as stack:
+        await until(lambda: not _shut(server))
+        client = await connect(server)
+        stack.callback(client.abort)
+        assert (await within(client.run("exit 0"))).exit_status == 0
+
+
+def _shut(server: Server) -> bool:
+    known = server.admission._addresses["127.0.0.1"]
+    return known.shut_until > asyncio.get_running_loop().time()
+
+
+async def test_a_flood_is_logged_once(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    server = await serve(pending_per_address=1, silent_seconds=60, patience_seconds=60)
+    sockets = [await Socket.open(server) for _ in range(30)]
+    await until(lambda: server.counters.refused["pending_per_address"] == 29)
+    assert capsys.readouterr().out.count("ssh.refused") == 1
+    for socket in sockets:
+        await socket.close()

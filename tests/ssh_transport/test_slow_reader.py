@@ -1,0 +1,113 @@
+"""A peer that stops reading: its handler is told, memory stays bounded, nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import asyncssh
+import pytest
+
+from sshwarma.ssh.server import Server
+
+from .conftest import Connect, Program, Serve, World, until, within
+
+KIB = bytes(1024)
+
+
+def _fill(program: Program) -> int:
+    """Write until told to pause; what was written."""
+    written = 0
+    while not program.count("pause"):
+        program.channel.write(KIB)
+        written += len(KIB)
+        assert written < 64 * 1024 * 1024
+    return written
+
+
+@pytest.mark.parametrize("window", [4_096, 1 << 31], ids=["ssh window full", "socket full"])
+async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
+    window: int, server: Server, connect: Connect, world: World
+) -> None:
+    client = await connect(server)
+    process = await client.create_process("cat", encoding=None, window=window)
+    (program,) = world.programs
+    process.channel.pause_reading()
+    assert client._transport
+    client._transport.pause_reading()
+    written = _fill(program)
+    limits = server.limits
+    assert limits.send_buffer_high < program.channel.buffered <= limits.send_buffer_high + 1024
+    other = await connect(server)
+    assert (await within(other.run("exit 3"), 1.0)).exit_status == 3
+
+    client._transport.resume_reading()
+    process.channel.resume_reading()
+    await within(process.stdout.readexactly(written))
+    await until(lambda: program.count("resume"))
+    assert program.channel.buffered == 0
+
+
+async def test_a_handler_that_ignores_pause_loses_its_connection(
+    serve: Serve, connect: Connect, world: World
+) -> None:
+    server = await serve(send_buffer_hard=256 * 1024, farewell_seconds=0.1)
+    client = await connect(server)
+    process = await client.create_process("cat", encoding=None, window=4_096)
+    (program,) = world.programs
+    process.channel.pause_reading()
+    for _ in range(10_000):
+        program.channel.write(KIB)
+        assert program.channel.buffered <= 256 * 1024
+    await until(lambda: program.count("closed"))
+    await until(lambda: server.connections == 0)
+
+
+async def test_answers_nobody_reads_stop_us_reading(serve: Serve, connect: Connect) -> None:
+    server = await serve()
+    client = await connect(server)
+    await client.create_process("cat", encoding=None)
+    (caller,) = server.links
+    assert client._transport
+    client._transport.pause_reading()
+    transport = caller._conn._transport
+    for end in (transport, client._transport):
+        end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    sending = asyncio.create_task(_ask_without_end(client))
+    await until(lambda: not transport.is_reading())
+    assert transport.get_write_buffer_size() < 1024 * 1024
+    sending.cancel()
+
+
+async def _ask_without_end(client: asyncssh.SSHClientConnection) -> None:
+    while True:
+        for _ in range(500):
+            client._send_global_request(b"made-up", b"x" * 20, want_reply=True)
+        await asyncio.sleep(0)
+
+
+async def test_data_waits_for_a_key_exchange_in_its_channel(
+    server: Server, connect: Connect, world: World
+) -> None:
+    client = await connect(server)
+    process = await client.create_process("cat", encoding=None, window=1 << 31)
+    (program,) = world.programs
+    (caller,) = server.links
+    caller._conn._send_kexinit()
+    caller._conn._kexinit_sent = True
+    written = _fill(program)
+    assert len(caller._conn._deferred_packets) < 10
+    await within(process.stdout.readexactly(written))
+    await until(lambda: program.count("resume"))
+
+
+async def test_a_key_exchange_never_finished_ends_the_connection(
+    serve: Serve, connect: Connect
+) -> None:
+    server = await serve(rekey_grace=0.1)
+    client = await connect(server)
+    (caller,) = server.links
+    assert client._transport
+    client._transport.pause_reading()
+    caller._conn._send_kexinit()
+    await until(lambda: server.connections == 0)

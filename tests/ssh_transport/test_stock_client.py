@@ -1,0 +1,116 @@
+"""The stock OpenSSH client at our door: shell, commands, pipes, rekeying."""
+
+from __future__ import annotations
+
+from asyncssh import SSHKey
+
+from sshwarma.ssh.server import Server
+
+from .conftest import Connect, Serve, Ssh, World, finish, until, within
+
+
+async def test_a_shell_has_a_terminal_and_echoes(server: Server, ssh: Ssh, world: World) -> None:
+    client = await ssh(server, "-tt", "", env={"TERM": "xterm-256color"})
+    assert client.stdin
+    assert client.stdout
+    assert await within(client.stdout.readline()) == b"alice xterm-256color 80x24\r\n"
+    client.stdin.write("żółw 🐢".encode())
+    assert await within(client.stdout.readexactly(12)) == "żółw 🐢".encode()
+    world.programs[0].channel.exit(0)
+    assert (await finish(client)).status == 0
+
+
+async def test_the_peer_is_the_key_that_signed(
+    server: Server, ssh: Ssh, world: World, key: SSHKey
+) -> None:
+    assert (await finish(await ssh(server, "exit 0"))).status == 0
+    (peer,) = world.entered
+    assert peer.fingerprint == key.get_fingerprint()
+    assert peer.public_key.split() == key.export_public_key().decode().split()[:2]
+    assert (peer.address, peer.username) == ("127.0.0.1", "alice")
+    assert peer.client.startswith("OpenSSH_")
+
+
+async def test_a_command_that_ends_at_once_reports_its_status(server: Server, ssh: Ssh) -> None:
+    done = await finish(await ssh(server, "exit 7"))
+    assert (done.status, done.out) == (7, b"bye\n")
+
+
+async def test_piped_input_comes_back_whole_in_order(server: Server, ssh: Ssh) -> None:
+    text = b"".join(b"line %d\n" % number for number in range(100_000))
+    done = await finish(await ssh(server, "cat"), text)
+    assert done.status == 0
+    assert done.out == text
+
+
+async def test_a_refused_command_says_why_on_standard_error(server: Server, ssh: Ssh) -> None:
+    done = await finish(await ssh(server, "refuse"))
+    assert (done.status, done.out) == (1, b"")
+    assert b"not that one" in done.err
+
+
+async def test_an_endless_command_line_is_refused_with_the_limit(serve: Serve, ssh: Ssh) -> None:
+    done = await finish(await ssh(await serve(command_bytes=100), "cat " + "x" * 200))
+    assert done.status == 1
+    assert b"at most 100 bytes" in done.err
+
+
+async def test_rekeying_every_kilobyte_loses_nothing(serve: Serve, ssh: Ssh) -> None:
+    server = await serve(rekey_burst=10_000)
+    text = bytes(range(256)) * 400
+    done = await finish(await ssh(server, "-v", "-o", "RekeyLimit=1K", "cat"), text)
+    assert (done.status, done.out) == (0, text)
+    assert done.err.count(b"SSH2_MSG_NEWKEYS received") > 3
+
+
+async def test_a_client_that_rekeys_without_end_waits_its_turn(serve: Serve, ssh: Ssh) -> None:
+    server = await serve(rekey_burst=1, rekeys_per_second=50)
+    done = await finish(await ssh(server, "-o", "RekeyLimit=1K", "cat"), bytes(20_000))
+    assert (done.status, done.out) == (0, bytes(20_000))
+
+
+async def test_we_rekey_when_our_bytes_are_spent(server: Server, connect: Connect) -> None:
+    async with await connect(server) as client:
+        process = await client.create_process(encoding=None)
+        await within(process.stdout.readline())
+        (caller,) = server.links
+        caller._conn._rekey_bytes = 1
+        for number in range(20):
+            process.stdin.write(b"%4d" % number)
+            assert await within(process.stdout.readexactly(4)) == b"%4d" % number
+
+
+async def test_a_client_without_gcm_is_served_with_ctr(server: Server, connect: Connect) -> None:
+    client = await connect(server, encryption_algs=["aes256-ctr"])
+    done = await within(client.run("cat", input="plain enough"))
+    assert (done.exit_status, done.stdout) == (0, "plain enough")
+
+
+async def test_openssh_gets_gcm_and_never_chacha(server: Server, ssh: Ssh) -> None:
+    done = await finish(await ssh(server, "-v", "exit 0"))
+    assert b"server->client cipher: aes128-gcm@openssh.com" in done.err
+
+
+async def test_only_a_few_variables_arrive(server: Server, ssh: Ssh) -> None:
+    sent = {
+        "LANG": "pl_PL.UTF-8",
+        "LD_PRELOAD": "/tmp/x.so",
+        "NO_COLOR": "1",
+        "COLORTERM": "x" * 999,
+    }
+    done = await finish(await ssh(server, "-o", f"SendEnv={' '.join(sent)}", "env", env=sent))
+    assert done.out == b"{'LANG': 'pl_PL.UTF-8', 'NO_COLOR': '1'}"
+
+
+async def test_the_handler_hears_of_the_end_exactly_once(
+    server: Server, ssh: Ssh, world: World
+) -> None:
+    client = await ssh(server, "-tt", "")
+    await until(lambda: world.programs)
+    client.kill()
+    (program,) = world.programs
+    await until(lambda: program.count("closed"))
+    await until(lambda: server.connections == 0)
+    assert program.count("closed") == 1
+    program.channel.write(b"to nobody")
+    program.channel.exit(0)

@@ -1,0 +1,28 @@
+"""Fixtures: `loop`, whose clock is moved by hand, and `sit`, which seats a person at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from person import HandLoop, Person
+
+
+@pytest.fixture
+def loop() -> Iterator[HandLoop]:
+    hand = HandLoop()
+    yield hand
+    hand.close()
+
+
+@pytest.fixture
+def sit(loop: HandLoop) -> Callable[..., Person]:
+    def seat(**options: object) -> Person:
+        return Person(loop, **options)  # type: ignore[arg-type]
+
+    return seat

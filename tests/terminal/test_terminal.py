@@ -1,0 +1,413 @@
+"""A person types, others speak, windows change: what is on the screen afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from person import Person
+
+from sshwarma.terminal.text import Block, block, line
+
+Sit = Callable[..., Person]
+
+UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
+
+
+def test_typing_is_echoed_before_feed_returns(sit: Sit) -> None:
+    alice = sit()
+    alice.type("hello")
+    assert alice.rows() == ["> hello"]
+    assert alice.cursor() == (7, 0)
+
+
+def test_a_key_at_the_end_of_the_line_writes_only_itself(sit: Sit) -> None:
+    alice = sit()
+    alice.type("hell")
+    alice.written.clear()
+    alice.type("o")
+    assert alice.written == [b"o"]
+
+
+def test_enter_submits_and_the_line_stays_above(sit: Sit) -> None:
+    alice = sit()
+    alice.type("hello\r")
+    assert alice.lines == ["hello"]
+    assert alice.rows() == ["> hello", ">"]
+    assert alice.cursor() == (2, 1)
+
+
+def test_a_line_heard_leaves_the_half_typed_one_intact(sit: Sit) -> None:
+    alice = sit()
+    alice.type("half a li")
+    alice.type(LEFT * 2)
+    alice.hear("bob: hi")
+    assert alice.rows() == ["bob: hi", "> half a li"]
+    assert alice.cursor() == (9, 1)
+    alice.type("X")
+    assert alice.rows() == ["bob: hi", "> half a Xli"]
+
+
+def test_many_lines_heard_in_one_turn_are_one_write(sit: Sit) -> None:
+    alice = sit()
+    alice.wait()
+    alice.written.clear()
+    for number in range(50):
+        alice.terminal.print(block(f"line {number}"))
+    alice.wait()
+    assert len(alice.written) == 1
+    assert alice.glass.everything()[:50] == [f"line {number}" for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("text", "lefts", "cell"),
+    [
+        ("日本語", 1, 6),
+        ("日本語", 3, 2),
+        ("e\u0301a", 2, 2),
+        ("e\u0301a", 1, 3),
+        ("x👨‍👩‍👧‍👦y", 1, 5),
+        ("x👨‍👩‍👧‍👦y", 2, 3),
+        ("🇫🇷🇩🇪", 1, 4),
+        ("👍🏽!", 1, 4),
+        ("한국어", 2, 4),
+    ],
+)
+def test_the_cursor_steps_over_whole_characters(sit: Sit, text: str, lefts: int, cell: int) -> None:
+    alice = sit()
+    alice.type(text)
+    alice.type(LEFT * lefts)
+    assert alice.cursor() == (cell, 0)
+    alice.type("-")
+    assert alice.cursor() == (cell + 1, 0)
+    alice.type("\x7f\x7f" if lefts < len(text) else "\x7f")
+    alice.hear("above")
+    assert alice.rows()[0] == "above"
+
+
+def test_backspace_takes_a_whole_cluster(sit: Sit) -> None:
+    alice = sit()
+    alice.type("a👨‍👩‍👧‍👦")
+    alice.type("\x7f")
+    assert alice.terminal.draft == "a"
+    assert alice.rows() == ["> a"]
+
+
+@pytest.mark.parametrize("size", range(34, 45))
+def test_wrapping_at_the_edge(sit: Sit, size: int) -> None:
+    alice = sit()
+    for number in range(size):
+        alice.type(str(number % 10))
+    typed = "".join(str(number % 10) for number in range(size))
+    assert "".join(row.strip("> ") for row in alice.rows()) == typed
+    alice.hear("above")
+    rows = alice.rows()
+    assert rows[0] == "above"
+    assert "".join(row.strip("> ") for row in rows[1:]) == typed
+    assert all(len(row) < 40 for row in rows)
+    alice.type("\x7f" * size)
+    assert alice.rows() == ["above", ">"]
+
+
+def test_wide_characters_never_straddle_the_edge(sit: Sit) -> None:
+    alice = sit(columns=21)
+    alice.type("日" * 30)
+    rows = alice.rows()
+    assert sum(row.count("日") for row in rows) == 30
+    assert len(rows) == 4
+
+
+def test_resize_down_and_up_wraps_again(sit: Sit) -> None:
+    alice = sit(columns=60)
+    alice.hear("the quick brown fox jumps over the lazy dog")
+    alice.type("half")
+    alice.resize(24, 10)
+    assert alice.rows() == ["the quick brown fox", "jumps over the lazy dog", "> half"]
+    alice.resize(60, 10)
+    assert alice.rows() == ["the quick brown fox jumps over the lazy dog", "> half"]
+    assert alice.cursor() == (6, 1)
+
+
+def test_resizes_are_one_repaint_a_frame(sit: Sit) -> None:
+    alice = sit()
+    alice.wait()
+    alice.written.clear()
+    for width in range(30, 200):
+        alice.terminal.resize(width, 20)
+    alice.wait()
+    assert len(alice.written) == 1
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (2**31 - 1, 2**31 - 1), (-5, 7)])
+def test_absurd_sizes_are_clamped(sit: Sit, size: tuple[int, int]) -> None:
+    alice = sit()
+    alice.terminal.resize(*size)
+    alice.wait()
+    assert 20 <= alice.terminal.look.width <= 500
+    assert 5 <= alice.terminal.rows <= 200
+
+
+def test_a_paste_with_newlines_is_one_message(sit: Sit) -> None:
+    alice = sit()
+    alice.type("\x1b[200~one\r\ntwo\rthree\x1b[201~")
+    assert alice.lines == []
+    assert alice.rows() == ["> one", "  two", "  three"]
+    alice.type("\r")
+    assert alice.lines == ["one\ntwo\nthree"]
+
+
+def test_a_paste_in_pieces(sit: Sit) -> None:
+    alice = sit()
+    for byte in b"\x1b[200~a\r\nb\xe6\x97\xa5\x1b[201~!":
+        alice.type(bytes([byte]))
+    assert alice.terminal.draft == "a\nb日!"
+
+
+def test_a_paste_never_closed_is_taken_after_a_while(sit: Sit) -> None:
+    alice = sit()
+    alice.type("\x1b[200~stuck\rhere")
+    assert alice.terminal.draft == ""
+    alice.wait(1.1)
+    assert alice.terminal.draft == "stuck\nhere"
+    alice.type("\r")
+    assert alice.lines == ["stuck\nhere"]
+
+
+def test_control_characters_in_a_paste_are_removed(sit: Sit) -> None:
+    alice = sit()
+    alice.type("\x1b[200~a\x1b[31mb\x07\x00c\td\x1b[201~")
+    assert alice.terminal.draft == "a[31mbc    d"
+
+
+def test_alt_enter_makes_another_line(sit: Sit) -> None:
+    alice = sit()
+    alice.type("one\x1b\rtwo\r")
+    assert alice.lines == ["one\ntwo"]
+
+
+def test_history_keeps_the_draft_and_its_prefix(sit: Sit) -> None:
+    alice = sit(history=["/look", "hello", "/join holler"])
+    alice.type("/")
+    alice.type(UP)
+    assert alice.terminal.draft == "/join holler"
+    alice.type(UP)
+    assert alice.terminal.draft == "/look"
+    alice.type(DOWN + DOWN)
+    assert alice.terminal.draft == "/"
+
+
+def test_submitted_lines_join_the_history(sit: Sit) -> None:
+    shared = ("old",)
+    alice = sit(history=shared)
+    alice.type("new\r")
+    alice.type(UP + UP)
+    assert alice.terminal.draft == "old"
+    assert list(alice.terminal.history.added) == ["new"]
+
+
+def test_ctrl_r_searches(sit: Sit) -> None:
+    alice = sit(history=["tell bob about fish", "look", "tell ann about birds"])
+    alice.type("\x12tell")
+    assert alice.rows() == ["(search) tell: tell ann about birds"]
+    alice.type("\x12")
+    assert alice.rows() == ["(search) tell: tell bob about fish"]
+    alice.type("\r")
+    assert alice.lines == ["tell bob about fish"]
+
+
+def test_ctrl_r_given_up_brings_the_draft_back(sit: Sit) -> None:
+    alice = sit(history=["abc"])
+    alice.type("draft\x12a")
+    alice.type("\x07")
+    assert alice.rows() == ["> draft"]
+
+
+def test_ctrl_c_clears_then_interrupts(sit: Sit) -> None:
+    alice = sit()
+    alice.type("hello")
+    alice.type("\x03")
+    assert (alice.rows(), alice.interrupts) == ([">"], 0)
+    alice.type("\x03")
+    assert alice.interrupts == 1
+
+
+def test_ctrl_d_leaves_only_an_empty_line(sit: Sit) -> None:
+    alice = sit()
+    alice.type("x\x01\x04")
+    assert (alice.terminal.draft, alice.eofs) == ("", 0)
+    alice.type("\x04")
+    assert alice.eofs == 1
+
+
+def test_a_line_over_the_limit_is_refused_and_kept(sit: Sit) -> None:
+    alice = sit()
+    alice.terminal.submit_limit = 10
+    alice.type("eleven chars")
+    alice.type("\r")
+    alice.wait()
+    assert alice.lines == []
+    assert alice.rows() == ["the line has 12 bytes; the limit is 10", "> eleven chars"]
+    alice.type("\x7f\x7f\r")
+    assert alice.lines == ["eleven cha"]
+
+
+def test_input_without_an_end_is_refused_once(sit: Sit) -> None:
+    alice = sit()
+    for _ in range(100):
+        alice.type("x" * 4096)
+    alice.wait()
+    assert len(alice.terminal.draft) == 64 * 1024
+    told = [row for row in alice.glass.everything() if "too much" in row]
+    assert len(told) == 1
+
+
+def test_the_status_is_under_the_prompt_and_cut(sit: Sit) -> None:
+    alice = sit(columns=20)
+    alice.terminal.set_status(line("a status that is much too long"))
+    alice.wait()
+    assert alice.rows() == [">", "a status that is mu…"[:18] + "…"]
+    alice.type("x")
+    assert alice.cursor() == (3, 0)
+    alice.terminal.set_status(None)
+    alice.wait()
+    assert alice.rows() == ["> x"]
+
+
+def test_the_live_area_changes_in_place_and_becomes_scrollback(sit: Sit) -> None:
+    alice = sit()
+    alice.type("draft")
+    for text in ("hel", "hello wor", "hello world"):
+        alice.terminal.set_live("reply", block(text))
+        alice.wait()
+        assert alice.rows() == [text, "> draft"]
+    alice.terminal.set_live("reply", None)
+    alice.terminal.print(block("hello world!"))
+    alice.wait()
+    assert alice.rows() == ["hello world!", "> draft"]
+    assert alice.cursor() == (7, 1)
+
+
+def test_the_live_area_is_bounded(sit: Sit) -> None:
+    alice = sit(rows=10)
+    alice.terminal.set_live("reply", block(*[f"row {number}" for number in range(100)]))
+    alice.wait()
+    assert alice.rows() == [*[f"row {number}" for number in range(95, 100)], ">"]
+
+
+def test_paused_nothing_is_written_and_what_is_skipped_is_said(sit: Sit) -> None:
+    alice = sit(rows=20)
+    alice.wait()
+    alice.terminal.pause()
+    alice.written.clear()
+    for number in range(510):
+        alice.terminal.print(block(f"line {number}", "and more"))
+    alice.type("typed")
+    alice.wait()
+    assert alice.written == []
+    alice.terminal.resume()
+    alice.wait()
+    seen = alice.glass.everything()
+    at = seen.index("[20 lines skipped]")
+    assert seen[at + 1] == "line 10"
+    assert seen[-1:] == ["> typed"] or "> typed" in seen
+
+
+def test_close_leaves_a_clean_terminal(sit: Sit) -> None:
+    alice = sit()
+    alice.terminal.set_status(line("status"))
+    alice.type("half")
+    alice.terminal.print(block("bye"))
+    alice.terminal.close()
+    assert alice.rows() == ["bye"]
+    assert alice.cursor() == (0, 1)
+    assert alice.bytes.endswith(b"\x1b[0m\x1b[?2004l\x1b[?25h\x1b[?7h")
+    written = len(alice.written)
+    alice.type("more\r")
+    alice.hear("late")
+    assert len(alice.written) == written
+
+
+def test_every_frame_leaves_automatic_wrapping_on(sit: Sit) -> None:
+    alice = sit()
+    alice.type("x" * 50)
+    alice.hear("above")
+    alice.terminal.set_live("a", block("b"))
+    alice.resize(30, 8)
+    for written in alice.written:
+        assert written.count(b"\x1b[?7l") == written.count(b"\x1b[?7h")
+        if b"\x1b[?7l" in written:
+            assert written.rindex(b"\x1b[?7l") < written.rindex(b"\x1b[?7h")
+
+
+def test_a_terminal_with_other_widths_keeps_its_rows(sit: Sit) -> None:
+    """An emoji that takes eight cells there: its row suffers, the others do not."""
+    alice = sit(measure=lambda cluster: 2 * len([c for c in cluster if c > "\U0001f000"]) or 1)
+    family = "👨‍👩‍👧‍👦"
+    alice.hear(family * 15, "below")
+    alice.type(family * 15)
+    alice.hear("next")
+    rows = alice.rows()
+    assert rows[1:3] == ["below", "next"]
+    assert len(rows) == 4
+
+
+def test_enter_twice_in_one_packet(sit: Sit) -> None:
+    alice = sit()
+    alice.type("one\rtwo\r\nthr")
+    assert alice.lines == ["one", "two"]
+    assert alice.rows() == ["> one", "> two", "> thr"]
+
+
+def test_a_long_draft_shows_the_rows_around_the_cursor(sit: Sit) -> None:
+    alice = sit(columns=30, rows=6)
+    alice.type("x" * 1000 + "END")
+    assert len(alice.rows()) == 5
+    assert alice.rows()[-1].endswith("END")
+    alice.type("\x01")
+    assert alice.rows()[0].startswith("> x")
+    assert alice.cursor() == (2, 0)
+
+
+def test_ctrl_l_paints_again(sit: Sit) -> None:
+    alice = sit()
+    alice.hear("above")
+    alice.stream.feed(b"\x1b[2J\x1b[5;5Hrubbish")
+    alice.type("\x0c")
+    assert alice.rows() == ["above", ">"]
+
+
+def test_a_theme_is_changed_on_what_is_seen(sit: Sit) -> None:
+    alice = sit()
+    alice.hear(line(("error", "red")))
+    assert alice.glass.buffer[0][0].fg != "default"
+    alice.terminal.configure(theme="mono")
+    alice.wait()
+    assert alice.glass.buffer[0][0].fg == "default"
+
+
+def test_owner_may_close_from_a_callback(sit: Sit) -> None:
+    alice = sit()
+    alice.terminal._on_line = lambda text: alice.terminal.close()
+    alice.type("quit\rmore\r")
+    assert alice.rows() == ["> quit"]
+    assert alice.cursor() == (0, 1)
+
+
+def test_bell_rings_once_a_frame(sit: Sit) -> None:
+    alice = sit()
+    alice.wait()
+    alice.written.clear()
+    for _ in range(5):
+        alice.terminal.bell()
+    alice.wait()
+    assert alice.bytes.count(b"\x07") == 1
+
+
+def test_blocks_are_rendered_once_for_a_room(sit: Sit) -> None:
+    people = [sit() for _ in range(5)]
+    heard: Block = block("to all")
+    for person in people:
+        person.terminal.print(heard)
+    people[0].wait()
+    assert all(person.rows()[0] == "to all" for person in people)
+    assert len(heard.renderings) == 1
