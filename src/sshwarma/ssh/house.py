@@ -11,8 +11,8 @@ import structlog
 
 from sshwarma.settings import LimitSettings
 from sshwarma.ssh.gate import WorldGate
-from sshwarma.terminal.render import plain
 from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.render import plain
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.dispatch import Pace

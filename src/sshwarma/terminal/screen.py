@@ -22,7 +22,8 @@ from sshwarma.terminal.layout import layout
 from sshwarma.terminal.render import Look, clipped, render, styled
 from sshwarma.terminal.safe import safe
 from sshwarma.terminal.text import Block, Line, Span
-from sshwarma.terminal.width import CLUSTER_MAX, width
+from sshwarma.terminal.width import before as previous
+from sshwarma.terminal.width import width
 
 COLUMNS_MIN: Final = 20
 COLUMNS_MAX: Final = 500
@@ -111,9 +112,9 @@ class Screen:
         if text.isascii():
             size = len(text)
         else:
-            if not self.look.utf8 or safe(text) != text:
+            if not self.look.utf8:
                 return None
-            tail = before[-CLUSTER_MAX:]
+            tail = before[previous(before, len(before)) :]  # what the text may join with
             size = width(tail + text) - width(tail)
             if size < 0 or safe(tail + text) != tail + text:
                 return None

@@ -1,0 +1,42 @@
+# Everything a newcomer needs: `make run`, `make test`. Targets make their own environment.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup run test lint bench docs lock
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "sshwarma needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "On Debian: apt-get install python3-venv"; exit 1; }
+	@test -x $(BIN)/pip || $(BIN)/python -m ensurepip -q
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup
+	@$(BIN)/sshwarma serve
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+docs: setup
+	$(BIN)/python -m docs.generate
+
+# Needs uv. Universal: the same file serves every platform; hashes, and no index's address.
+lock:
+	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+		--no-header --quiet -o requirements.lock
