@@ -8,6 +8,7 @@ import os
 import subprocess
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -16,11 +17,11 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
-from sshwarma.operations import OPERATIONS
+from sshwarma.operations import operate
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.ssh.admission import Limits
 from sshwarma.ssh.gate import WorldGate
-from sshwarma.ssh.hostkey import UnusableKey, fingerprint, load_host_key, parse_public_key
+from sshwarma.ssh.hostkey import fingerprint, load_host_key
 from sshwarma.ssh.house import House
 from sshwarma.ssh.server import Server, listen
 from sshwarma.ssh.sessions import WorldSessions
@@ -75,7 +76,7 @@ class App:
         Raises:
             OSError: if an address cannot be had.
             control.Taken: if another process uses the data directory.
-            UnusableKey: if the host key cannot be used.
+            hostkey.UnusableKey: if the host key cannot be used.
         """
         app = cls(settings)
         try:
@@ -141,7 +142,7 @@ class App:
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
-        door = control.Control(self.world, settings.data_dir)
+        door = control.Control(settings.data_dir, partial(operate, self.world))
         await door.start()
         parts.push_async_callback(door.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
@@ -165,19 +166,13 @@ async def admit_operator(world: World, data_dir: Path) -> Admitted | None:
     admitted: list[str] = []
     for text in texts:
         try:
-            found, key, comment = parse_public_key(text)
-            await OPERATIONS["keys_add"](
-                world,
-                name=name,
-                fingerprint=found,
-                public_key=key,
-                comment=comment,
-                role="owner",
+            done = await operate(
+                world, "keys_add", {"name": name, "public_key": text, "role": "owner"}
             )
-        except (UnusableKey, Refused) as error:
+        except Refused as error:
             log.warning("a key of yours was not admitted", error=str(error))
             continue
-        admitted.append(found)
+        admitted.append(done["fingerprint"])
     return Admitted(name, tuple(admitted), identity)
 
 

@@ -26,17 +26,25 @@ def main(argv: list[str] | None = None) -> int:
     if run is None:
         parser.print_help()
         return USAGE
+    try:
+        return run(asked)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if not isinstance(error, _for_people()):
+            raise
+        print(f"sshwarma: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _for_people() -> tuple[type[Exception], ...]:
+    """Errors whose words are for the operator. Imported only once something has failed: each
+    command starts with the modules it needs and no others."""
     from sshwarma.control import Taken
     from sshwarma.ssh.hostkey import UnusableKey
     from sshwarma.world.errors import Refused
 
-    try:
-        return run(asked)
-    except (Refused, Taken, UnusableKey, OSError, RuntimeError) as error:
-        print(f"sshwarma: {error}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        return 130
+    return (Refused, Taken, UnusableKey, OSError, RuntimeError)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -179,26 +187,28 @@ def _greet(app: Any) -> None:
 def _operate(asked: argparse.Namespace, op: str, **args: Any) -> Any:
     """Carry out an operation: in the running server, or on the database if none is running."""
     from sshwarma import control
-    from sshwarma.app import open_world
-    from sshwarma.logs import configure
-    from sshwarma.operations import OPERATIONS
 
     settings = _settings(asked)
+    try:
+        return asyncio.run(control.ask(settings.data_dir, op, args))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return asyncio.run(_operate_alone(settings, op, args))
+
+
+async def _operate_alone(settings: Any, op: str, args: dict[str, Any]) -> Any:
+    from sshwarma import control
+    from sshwarma.app import open_world
+    from sshwarma.logs import configure
+    from sshwarma.operations import operate
+
     configure(settings.log.model_copy(update={"level": "warning"}))
-
-    async def run() -> Any:
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with control.lock(settings.data_dir):
+        world = await open_world(settings)
         try:
-            return await control.ask(settings.data_dir, op, args)
-        except (FileNotFoundError, ConnectionRefusedError):
-            settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with control.lock(settings.data_dir):
-                world = await open_world(settings)
-                try:
-                    return await OPERATIONS[op](world, **args)
-                finally:
-                    await world.close()
-
-    return asyncio.run(run())
+            return await operate(world, op, args)
+        finally:
+            await world.close()
 
 
 def _print(asked: argparse.Namespace, result: Any, *lines: str) -> int:
@@ -211,20 +221,10 @@ def _print(asked: argparse.Namespace, result: Any, *lines: str) -> int:
 
 
 def _keys_add(asked: argparse.Namespace) -> int:
-    from sshwarma.ssh.hostkey import parse_public_key
-
     text = sys.stdin.read() if asked.file == "-" else Path(asked.file).read_text(encoding="utf-8")
-    fingerprint, key, comment = parse_public_key(text)
-    done = _operate(
-        asked,
-        "keys_add",
-        name=asked.name,
-        fingerprint=fingerprint,
-        public_key=key,
-        comment=comment,
-        role=asked.role,
-    )
-    return _print(asked, done, f"{done['agent']} ({done['role']}) may log in with {fingerprint}")
+    done = _operate(asked, "keys_add", name=asked.name, public_key=text, role=asked.role)
+    shown = f"{done['agent']} ({done['role']}) may log in with {done['fingerprint']}"
+    return _print(asked, done, shown)
 
 
 def _keys_list(asked: argparse.Namespace) -> int:

@@ -11,15 +11,13 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 import structlog
 
-from sshwarma.operations import OPERATIONS
 from sshwarma.world.errors import Refused
-from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +25,10 @@ SOCKET: Final = "control.sock"
 LOCK: Final = "sshwarma.lock"
 REQUEST_BYTES: Final = 65_536
 SECONDS: Final = 30.0
+
+
+Operate: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Carries out an operation by name; see `operations.operate`."""
 
 
 class Taken(Exception):
@@ -51,8 +53,8 @@ def lock(data_dir: Path) -> IO[str]:
 class Control:
     """The server's end of the socket."""
 
-    def __init__(self, world: World, data_dir: Path) -> None:
-        self._world = world
+    def __init__(self, data_dir: Path, operate: Operate) -> None:
+        self._operate = operate
         self._path = data_dir / SOCKET
         self._server: asyncio.Server | None = None
 
@@ -73,18 +75,15 @@ class Control:
                 answer = await self._answer(await reader.readline())
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
-        except (TimeoutError, ConnectionError, ValueError) as error:
+        except (TimeoutError, ConnectionError, ValueError, KeyError, TypeError) as error:
             log.warning("a control request failed", error=repr(error))
         finally:
             writer.close()
 
     async def _answer(self, request: bytes) -> dict[str, Any]:
         asked = json.loads(request)
-        run = OPERATIONS.get(asked.get("op", ""))
-        if run is None:
-            return {"error": "not_found", "message": "This server does not know that operation."}
         try:
-            return {"result": await run(self._world, **asked.get("args", {}))}
+            return {"result": await self._operate(str(asked["op"]), dict(asked["args"]))}
         except Refused as refused:
             return {"error": refused.code, "message": refused.message, "hint": refused.hint}
 

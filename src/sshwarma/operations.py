@@ -8,9 +8,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import insert
 
+from sshwarma.ssh.hostkey import UnusableKey, parse_public_key
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -22,6 +23,18 @@ Operation: TypeAlias = Callable[..., Awaitable[Json]]
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
+async def operate(world: World, name: str, args: dict[str, Any]) -> Json:
+    """Carry out an operation by name.
+
+    Raises:
+        Refused: with the reason, or if there is no such operation.
+    """
+    run = OPERATIONS.get(name)
+    if run is None:
+        raise NotFound("This server does not know that operation.", hint="Is it an older version?")
+    return await run(world, **args)
+
+
 def operation(run: Operation) -> Operation:
     """Declare an operation by the name of its function."""
     OPERATIONS[run.__name__] = run
@@ -29,20 +42,18 @@ def operation(run: Operation) -> Operation:
 
 
 @operation
-async def keys_add(
-    world: World,
-    name: str,
-    fingerprint: str,
-    public_key: str,
-    comment: str = "",
-    role: str | None = None,
-) -> Json:
-    """Let a key log in as an agent, who is made if there is none of that name. `role` is the
-    role of a new agent (member if None) and changes that of a known one if given."""
+async def keys_add(world: World, name: str, public_key: str, role: str | None = None) -> Json:
+    """Let a key log in as an agent, who is made if there is none of that name. `public_key` is a
+    line as in an OpenSSH .pub file. `role` is the role of a new agent (member if None) and
+    changes that of a known one if given."""
+    try:
+        fingerprint, key, comment = parse_public_key(public_key)
+    except UnusableKey as error:
+        raise Invalid(f"That key cannot be used: {error}.") from error
 
     def work(tx: Change) -> Agent:
         agent = _named(world, name) or agents.create(tx, name, role=role or "member")
-        agents.add_key(tx, agent.id, fingerprint, public_key, comment)
+        agents.add_key(tx, agent.id, fingerprint, key, comment)
         if role is not None and role != agent.role:
             agents.set_role(tx, agent.id, role)
         return agent

@@ -265,8 +265,8 @@ class Shell:
 
     def _heard(self, event: RowAppended) -> None:
         row = event.row
-        if row.kind == "presence" and row.author_id == self._agent_id:
-            return
+        if row.kind in ("presence", "notice") and row.author_id == self._agent_id:
+            return  # its own answer says so
         mine = row.author_id == self._agent_id
         called = not mine and "@" in row.content and self._is_called(row.content)
         own_view = mine or called or row.kind == "tell"

@@ -84,7 +84,9 @@ async def portal(
             behind = exits.open_exit(tx, target.id, back, here.id, caller.agent.id)
         return forth, behind
 
-    replaced, back_replaced = await caller.change(open_both)
+    replaced, back_replaced = await caller.change(
+        open_both, f"opened an exit: {way} → {target.name}"
+    )
     return PortalMade(
         way,
         target.name,
@@ -113,7 +115,9 @@ async def unportal(caller: Caller, direction: ExitName) -> Done:
     direction: the exit to close.
     """
     way = names.direction(direction)
-    gone = await caller.change(lambda tx: exits.close_exit(tx, caller.room_id, way))
+    gone = await caller.change(
+        lambda tx: exits.close_exit(tx, caller.room_id, way), f"closed the exit {way}"
+    )
     return Done(f"Closed exit: {gone.direction} → {gone.to_name}")
 
 
@@ -163,7 +167,9 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
         return RoomText(room.name, "vibe", room.vibe, changed=False)
     await caller.require(Right.BUILD)
     new = _room_text(text)
-    await caller.change(lambda tx: things.set_metadata(tx, room.id, vibe=new or None))
+    await caller.change(
+        lambda tx: things.set_metadata(tx, room.id, vibe=new or None), _set_to("vibe", new)
+    )
     return RoomText(room.name, "vibe", new, changed=True)
 
 
@@ -183,7 +189,10 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
         return RoomText(room.name, "description", room.description, changed=False)
     await caller.require(Right.BUILD)
     new = _room_text(text)
-    await caller.change(lambda tx: things.change(tx, room.id, description=new or None))
+    await caller.change(
+        lambda tx: things.change(tx, room.id, description=new or None),
+        _set_to("description", new),
+    )
     return RoomText(room.name, "description", new, changed=True)
 
 
@@ -241,7 +250,8 @@ async def put(
         things.create(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
-    return Put(plain, bag_name, await caller.change(store), size)
+    told = "" if mine else f"put {plain}"
+    return Put(plain, bag_name, await caller.change(store, told), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +327,8 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
         things.create(tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id)
         return True
 
-    return Put(plain, (await caller.room()).name, await caller.change(store), len(uri))
+    made = await caller.change(store, f"put {plain} → {uri}")
+    return Put(plain, (await caller.room()).name, made, len(uri))
 
 
 @verb(
@@ -341,7 +352,8 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
         raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
     if found.kind in ("room", "agent", "container"):
         raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
-    await caller.change(lambda tx: things.delete(tx, found))
+    told = f"dropped {name}" if bag == "room" else ""
+    await caller.change(lambda tx: things.delete(tx, found), told)
     return Done(f"Dropped {name}. /restore {name} brings it back.")
 
 
@@ -360,7 +372,8 @@ async def restore(caller: Caller, name: Word) -> Done:
         raise NotFound(f"Nothing named {name[:60]} was dropped here.")
     if found.parent_id != caller.agent.id:
         await caller.require(Right.BUILD)
-    await caller.change(lambda tx: things.restore(tx, found))
+    told = f"restored {name}" if found.parent_id == caller.room_id else ""
+    await caller.change(lambda tx: things.restore(tx, found), told)
     return Done(f"Restored {name}.")
 
 
@@ -394,7 +407,8 @@ async def move(
         _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
         things.move(tx, thing.id, bag_id)
 
-    await caller.change(carry)
+    told = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
+    await caller.change(carry, told)
     return Done(f"Moved {thing.name} to {to}.")
 
 
@@ -422,6 +436,10 @@ def _room_for_one(conn: Connection, bag_id: str, limit: int) -> None:
     )
     if conn.execute(query).scalar_one() >= limit:
         raise Conflict(f"That bag is full: it holds {limit} things.")
+
+
+def _set_to(what: str, text: str) -> str:
+    return f"set the {what}: {text}" if text else f"emptied the {what}"
 
 
 def _room_text(text: str) -> str:

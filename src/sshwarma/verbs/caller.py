@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy import insert
 
 from sshwarma.settings import LimitSettings
-from sshwarma.world import access
+from sshwarma.world import access, rows
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import now_ms
@@ -76,8 +76,9 @@ class Caller:
             ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
         raise access.refusal(right, room.name, sorted(granters))
 
-    async def change(self, work: Callable[[Change], T]) -> T:
-        """Carry out a change and leave an audit row with it, both or neither.
+    async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
+        """Carry out a change and leave an audit row with it, both or neither. `tell` is what the
+        others in the room see the caller do: "opened an exit north → studio".
 
         Raises:
             Refused: with the reason, if the world does not allow it.
@@ -85,6 +86,8 @@ class Caller:
 
         def audited(tx: Change) -> T:
             result = work(tx)
+            if tell:
+                rows.append(tx, self.room_id, "notice", tell, author_id=self.agent.id)
             tx.conn.execute(
                 insert(audit).values(
                     at=tx.now,

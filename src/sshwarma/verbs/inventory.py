@@ -13,7 +13,7 @@ from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
-from sshwarma.world import equipment, loadout, things
+from sshwarma.world import equipment, loadout, rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Item, Loadout
@@ -22,6 +22,9 @@ from sshwarma.world.things import Thing
 
 AVAILABLE_SHOWN = 300
 """Tools one could equip that `/inv all` lists; the rest are found with /find_rooms or by name."""
+
+TOLD = 8
+"""Names in the notice of a change; the rest are counted."""
 
 BUILT_IN = ("internal", "global")
 
@@ -229,6 +232,7 @@ async def equip(
     def work(tx: Change) -> EquipDone:
         found, unmatched = _matched(tx.conn, wanted, bags(caller))
         changed, already = equipment.equip(tx, context_thing.id, found, priority)
+        _tell_room(tx, caller, context_thing, "equipped", changed)
         return _done(True, context, changed, already, unmatched)
 
     return await _carried_out(caller, work)
@@ -265,9 +269,19 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
         changed, already = equipment.unequip(tx, context_thing.id, found, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
+        _tell_room(tx, caller, context_thing, "unequipped", changed)
         return _done(False, context, changed, named, unmatched)
 
     return await _carried_out(caller, work)
+
+
+def _tell_room(tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]) -> None:
+    """What is equipped in a room concerns everybody there."""
+    if context.id != caller.room_id or not changed:
+        return
+    shown = ", ".join(thing.label for thing in changed[:TOLD])
+    more = f" and {len(changed) - TOLD} more" if len(changed) > TOLD else ""
+    rows.append(tx, context.id, "notice", f"{what} {shown}{more}", author_id=caller.agent.id)
 
 
 async def _carried_out(caller: Caller, work: Callable[[Change], EquipDone]) -> EquipDone:

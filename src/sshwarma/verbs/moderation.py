@@ -81,7 +81,9 @@ async def room(
     if what in get_args(AccessMode):
         if here.id in ("lobby", "home") and what != "open":
             raise Conflict(f"{here.name} is open to everyone, always.")
-        await caller.change(lambda tx: things.set_metadata(tx, here.id, access=what))
+        await caller.change(
+            lambda tx: things.set_metadata(tx, here.id, access=what), f"made the room {what}"
+        )
         return await _shown(caller)
     if what == "delete":
         return await _delete(caller, name)
@@ -95,7 +97,8 @@ async def room(
         if role is None and here.mode != "open":
             tx.emit(MustLeave(other.id, f"You are no longer a member of {here.name}.", here.id))
 
-    await caller.change(set_role)
+    told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
+    await caller.change(set_role, told)
     return await _shown(caller)
 
 

@@ -246,7 +246,9 @@ async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> Nav:
     if state is None:
         return Nav(room.name, room.nav)
     await caller.require(Right.BUILD)
-    await caller.change(lambda tx: things.set_metadata(tx, room.id, nav=state))
+    await caller.change(
+        lambda tx: things.set_metadata(tx, room.id, nav=state), f"turned navigation {state}"
+    )
     return Nav(room.name, state == "on")
 
 

@@ -402,7 +402,7 @@ def _history_lines(entry: Entry) -> Iterable[Line]:
             yield line(*head, ("name", entry.who), f": {first}", hang=8)
         case "emote":
             yield line(*head, ("emote", f"* {entry.who} {first}"), hang=8)
-        case "presence":
+        case "presence" | "notice":
             yield line(*head, ("presence", f"· {entry.who} {first}"), hang=8)
         case kind if kind.startswith("tool."):
             tool = (entry.meta or {}).get("tool", "")

@@ -136,7 +136,8 @@ def row_block(
         case "tool.error" | "tool.timeout":
             return _spoken([*stamp, ("error", "✗ ")], row, "dim")
         case _:
-            return _spoken([*stamp, ("notice", "· ")], row, "notice")
+            who = f"{author} " if row.author_id is not None else ""
+            return _spoken([*stamp, ("notice", f"· {who}")], row, "notice")
 
 
 def mentions(text: str, name: str) -> bool:

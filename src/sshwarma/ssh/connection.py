@@ -1,57 +1,31 @@
-"""The bytes of ssh: asyncssh's connection and channel, made lean, bounded and deaf to the rest.
+"""The bytes of ssh: asyncssh's connection, made lean and bounded.
 
 Subclasses only; the installed package is never patched. What is touched of asyncssh's private
-names is listed in tests/ssh_transport/test_asyncssh_shape.py, which fails when a release moves one.
+names, here and in cipher.py, channel.py and guard.py, is listed in
+tests/ssh_transport/test_asyncssh_shape.py, which fails when a release moves one.
 
 Lean, because a line said in a room of 200 is 200 packets (benchmarks/transport.py):
-- AES-GCM is what OpenSSH clients are offered, and its cipher object is made once a key, not once
-  a packet;
+- AES-GCM is what OpenSSH clients are offered, in the form cipher.py gives it;
 - no MSG_IGNORE goes before each packet: it guards CBC chaining, which GCM does not have;
-- a write that fits the peer's window is sealed and sent at once, by `LeanConnection.send_data`.
+- a packet of data is sealed and sent at once, by `send_data`, when nothing stands in its way.
 
-Bounded, because a peer may stop reading at any moment: what cannot go out now stays in its
-channel's buffer, of which `Handler.pause` and `resume` tell, and never in asyncio's or asyncssh's.
+Bounded, because a peer may stop reading at any moment: channel data then waits in its channel,
+deferred replies are counted, and input is not read while the answers to it go unread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import asyncssh
-from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
-from asyncssh.constants import (
-    DISC_BY_APPLICATION,
-    MSG_CHANNEL_DATA,
-    MSG_CHANNEL_FAILURE,
-    MSG_CHANNEL_REQUEST,
-    MSG_KEX_LAST,
-    MSG_KEXINIT,
-)
-from asyncssh.crypto import GCMCipher
-from asyncssh.encryption import Encryption, GCMEncryption
+from asyncssh.constants import DISC_BY_APPLICATION, MSG_KEX_LAST, MSG_KEXINIT
 from asyncssh.packet import SSHPacket, SSHPacketLogger
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sshwarma.ssh.admission import Limits
-
-GCM = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-CTR = ("aes256-ctr", "aes128-ctr")
-"""For clients without GCM. Older OpenSSH prefers CTR when both are offered, so it is not told."""
-
-ENV_KEPT = frozenset({b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"})
-REQUESTS_ANSWERED = frozenset(
-    {
-        *(b"pty-req", b"env", b"shell", b"exec", b"subsystem"),
-        *(b"window-change", b"signal", b"break", b"keepalive@openssh.com"),
-    }
-)
-"""What may be asked of a channel. X11, agents and what a later release may learn are refused."""
+from sshwarma.ssh.channel import LeanChannel
+from sshwarma.ssh.cipher import CTR, GCM, CachedGCM, cached
 
 DEFERRED_MOST = 1_000
 """Replies held back while keys are exchanged; an honest client asks for none meanwhile."""
@@ -59,164 +33,9 @@ DEFERRED_MOST = 1_000
 REPLIES_UNREAD = 256 * 1024
 """Bytes the peer has not read, data aside, beyond which we read nothing more from it."""
 
-_DATA = bytes((MSG_CHANNEL_DATA,))
 # Padding is sealed with the rest; under an AEAD its content tells nobody anything.
 _PADDING = tuple(bytes(size) for size in range(32))
 _PADDING_SIZE = tuple(bytes((size,)) for size in range(32))
-
-_NOT_TERM = re.compile(r"[^A-Za-z0-9._-]")
-_TERM_CHARS = 64
-
-
-class CachedGCM(GCMEncryption):
-    """AES-GCM as asyncssh does it, with the cipher made once: 4 us a packet in place of 9."""
-
-    def __init__(self, cipher: GCMCipher) -> None:
-        super().__init__(cipher)
-        self._aes = AESGCM(cipher._key)
-        self._fixed = cipher._iv[:4]
-        # The one place the nonce advances; `cipher` must not be used again.
-        self._invocation = int.from_bytes(cipher._iv[4:], "big")
-
-    def _nonce(self) -> bytes:
-        """RFC 5647, 7.1: a fixed field, then a counter of packets."""
-        invocation = self._invocation
-        self._invocation = (invocation + 1) & 0xFFFFFFFFFFFFFFFF
-        return self._fixed + invocation.to_bytes(8, "big")
-
-    def seal(self, length: bytes, packet: bytes) -> bytes:
-        """Encrypt a packet; its length stays readable and is authenticated."""
-        return self._aes.encrypt(self._nonce(), packet, length)
-
-    def encrypt_packet(self, seq: int, header: bytes, packet: bytes) -> tuple[bytes, bytes]:
-        """As the base class."""
-        return header + self.seal(header, packet), b""
-
-    def decrypt_packet(
-        self, seq: int, first: bytes, rest: bytes, header_len: int, mac: bytes
-    ) -> bytes | None:
-        """As the base class: None when the packet was tampered with."""
-        sealed = b"".join((first[header_len:], rest, mac))
-        try:
-            return self._aes.decrypt(self._nonce(), sealed, first[:header_len])
-        except InvalidTag:
-            return None
-
-
-def _cached(encryption: Encryption | None) -> Encryption | None:
-    """Take over a GCM encryption just made by asyncssh; leave any other as it is."""
-    if type(encryption) is GCMEncryption:
-        return CachedGCM(encryption._cipher)
-    return encryption
-
-
-class LeanChannel(SSHServerChannel[bytes]):
-    """A session channel; what `ports.Channel` promises a handler."""
-
-    _conn: LeanConnection
-    _head = b""
-
-    @property
-    def term(self) -> str:
-        """The terminal type, made harmless."""
-        return _NOT_TERM.sub("", self._term_type or "")[:_TERM_CHARS]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(columns, rows), clamped."""
-        limits = self._conn.limits
-        columns, rows = self._term_size[:2]
-        return _clamp(columns or 80, limits.columns), _clamp(rows or 24, limits.rows)
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """The few variables kept, of what the client sent."""
-        return MappingProxyType({k.decode(): v.decode("utf-8") for k, v in self._env.items()})
-
-    @property
-    def has_pty(self) -> bool:
-        """Whether a terminal was granted."""
-        return self._term_type is not None
-
-    @property
-    def buffered(self) -> int:
-        """Bytes waiting for the peer."""
-        return self._send_buf_len
-
-    def process_open(
-        self, send_chan: int, send_window: int, send_pktsize: int, session: object
-    ) -> None:
-        """Remember how each of our data packets begins."""
-        self._head = _DATA + send_chan.to_bytes(4, "big")
-        super().process_open(send_chan, send_window, send_pktsize, cast("Any", session))
-
-    def write(self, data: bytes, datatype: int | None = None) -> None:
-        """Send now if the peer has room, else buffer; nothing once closed."""
-        if self._send_state != "open" or not data:
-            return
-        size = len(data)
-        if (
-            datatype is None
-            and not self._send_buf
-            and size <= self._send_window
-            and size <= self._send_pktsize
-            and self._conn.send_data(self._head, data, size)
-        ):
-            self._send_window -= size
-            return
-        if self._send_buf_len + size > self._conn.limits.send_buffer_hard:
-            self._conn.farewell("you are not reading what you are sent")
-            return
-        if self._send_buf and self._send_buf[-1][1] == datatype:
-            self._send_buf[-1][0].extend(data)
-        else:
-            self._send_buf.append((bytearray(data), datatype))
-        self._send_buf_len += size
-        self._flush_send_buf()
-
-    def flush(self) -> None:
-        """Send what waited for the connection."""
-        if self._send_buf:
-            self._flush_send_buf()
-
-    def _flush_send_buf(self) -> None:
-        """Keep data here, where it is counted, while the connection cannot take it."""
-        if self._send_buf and not self._conn.flowing:
-            self._pause_resume_writing()
-        else:
-            super()._flush_send_buf()
-
-    def _process_env_request(self, packet: SSHPacket) -> bool:
-        """Keep the few names we use, short and readable; refuse the others."""
-        name, value = packet.get_string(), packet.get_string()
-        packet.check_end()
-        if name not in ENV_KEPT or len(value) > self._conn.limits.env_bytes:
-            return False
-        try:
-            readable = value.decode("utf-8").isprintable()
-        except UnicodeDecodeError:
-            return False
-        if readable:
-            self._env[name] = value
-        return readable
-
-    def _answer_request(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, want_reply = ahead.get_string(), ahead.get_boolean()
-        if kind in REQUESTS_ANSWERED:
-            self._process_request(pkttype, pktid, packet)
-        elif want_reply:
-            self.send_packet(MSG_CHANNEL_FAILURE)
-
-    def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
-        """Say nothing: composing the words costs as much as sealing the packet."""
-
-    log_received_packet = log_sent_packet
-
-    _packet_handlers: dict[int, Any] = {  # noqa: RUF012 - a table, declared so by asyncssh
-        **SSHServerChannel._packet_handlers,
-        MSG_CHANNEL_REQUEST: _answer_request,
-    }
 
 
 class LeanConnection(SSHServerConnection):
@@ -287,8 +106,8 @@ class LeanConnection(SSHServerConnection):
     def send_newkeys(self, k: bytes, h: bytes) -> None:
         """Take over the new ciphers, then send what waited for them."""
         super().send_newkeys(k, h)
-        self._send_encryption = _cached(self._send_encryption)
-        self._next_recv_encryption = _cached(self._next_recv_encryption)
+        self._send_encryption = cached(self._send_encryption)
+        self._next_recv_encryption = cached(self._next_recv_encryption)
         self._stop_kex_timer()
         self._flush_channels()
 
@@ -453,14 +272,3 @@ class LeanConnection(SSHServerConnection):
         **SSHServerConnection._packet_handlers,
         MSG_KEXINIT: _patient_kexinit,
     }
-
-
-def _clamp(value: int, bounds: tuple[int, int]) -> int:
-    return max(bounds[0], min(value, bounds[1]))
-
-
-if TYPE_CHECKING:  # the promise made in ports.py, checked
-    from sshwarma.ssh.ports import Channel
-
-    def _is_channel(channel: LeanChannel) -> Channel:
-        return channel
