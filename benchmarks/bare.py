@@ -26,8 +26,8 @@ from asyncssh.connection import SSHServerConnectionOptions
 
 from sshwarma.ssh import server as door
 from sshwarma.ssh.admission import Limits
+from sshwarma.ssh.connection import LeanConnection
 from sshwarma.ssh.ports import Channel, Handler, Link, Peer
-from sshwarma.ssh.transport import LeanConnection
 
 VARIANTS = ("stock", "lean", "door")
 GCM = ["aes128-gcm@openssh.com"]

@@ -49,7 +49,7 @@ class Scripted(SSHClientConnection):
     def try_next_auth(self, *, next_method: bool = False) -> None:
         if self._answers is None:
             self._answers = _Answers()
-            self._auth = self._answers  # type: ignore[assignment]
+            self._auth = self._answers  # type: ignore[assignment]  # a stand-in
             self.script()
         else:
             self.refusals += 1

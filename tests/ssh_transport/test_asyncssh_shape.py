@@ -1,4 +1,6 @@
-"""The parts of asyncssh we lean on are those transport.py and server.py were written against.
+"""The parts of asyncssh we lean on are those our subclasses of it were written against.
+
+The subclasses: cipher.py, channel.py, connection.py, guard.py, visitor.py and conversation.py.
 
 If this fails after an upgrade: read the change in each part named, adapt our override of it if it
 must be, run benchmarks/transport.py, then put the new digest here. Do not skip the reading: these
@@ -17,8 +19,9 @@ import pytest
 from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 
-from sshwarma.ssh.server import KEX, GuardedConnection
-from sshwarma.ssh.transport import LeanChannel
+from sshwarma.ssh.channel import LeanChannel
+from sshwarma.ssh.guard import GuardedConnection
+from sshwarma.ssh.server import KEX
 
 READ_AT = "2.24.1"
 

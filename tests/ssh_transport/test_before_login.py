@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 
 import asyncssh
@@ -86,11 +87,12 @@ async def test_connections_in_all_are_limited(serve: Serve, connect: Connect) ->
     await extra.close()
 
 
-async def test_a_thousand_silent_sockets_do_not_keep_an_honest_client_out(
+async def test_hundreds_of_silent_sockets_do_not_keep_an_honest_client_out(
     serve: Serve, connect: Connect
 ) -> None:
     server = await serve()
-    silent = await asyncio.gather(*(Socket.open(server) for _ in range(1_000)))
+    # Not a thousand: each takes a file descriptor, and many machines give 1024.
+    silent = await asyncio.gather(*(Socket.open(server) for _ in range(300)))
     most = server.limits.pending_per_address
     assert server.connections <= most
     now = asyncio.get_running_loop().time
@@ -98,7 +100,7 @@ async def test_a_thousand_silent_sockets_do_not_keep_an_honest_client_out(
     silent_since = now()
     await until(lambda: now() - silent_since > server.limits.silent_seconds)
     client = await connect(server)
-    assert (await within(client.run("exit 0"), 1.0)).exit_status == 0
+    assert (await within(client.run("exit 0"))).exit_status == 0
     assert server.counters.refused["made_room"] >= 1
     for socket in silent:
         await socket.close()
@@ -136,7 +138,7 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
     serve: Serve, world: World, connect: Connect, key: asyncssh.SSHKey
 ) -> None:
     world.known = set()
-    server = await serve(failures=2, shut_seconds_max=0.3)
+    server = await serve(failures=2)
     for _ in range(4):
         with pytest.raises((asyncssh.Error, OSError)):
             await connect(server)
@@ -146,15 +148,10 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
 
     world.known = {key.get_fingerprint()}
     async with AsyncExitStack() as stack:
-        await until(lambda: not _shut(server))
+        server.admission._clock = lambda: time.monotonic() + server.limits.shut_seconds_max
         client = await connect(server)
         stack.callback(client.abort)
         assert (await within(client.run("exit 0"))).exit_status == 0
-
-
-def _shut(server: Server) -> bool:
-    known = server.admission._addresses["127.0.0.1"]
-    return known.shut_until > asyncio.get_running_loop().time()
 
 
 async def test_a_flood_is_logged_once(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,16 +16,25 @@ from .conftest import Connect, Serve, Ssh, World, finish, until, within
 async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
     serve: Serve, ssh: Ssh, world: World
 ) -> None:
-    server = await serve(keepalive_seconds=0.1, keepalive_misses=3)
+    server = await serve(keepalive_seconds=0.15, keepalive_misses=3)
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
+    (program,), (visitor,) = world.programs, server.links
+    asked = 0
+    ask = visitor._conn._make_keepalive_request
+
+    async def count() -> None:
+        nonlocal asked
+        asked += 1
+        await ask()
+
     client.send_signal(signal.SIGSTOP)  # as if the plug were pulled: no answer, no FIN
+    visitor._conn._make_keepalive_request = count
     try:
-        (program,) = world.programs
-        stopped = asyncio.get_running_loop().time()
         await until(lambda: program.count("closed"))
-        assert asyncio.get_running_loop().time() - stopped < 0.1 * 4
+        # Counted, not timed: a loaded machine is late, but it asks no more often.
+        assert asked <= server.limits.keepalive_misses - 1
         assert program.count("closed") == 1
         await until(lambda: server.connections == 0)
     finally:
@@ -33,7 +42,8 @@ async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
 
 
 async def test_a_quiet_peer_that_lives_stays(serve: Serve, connect: Connect) -> None:
-    server = await serve(keepalive_seconds=0.02, keepalive_misses=2)
+    # Six misses of 40 ms: a loaded machine may keep both ends waiting for most of that.
+    server = await serve(keepalive_seconds=0.04, keepalive_misses=6)
     client = await connect(server)
     asked = 0
     answer = client._process_keepalive_at_openssh_dot_com_global_request

@@ -16,7 +16,7 @@ Client = asyncssh.SSHClientConnection
 
 
 async def _answered(client: Client) -> None:
-    done = await within(client.run("exit 9"), 1.0)
+    done = await within(client.run("exit 9"))
     assert done.exit_status == 9
 
 
@@ -129,7 +129,7 @@ async def test_channel_requests_are_refused(
 async def test_ten_thousand_variables_leave_six_at_most(server: Server, connect: Connect) -> None:
     flood = {f"NAME{number}": "x" for number in range(10_000)} | {"LANG": "C"}
     client = await connect(server)
-    done = await within(client.run("env", env=flood))
+    done = await within(client.run("env", env=flood), 30)  # a loaded machine takes 6 s
     assert done.stdout == "{'LANG': 'C'}"
 
 
@@ -173,7 +173,7 @@ async def test_the_eleventh_channel_is_refused_and_the_ten_live(
     await _answered(client)
 
 
-async def test_a_thousand_opens_at_once_leave_ten(server: Server, connect: Connect) -> None:
+async def test_two_hundred_opens_at_once_leave_ten(server: Server, connect: Connect) -> None:
     import asyncio
 
     client = await connect(server)

@@ -39,7 +39,7 @@ async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
     limits = server.limits
     assert limits.send_buffer_high < program.channel.buffered <= limits.send_buffer_high + 1024
     other = await connect(server)
-    assert (await within(other.run("exit 3"), 1.0)).exit_status == 3
+    assert (await within(other.run("exit 3"))).exit_status == 3
 
     client._transport.resume_reading()
     process.channel.resume_reading()
@@ -67,10 +67,10 @@ async def test_answers_nobody_reads_stop_us_reading(serve: Serve, connect: Conne
     server = await serve()
     client = await connect(server)
     await client.create_process("cat", encoding=None)
-    (caller,) = server.links
+    (visitor,) = server.links
     assert client._transport
     client._transport.pause_reading()
-    transport = caller._conn._transport
+    transport = visitor._conn._transport
     for end in (transport, client._transport):
         end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
     sending = asyncio.create_task(_ask_without_end(client))
@@ -92,11 +92,11 @@ async def test_data_waits_for_a_key_exchange_in_its_channel(
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=1 << 31)
     (program,) = world.programs
-    (caller,) = server.links
-    caller._conn._send_kexinit()
-    caller._conn._kexinit_sent = True
+    (visitor,) = server.links
+    visitor._conn._send_kexinit()
+    visitor._conn._kexinit_sent = True
     written = _fill(program)
-    assert len(caller._conn._deferred_packets) < 10
+    assert len(visitor._conn._deferred_packets) < 10
     await within(process.stdout.readexactly(written))
     await until(lambda: program.count("resume"))
 
@@ -106,8 +106,8 @@ async def test_a_key_exchange_never_finished_ends_the_connection(
 ) -> None:
     server = await serve(rekey_grace=0.1)
     client = await connect(server)
-    (caller,) = server.links
+    (visitor,) = server.links
     assert client._transport
     client._transport.pause_reading()
-    caller._conn._send_kexinit()
+    visitor._conn._send_kexinit()
     await until(lambda: server.connections == 0)

@@ -69,12 +69,13 @@ async def test_a_client_that_rekeys_without_end_waits_its_turn(serve: Serve, ssh
     assert (done.status, done.out) == (0, bytes(20_000))
 
 
-async def test_we_rekey_when_our_bytes_are_spent(server: Server, connect: Connect) -> None:
+async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect) -> None:
+    server = await serve(rekey_burst=10_000)
     async with await connect(server) as client:
         process = await client.create_process(encoding=None)
         await within(process.stdout.readline())
-        (caller,) = server.links
-        caller._conn._rekey_bytes = 1
+        (visitor,) = server.links
+        visitor._conn._rekey_bytes = 1
         for number in range(20):
             process.stdin.write(b"%4d" % number)
             assert await within(process.stdout.readexactly(4)) == b"%4d" % number

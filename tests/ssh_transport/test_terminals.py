@@ -40,8 +40,9 @@ async def test_sizes_are_clamped(
 
 
 async def test_a_flood_of_resizes_is_one_and_the_last(
-    server: Server, connect: Connect, world: World
+    serve: Serve, connect: Connect, world: World
 ) -> None:
+    server = await serve(resize_seconds=0.1)
     client = await connect(server)
     process = await client.create_process(term_type="xterm", encoding=None)
     await within(process.stdout.readline())

@@ -85,6 +85,7 @@ async def test_whoever_comes_in_is_the_key_that_signed(
         await until(lambda: client.let_in)
     client.abort()
     await within(client.wait_closed())
+    await until(lambda: server.connections == 0)
 
     world.entered.clear()
     await connect(server, username="victim", client_keys=[victim])

@@ -116,7 +116,7 @@ class Server:
             lambda: Doorkeeper(self, options), host, port, backlog=BACKLOG
         )
 
-    # What the parts above report
+    # What the doorkeeper and the visitors report
 
     def accept(self, visitor: Visitor) -> None:
         """Someone was given a place."""
