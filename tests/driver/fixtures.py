@@ -1,0 +1,111 @@
+"""Fixtures: `world`, one server for many tests; `serve`, one of your own; `person`, `room`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from driver.person import Person
+from driver.server import Server
+
+# No letters that names.skeleton takes for others: names made of these never look alike.
+_LETTERS = "abefghjkpqtxyz"
+_suffixes = ("".join(letters) for letters in itertools.product(_LETTERS, repeat=3))
+
+_TROUBLE = re.compile(r"\[(?:error|critical)\s*\]|Traceback \(most recent")
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(
+        tmp_path_factory.mktemp("world"),
+        limits__lines_per_10_seconds=1_000_000,
+        ssh__max_connections_per_address=2000,
+        ssh__max_connections_per_key=200,
+        ssh__max_pending_per_address=100,
+    )
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def world(shared_server: Server) -> Iterator[Server]:
+    """A running server that other tests use too: make people and rooms of your own in it."""
+    before = len(shared_server.log())
+    yield shared_server
+    _no_trouble(shared_server.log()[before:])
+
+
+@pytest.fixture
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Start a server of one's own; settings as for `Server`."""
+    started: list[Server] = []
+
+    def start(*flags: str, **settings: Any) -> Server:
+        server = Server(tmp_path_factory.mktemp("own"), *flags, **settings)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+        _no_trouble(server.log())
+
+
+@pytest.fixture
+def person(world: Server) -> Iterator[Callable[..., Person]]:
+    """Make an agent with a key: `person("alice")`; the name gets an ending nobody else has."""
+    made: list[Person] = []
+
+    def make(name: str = "someone", role: str = "member") -> Person:
+        one = world.person(f"{name}-{next(_suffixes)}", role)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.hang_up()
+
+
+@pytest.fixture
+def alice(person: Callable[..., Person]) -> Person:
+    return person("alice")
+
+
+@pytest.fixture
+def bob(person: Callable[..., Person]) -> Person:
+    return person("bob")
+
+
+@pytest.fixture
+def owner(world: Server) -> Iterator[Person]:
+    """The operator of the shared server."""
+    found = world.owner
+    found.does("leave") if "lobby" not in found.run("vibe").out else None
+    yield found
+    found.hang_up()
+
+
+@pytest.fixture
+def name() -> Callable[[str], str]:
+    """A name nobody else uses: `name("studio")`."""
+    return lambda base: f"{base}-{next(_suffixes)}"
+
+
+@pytest.fixture
+def room(alice: Person, name: Callable[[str], str]) -> str:
+    """A room that alice has made and stands in."""
+    made = name("studio")
+    alice.does(f"create {made}")
+    return made
+
+
+def _no_trouble(log: str) -> None:
+    found = _TROUBLE.search(log)
+    assert found is None, (
+        f"the server reported trouble:\n{log[max(0, found.start() - 200) :][:4000]}"
+    )
