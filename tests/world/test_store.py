@@ -1,0 +1,347 @@
+"""The store: units of work are whole or nothing, and on disk before they are answered and told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text, update
+
+from sshwarma.world import rows, store, things
+from sshwarma.world.errors import Refused, Unavailable
+from sshwarma.world.events import Event, RowAppended, WorldChanged
+from sshwarma.world.migrate import migrate
+from sshwarma.world.schema import things as tree
+from sshwarma.world.store import Change, Store
+
+SECONDS = 5.0
+
+
+class Gate:
+    """A unit of work that holds the writer until it is opened, so that others queue behind it."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self, tx: Change) -> None:
+        self.reached.set()
+        assert self.opened.wait(SECONDS)
+
+
+@pytest.fixture
+def told() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+async def kept(tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
+    """A store with the tables and one room, and nothing else."""
+    path = tmp_path / "store.db"
+    migrate(path)
+    opened = Store(path, told.append)
+    await opened.write(lambda tx: things.create(tx, None, "room", "den", id="den"))
+    told.clear()
+    yield opened
+    await opened.close()
+
+
+def say(words: str) -> Callable[[Change], int]:
+    return lambda tx: rows.append(tx, "den", "chat", words, author_id=None).seq
+
+
+async def log_of(kept: Store) -> list[tuple[int, str]]:
+    found = await kept.read(lambda conn: rows.after(conn, "den", 0, 10_000))
+    return [(row.seq, row.content) for row in found]
+
+
+async def hold(kept: Store) -> tuple[Gate, asyncio.Task[None]]:
+    """Stop the writer at a gate; what is written now waits in the queue, as one batch."""
+    gate = Gate()
+    held = asyncio.create_task(kept.write(gate))
+    await asyncio.get_running_loop().run_in_executor(None, gate.reached.wait, SECONDS)
+    return gate, held
+
+
+async def queued(kept: Store, *works: Callable[[Change], Any]) -> list[asyncio.Task[Any]]:
+    """Units handed over in that order."""
+    waiting = [asyncio.create_task(kept.write(work)) for work in works]
+    await asyncio.sleep(0)
+    return waiting
+
+
+async def test_a_unit_that_fails_leaves_nothing(kept: Store, told: list[Event]) -> None:
+    def half(tx: Change) -> None:
+        say("half")(tx)
+        things.create(tx, "den", "data", "half")
+        raise Refused("no")
+
+    with pytest.raises(Refused, match="no"):
+        await kept.write(half)
+    assert await log_of(kept) == []
+    assert await kept.read(lambda conn: things.children(conn, "den")) == []
+    assert told == []
+
+
+async def test_one_failing_unit_in_a_batch_does_not_hurt_the_others(
+    kept: Store, told: list[Event]
+) -> None:
+    def fails(tx: Change) -> None:
+        say("lost")(tx)
+        raise ZeroDivisionError
+
+    gate, held = await hold(kept)
+    waiting = await queued(kept, say("one"), fails, say("two"), fails, say("three"))
+    commits = kept.counts.commits
+    gate.opened.set()
+    answers = await asyncio.gather(held, *waiting, return_exceptions=True)
+    assert [type(a) for a in answers[1:]] == [int, ZeroDivisionError, int, ZeroDivisionError, int]
+    assert await log_of(kept) == [(1, "one"), (2, "two"), (3, "three")]
+    assert [e.row.content for e in told if isinstance(e, RowAppended)] == ["one", "two", "three"]
+    assert kept.counts.commits == commits + 2, "the gate's, and one for all five"
+
+
+async def test_whatever_a_unit_raises_the_others_are_answered(kept: Store) -> None:
+    def stops(tx: Change) -> None:
+        next(iter(()))  # a StopIteration, which no future takes
+
+    gate, held = await hold(kept)
+    waiting = await queued(kept, stops, say("still here"))
+    gate.opened.set()
+    await held
+    async with asyncio.timeout(SECONDS):
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(answers[0], RuntimeError)
+    assert answers[1] == 1
+
+
+async def test_answers_and_events_come_after_the_commit(kept: Store, tmp_path: Path) -> None:
+    other = sqlite3.connect(f"file:{tmp_path / 'store.db'}?mode=ro", uri=True)
+    seen_when_told: list[int] = []
+    kept._publish = lambda _: seen_when_told.append(
+        other.execute("SELECT count(*) FROM rows").fetchone()[0]
+    )
+    gate, held = await hold(kept)
+    waiting = await queued(kept, *(say(str(n)) for n in range(5)))
+    assert not any(task.done() for task in waiting)
+    assert other.execute("SELECT count(*) FROM rows").fetchone()[0] == 0
+    gate.opened.set()
+    await asyncio.gather(held, *waiting)
+    assert seen_when_told == [5] * 5, "every event was told when all of its batch was stored"
+    other.close()
+
+
+async def test_events_are_told_in_the_order_of_units_and_before_the_answers(
+    kept: Store, told: list[Event]
+) -> None:
+    order: list[object] = []
+    kept._publish = order.append
+
+    async def write(n: int) -> None:
+        def two(tx: Change) -> None:
+            tx.emit(WorldChanged(f"first {n}"))
+            tx.emit(WorldChanged(f"second {n}"))
+
+        await kept.write(two)
+        order.append(f"answered {n}")
+
+    await asyncio.gather(*(write(n) for n in range(20)))
+    events = [event.room_id for event in order if isinstance(event, WorldChanged)]
+    assert events == [f"{which} {n}" for n in range(20) for which in ("first", "second")]
+    for n in range(20):
+        assert order.index(f"answered {n}") > order.index(WorldChanged(f"second {n}"))
+
+
+async def test_a_caller_who_gives_up_in_the_middle_of_a_commit(
+    kept: Store, told: list[Event]
+) -> None:
+    gate, held = await hold(kept)
+    waiting = await queued(kept, say("given up"), say("waited for"))
+    waiting[0].cancel()
+    gate.opened.set()
+    answers = await asyncio.gather(held, *waiting, return_exceptions=True)
+    assert isinstance(answers[1], asyncio.CancelledError)
+    assert answers[2] == 2
+    # What was on its way is stored and told, once: nobody saw it half done.
+    assert await log_of(kept) == [(1, "given up"), (2, "waited for")]
+    assert len(told) == 2
+
+
+async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "QUEUE_UNITS", 10)
+    gate, held = await hold(kept)
+    waiting = await queued(kept, *(say(str(n)) for n in range(10)))
+    with pytest.raises(Unavailable, match="too busy"):
+        await kept.write(say("one over"))
+    gate.opened.set()
+    await asyncio.gather(held, *waiting)
+    assert await kept.write(say("again")) == 11
+
+
+async def test_no_batch_is_longer_than_it_may_be(
+    kept: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BATCH_UNITS", 4)
+    gate, held = await hold(kept)
+    before = kept.counts.commits
+    waiting = await queued(kept, *(say(str(n)) for n in range(9)))
+    gate.opened.set()
+    await asyncio.gather(held, *waiting)
+    assert kept.counts.commits - before == 1 + 3
+    assert [seq for seq, _ in await log_of(kept)] == list(range(1, 10))
+
+
+async def test_closing_finishes_what_waits_and_takes_no_more(kept: Store) -> None:
+    gate, held = await hold(kept)
+    waiting = await queued(kept, *(say(str(n)) for n in range(30)))
+    closing = asyncio.create_task(kept.close())
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="shutting down"):
+        await kept.write(say("too late"))
+    gate.opened.set()
+    await closing
+    assert held.done()
+    assert [task.result() for task in waiting] == list(range(1, 31))
+    with sqlite3.connect(kept.path) as after:
+        assert after.execute("SELECT count(*) FROM rows").fetchone() == (30,)
+    after.close()
+
+
+async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
+    rooms = ["den", "attic", "cellar"]
+    for name in rooms[1:]:
+        await kept.write(lambda tx, name=name: things.create(tx, None, "room", name, id=name))
+
+    async def writer(n: int) -> int:
+        done = 0
+        for turn in range(6):
+
+            def unit(tx: Change, turn: int = turn) -> None:
+                for room in rooms[: 1 + (n + turn) % 3]:
+                    rows.append(tx, room, "chat", f"{n}.{turn}", author_id=None)
+                if (n + turn) % 5 == 0:
+                    raise Refused("this one does not count")
+
+            try:
+                await kept.write(unit)
+                done += 1
+            except Refused:
+                pass
+        return done
+
+    done = await asyncio.gather(*(writer(n) for n in range(200)))
+    assert sum(done) == 200 * 6 * 4 // 5
+
+    def check(conn: Any) -> None:
+        for room in rooms:
+            seqs = [row.seq for row in rows.after(conn, room, 0, 10_000)]
+            assert seqs == list(range(1, len(seqs) + 1))
+        in_den = [row.content for row in rows.after(conn, "den", 0, 10_000)]
+        assert len(in_den) == len(set(in_den)) == sum(done)
+        for n in (0, 77, 199):
+            own = [words for words in in_den if words.startswith(f"{n}.")]
+            assert own == sorted(own), "one writer's rows stay in order"
+
+    await kept.read(check)
+
+
+async def test_a_full_disk_refuses_changes_and_lets_people_read(
+    kept: Store, told: list[Event]
+) -> None:
+    await kept.write(say("before"))
+    await kept.write(lambda tx: things.create(tx, "den", "data", "small"))
+
+    def fill_up(tx: Change) -> None:
+        pages = tx.conn.exec_driver_sql("PRAGMA page_count").scalar_one()
+        tx.conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    def make_room(tx: Change) -> None:
+        tx.conn.exec_driver_sql("PRAGMA max_page_count = 1000000")
+
+    await kept.write(fill_up)
+    told.clear()
+    for too_big in (
+        say("x" * 100_000),
+        lambda tx: things.change(tx, "den", content="x" * 100_000),  # SQLite takes back this only
+        lambda tx: things.create(tx, "den", "data", "big", content="x" * 100_000),
+        lambda tx: tx.conn.execute(update(tree).values(content="x" * 100_000)),
+    ):
+        with pytest.raises(Unavailable, match="disk is full") as caught:
+            await kept.write(too_big)
+        assert "Reading still works" in caught.value.hint
+    assert await log_of(kept) == [(1, "before")]
+    assert told == []
+    await kept.write(make_room)
+    assert await kept.write(say("after")) == 2
+
+
+async def test_a_unit_too_big_for_the_disk_does_not_take_its_batch_with_it_unsaid(
+    kept: Store,
+) -> None:
+    """Either a unit is stored and answered so, or refused and not stored."""
+
+    def fill_up(tx: Change) -> None:
+        pages = tx.conn.exec_driver_sql("PRAGMA page_count").scalar_one()
+        tx.conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    await kept.write(fill_up)
+    gate, held = await hold(kept)
+    waiting = await queued(kept, say("small"), say("x" * 100_000), say("tiny"))
+    gate.opened.set()
+    answers = await asyncio.gather(held, *waiting, return_exceptions=True)
+    stored = {words for _, words in await log_of(kept)}
+    for words, answer in zip(("small", "x" * 100_000, "tiny"), answers[1:], strict=True):
+        assert isinstance(answer, int) == (words in stored)
+        assert isinstance(answer, int | Unavailable)
+
+
+async def test_a_read_only_file(kept: Store, told: list[Event]) -> None:
+    await kept.write(say("before"))
+    told.clear()
+    await kept.write(lambda tx: tx.conn.exec_driver_sql("PRAGMA query_only = ON"))
+    with pytest.raises(Unavailable, match="read-only"):
+        await kept.write(say("no"))
+    assert await log_of(kept) == [(1, "before")]
+    assert told == []
+
+
+async def test_a_reader_cannot_write(kept: Store) -> None:
+    with pytest.raises(Unavailable):
+        await kept.read(lambda conn: conn.execute(text("DELETE FROM things")))
+    assert await kept.read(lambda conn: things.get(conn, "den")) is not None
+
+
+async def test_a_read_sees_one_moment(kept: Store) -> None:
+    await kept.write(say("one"))
+    counted = text("SELECT count(*) FROM rows")
+    started, go_on = threading.Event(), threading.Event()
+
+    def twice(conn: Any) -> tuple[int, int]:
+        first = conn.execute(counted).scalar_one()
+        started.set()
+        assert go_on.wait(SECONDS)
+        return first, conn.execute(counted).scalar_one()
+
+    reading = asyncio.create_task(kept.read(twice))
+    await asyncio.get_running_loop().run_in_executor(None, started.wait, SECONDS)
+    await kept.write(say("two"))
+    go_on.set()
+    assert await reading == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["has space", "50%25", "what?", "a#b", "ünïcode", "q'uote"])
+async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / "world.db"
+    path.parent.mkdir()
+    migrate(path)
+    opened = Store(path, lambda _: None)
+    await opened.write(lambda tx: things.create(tx, None, "room", "den", id="den"))
+    assert await opened.read(lambda conn: things.get(conn, "den")) is not None
+    await opened.close()
+    assert await asyncio.to_thread(os.listdir, tmp_path) == [name]
