@@ -217,7 +217,8 @@ def change(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any
     except IntegrityError as error:
         raise Conflict(f"There is a {before.kind} of that name there already.") from error
     if structural:
-        tx.emit(WorldChanged(before.parent_id))
+        # A change of a room concerns that room; of anything else, the bag it lies in.
+        tx.emit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
     return get_live(tx.conn, thing_id)
 
 
