@@ -70,7 +70,12 @@ class Screen:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
-            words, stdin=line, stdout=line, stderr=line, env=dict(env), preexec_fn=take_terminal
+            words,
+            stdin=line,
+            stdout=line,
+            stderr=line,
+            env=dict(env),
+            preexec_fn=take_terminal,  # noqa: PLW1509 - two system calls, no lock
         )
         self._line = line  # kept open, so that the terminal outlives the client
 

@@ -9,9 +9,9 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import pytest
-from driver.covers import covered
 
 import sshwarma.verbs as declared
+from driver.covers import covered
 from sshwarma.verbs.grammar import parse, split_verb
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.verbs.views import has_view

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 
 import pytest
+
 from driver import Person, Screen, Server
 from driver.covers import covers
 from driver.person import CLEAN
