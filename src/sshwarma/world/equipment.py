@@ -159,13 +159,16 @@ def split_patterns(text: str) -> list[str]:
 
 def match(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
     """The things a pattern names: tools and namespaces by qualified name, data and references by
-    their name in one of the bags. `home:NAME` looks in home's bag alone. For one name the first
-    bag wins.
+    their name in one of the bags, which are a room's and an agent's. `home:NAME` looks in home's
+    bag alone, `room:NAME` in the first and `me:NAME` in the second. For one name the first bag
+    wins.
     """
     found: dict[str, Thing] = {}
     bag_pattern, bag_ids = pattern, list(bags)
-    if pattern.startswith("home:"):
-        bag_pattern, bag_ids = pattern.removeprefix("home:"), ["home"]
+    word, _, rest = pattern.partition(":")
+    only = {"home": "home", **dict(zip(("room", "me"), bags, strict=False))}.get(word)
+    if rest and only is not None:
+        bag_pattern, bag_ids = rest, [only]
     else:
         for thing in _by_qualified(conn, pattern):
             found[thing.id] = thing
