@@ -140,7 +140,8 @@ def _people(settings: Settings) -> Iterator[Finding]:
             sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True)
         ) as database:
             owners = database.execute(
-                "SELECT count(DISTINCT things.id) FROM things JOIN agent_keys ON agent_id = things.id"
+                "SELECT count(DISTINCT things.id) FROM things"
+                " JOIN agent_keys ON agent_id = things.id"
                 " WHERE kind = 'agent' AND things.deleted_at IS NULL"
                 " AND agent_keys.deleted_at IS NULL"
                 " AND json_extract(metadata, '$.role') = 'owner'"

@@ -88,7 +88,7 @@ class Exec:
             caller = self._house.caller(self._agent_id, "exec", None)
             caller = await self._house.standing(caller)
             if room_name:
-                room = await self._house.world.room_named(room_name)
+                room = await caller.room_named(room_name)
                 await caller.require(Right.ENTER, room)
                 caller = caller.standing_in(room.id)
             piped = await self._text_from_pipe(line)

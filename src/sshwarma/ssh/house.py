@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from sshwarma.settings import LimitSettings
+from sshwarma.ssh.feed import Feeds
 from sshwarma.ssh.gate import WorldGate
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import plain
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.dispatch import Pace
+from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Forbidden, NotFound, Refused
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
+
+REMEMBER_SECONDS: Final = 2.0
+"""What people type is stored in their input history this long after, all of it in one unit."""
 
 
 @dataclass(eq=False)
@@ -35,8 +40,14 @@ class House:
     clock: FrameClock
     motd: str
     pace: Pace
+    feeds: Feeds = field(init=False)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _typed: list[tuple[str, str]] = field(default_factory=list)
+    _typed_timer: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.feeds = Feeds(self.world, self.in_background)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run what nobody waits for; a failure is logged."""
@@ -44,13 +55,29 @@ class House:
         self._tasks.add(task)
         task.add_done_callback(self._finished)
 
+    def remember_input(self, agent_id: str, typed: str) -> None:
+        """Keep a line in its agent's input history: soon, together with everybody else's."""
+        self._typed.append((agent_id, typed))
+        if self._typed_timer is None:
+            loop = asyncio.get_running_loop()
+            self._typed_timer = loop.call_later(REMEMBER_SECONDS, self._store_input)
+
+    def _store_input(self) -> None:
+        if self._typed_timer is not None:
+            self._typed_timer.cancel()
+            self._typed_timer = None
+        typed, self._typed = self._typed, []
+        if typed:
+            self.in_background(self.world.store.write(lambda tx: agents.remember_input(tx, typed)))
+
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", error=repr(task.exception()))
 
     async def settle(self) -> None:
-        """Wait for what runs in the background."""
+        """Store what waits to be, and wait for what runs in the background."""
+        self._store_input()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 

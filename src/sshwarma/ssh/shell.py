@@ -8,6 +8,7 @@ few variants, each drawn once and shared by all who see that variant.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from sshwarma.ssh.house import House, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.building import Edit
 from sshwarma.verbs.caller import Caller
@@ -33,9 +34,7 @@ from sshwarma.world.errors import NotFound, Refused
 from sshwarma.world.events import (
     AgentsChanged,
     MustLeave,
-    PresenceChanged,
     RowAppended,
-    WorldChanged,
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection
@@ -44,9 +43,6 @@ log = structlog.get_logger(__name__)
 
 WAITING_LINES: Final = 50
 """Lines typed ahead that may wait."""
-
-REMEMBER_SECONDS: Final = 2.0
-"""Input history is stored this long after a line was typed, with the others typed meanwhile."""
 
 
 class Shell:
@@ -60,13 +56,11 @@ class Shell:
         self._channel = channel
         self._standing = Connection(agent_id, "lobby", "ssh")
         self._room_id = ""
-        self._lines: asyncio.Queue[str] = asyncio.Queue()
-        self._running: asyncio.Task[Any] | None = None
+        self._lines: deque[str] = deque()
+        self._running = False  # whether a line is being carried out
         self._stops: list[Callable[[], None]] = []
         self._stop_room: Callable[[], None] = lambda: None
         self._history: list[str] = []
-        self._typed: list[str] = []
-        self._remember_timer: asyncio.TimerHandle | None = None
         self._ended = False
         env = dict(channel.env)
         prefs = house.agent(agent_id).prefs
@@ -91,7 +85,7 @@ class Shell:
             history=self._history,
         )
         self.terminal.submit_limit = house.limits.line_bytes
-        self._task = asyncio.get_running_loop().create_task(self._live())
+        self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
         house.farewells.add(self._farewell)
 
     # What the channel tells: see `ports.Handler`.
@@ -123,22 +117,21 @@ class Shell:
     def _entered(self, typed: str) -> None:
         if not typed.strip():
             return
-        if self._lines.qsize() >= WAITING_LINES:
+        if len(self._lines) >= WAITING_LINES:
             self._print(
                 block(
                     line(("error", f"{WAITING_LINES} lines wait already; that one was not taken."))
                 )
             )
             return
-        self._lines.put_nowait(typed)
-        self._typed.append(typed)
-        if self._remember_timer is None:
-            loop = asyncio.get_running_loop()
-            self._remember_timer = loop.call_later(REMEMBER_SECONDS, self._remember_input)
+        self._lines.append(typed)
+        self._house.remember_input(self._agent_id, typed)
+        if self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._live(self._work()))
 
     def _interrupted(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
+        if self._running:
+            self._task.cancel()
         else:
             self._print(block(line(("dim", "Ctrl-D or /quit leaves."))))
 
@@ -150,20 +143,20 @@ class Shell:
 
     # The life of the shell.
 
-    async def _live(self) -> None:
+    async def _live(self, part: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the shell's life; what fails in it ends this link, and no other."""
         try:
-            await self._come_in()
-            while True:
-                typed = await self._lines.get()
-                if not await self._carry_out(typed):
-                    break
+            await part
         except Refused as refused:
             self._farewell(str(refused))
         except Exception:
             log.exception("a shell failed", agent=self._agent_id)
             self._farewell("Something went wrong here; the operator can see what.")
-        else:
-            self._leave()
+
+    async def _work(self) -> None:
+        """Carry out the lines that wait, one after another."""
+        while self._lines and not self._ended:
+            await self._carry_out(self._lines.popleft())
 
     async def _come_in(self) -> None:
         world, agent = self._world, self._house.agent(self._agent_id)
@@ -175,12 +168,7 @@ class Shell:
         if self._ended:
             return
         bus = world.bus
-        self._stops += [
-            bus.on_agent(agent.id, self._told),
-            bus.on(AgentsChanged, self._agent_changed),
-            bus.on(PresenceChanged, self._presence_changed),
-            bus.on(WorldChanged, self._world_changed),
-        ]
+        self._stops.append(bus.on_agent(agent.id, self._told))
         self.terminal.start()
         if self._house.motd:
             self._print(block(*self._house.motd.split("\n")))
@@ -195,6 +183,7 @@ class Shell:
         await self._enter_room()
         if came_from != self._standing.room_id and start == "lobby":
             await self._remind_of(came_from)
+        await self._work()
 
     async def _room_to_start_in(self, agent: agents.Agent, wanted: str) -> str:
         try:
@@ -215,10 +204,13 @@ class Shell:
     async def _enter_room(self) -> None:
         """Show the room the link stands in now, and listen to it."""
         self._stop_room()
+        feeds = self._house.feeds
+        feeds.stop(self._room_id, self)
         room_id = self._room_id = self._standing.room_id
         room = await self._world.room(room_id)
-        self.terminal.set_prompt(("prompt", f"{room.name}> "))
-        self._show_status()
+        if self._ended:
+            return
+        feeds.watch(room, self)
         shown = int(
             self._house.agent(self._agent_id).prefs.get("history", PREFERENCES["history"].values[0])
         )
@@ -231,26 +223,29 @@ class Shell:
             self._print(row_block(row, self._world.agents, self._agent_id, timestamps=True))
         self._print(draw(await look_around(self._caller())))
 
-    async def _carry_out(self, typed: str) -> bool:
-        """Do one line. Whether to go on."""
+    async def _carry_out(self, typed: str) -> None:
+        """Do one line and show what came of it."""
+        self._running = True
         try:
             self._house.pace.check(self._agent_id)
-            self._running = asyncio.get_running_loop().create_task(run_line(self._caller(), typed))
-            result = await self._running
+            result = await run_line(self._caller(), typed)
         except Refused as refused:
             if not _echoed(typed):
                 self._print(block(line(("dim", "not said: "), typed)))
             self._print(refusal(refused, typed))
-            return True
+            return
         except asyncio.CancelledError:
-            if self._running is None or not self._running.cancelled() or self._ended:
+            task = asyncio.current_task()
+            if self._ended or task is None:
                 raise
+            task.uncancel()  # Ctrl-C ends the line, not the shell
             self._print(block(line(("warn", "Stopped."))))
-            return True
+            return
         finally:
-            self._running = None
+            self._running = False
         if isinstance(result, Goodbye):
-            return False
+            self._leave()
+            return
         if isinstance(result, Edit):
             self.terminal.prefill(result.line)
         if self._standing.room_id != self._room_id:
@@ -259,7 +254,7 @@ class Shell:
             await self._enter_room()
         elif not isinstance(result, Said):
             self._print(draw(result))
-        return True
+            self.terminal.frame()  # an answer does not wait for the clock that paces the room
 
     # What the world tells.
 
@@ -290,9 +285,15 @@ class Shell:
         agent = self._world.agents.get(self._agent_id)
         return agent is not None and mentions(text, agent.name)
 
-    def _told(self, event: RowAppended | MustLeave) -> None:
+    def show_room(self, prompt: Span, status: Line) -> None:
+        self.terminal.set_prompt(prompt)
+        self.terminal.set_status(status)
+
+    def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:
         if isinstance(event, RowAppended):
             self._heard(event)
+        elif isinstance(event, AgentsChanged):
+            self._configure()
         elif event.room_id is None:
             self._farewell(event.reason)
         elif event.room_id == self._standing.room_id:
@@ -302,11 +303,6 @@ class Shell:
         self._print(block(line(("warn", reason))))
         await moving.put_out(self._caller())
         await self._enter_room()
-
-    def _agent_changed(self, event: AgentsChanged) -> None:
-        if event.agent_id == self._agent_id:
-            # The directory reads the agent anew just after this event.
-            asyncio.get_running_loop().call_later(0.05, self._configure)
 
     def _configure(self) -> None:
         agent = self._world.agents.get(self._agent_id)
@@ -318,33 +314,6 @@ class Shell:
             plain=self._dumb or _on(agent.prefs, "plain"),
             vi=_on(agent.prefs, "vi"),
         )
-
-    def _presence_changed(self, event: PresenceChanged) -> None:
-        if event.room_id == self._room_id:
-            self._show_status()
-
-    def _world_changed(self, event: WorldChanged) -> None:
-        if event.room_id in (None, self._room_id):
-            self._background(self._refresh_room())
-
-    async def _refresh_room(self) -> None:
-        """The room has changed: its name is in the prompt and its vibe in the status line."""
-        try:
-            room = await self._world.room(self._room_id)
-        except NotFound:
-            return
-        self.terminal.set_prompt(("prompt", f"{room.name}> "))
-        self._show_status()
-
-    def _show_status(self) -> None:
-        room = self._world.room_now(self._room_id)
-        here = self._world.presence.count(self._room_id)
-        if room is not None:
-            version = (self._world.version, here)
-            key = ("status", room.id)
-            self.terminal.set_status(
-                self._world.recent(key, version, 3600, lambda: _status(room.name, here, room.vibe))
-            )
 
     # Ending.
 
@@ -363,26 +332,13 @@ class Shell:
         self._ended = True
         self._house.farewells.discard(self._farewell)
         self._stop_room()
+        self._house.feeds.stop(self._room_id, self)
         for stop in self._stops:
             stop()
-        if self._remember_timer is not None:
-            self._remember_timer.cancel()
-            self._remember_input()
         self.terminal.close()
-        if self._running is not None:
-            self._running.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
         self._background(moving.depart(self._world, self._standing))
-
-    def _remember_input(self) -> None:
-        self._remember_timer = None
-        lines, self._typed = self._typed, []
-        if lines:
-            agent_id = self._agent_id
-            self._background(
-                self._world.store.write(lambda tx: agents.remember_input(tx, agent_id, lines))
-            )
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
         self._house.in_background(work)
@@ -405,8 +361,3 @@ def _on(prefs: dict[str, Any], name: str) -> bool:
 def _echoed(typed: str) -> bool:
     """Whether a line is shown where it was typed: what is said comes back as the room's own row."""
     return typed.startswith("/") and not typed.startswith("//")
-
-
-def _status(name: str, here: int, vibe: str) -> Line:
-    mood = f" · {vibe}" if vibe else ""
-    return line(("status", f"{name} · {here} here{mood} · /help"))

@@ -66,7 +66,7 @@ async def portal(
     """
     here = await caller.room()
     way = names.direction(direction)
-    target = await caller.world.room_named(to)
+    target = await caller.room_named(to)
     await caller.require(Right.ENTER, target)
     back = names.opposite(way)
     if both:

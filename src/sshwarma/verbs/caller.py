@@ -12,6 +12,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.world import access, rows
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
+from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.rooms import Room
@@ -49,6 +50,17 @@ class Caller:
             NotFound: if it is gone.
         """
         return await self.world.room(self.room_id)
+
+    async def room_named(self, name: str) -> Room:
+        """The live room of that name, if the caller may know of it.
+
+        Raises:
+            NotFound: the same words whether it is hidden or is not there.
+        """
+        room = await self.world.room_named(name)
+        if not room.listed_for(self.agent, now_ms()):
+            raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
+        return room
 
     async def require(self, right: Right, room: Room | None = None) -> None:
         """Go on only with a right, in the caller's room or another.

@@ -25,6 +25,9 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 CALLS_SHOWN = 5
+PEOPLE_SHOWN = 50
+"""People a look names; the rest are counted, and /who names them all."""
+
 STATUS_SECONDS = 5
 """A look that was made this recently is given again if nobody came or went meanwhile."""
 
@@ -77,8 +80,10 @@ def _(room: RoomSeen) -> Block:
         lines += paragraphs(room.description, indent=2)
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
-    here = [f"{who.name}{_note(who)}" for who in room.here]
-    lines.append(line("  Here: ", *(listed(here, "name") or [("dim", "nobody")]), hang=4))
+    here = [f"{who.name}{_note(who)}" for who in room.here[:PEOPLE_SHOWN]]
+    more = len(room.here) - len(here)
+    crowd = [("dim", f" and {more} more: /who")] if more > 0 else []
+    lines.append(line("  Here: ", *(listed(here, "name") or [("dim", "nobody")]), *crowd, hang=4))
     ways = [f"{way.direction} → {way.to}" for way in room.exits]
     lines.append(line("  Exits: ", *(listed(ways, "room") or [("dim", "none")]), hang=4))
     if room.floor:

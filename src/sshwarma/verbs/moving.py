@@ -47,10 +47,7 @@ async def join(caller: Caller, room: RoomName) -> Moved:
 
     room: the name of the room.
     """
-    target = await caller.world.room_named(room)
-    if not target.listed_for(caller.agent, now_ms()):
-        raise NotFound(f"There is no room named {room[:40]}.", hint="/rooms lists them.")
-    return await go_to(caller, target)
+    return await go_to(caller, await caller.room_named(room))
 
 
 @verb("leave", group="Moving", examples=("/leave",), default=True, moves=True)
@@ -122,7 +119,7 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
     room: the room to copy.
     new: the name of the copy; ROOM-2 or the next free number if left out.
     """
-    source = await caller.world.room_named(room)
+    source = await caller.room_named(room)
     await caller.require(Right.ENTER, source)
     taken = {known.name for known in await caller.world.rooms()}
     name = (
@@ -191,9 +188,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
     room: where you want to get.
     """
     world, now = caller.world, now_ms()
-    target = await world.room_named(room)
-    if not target.listed_for(caller.agent, now):
-        raise NotFound(f"There is no room named {room[:40]}.", hint="/rooms lists them.")
+    target = await caller.room_named(room)
     start = await caller.room()
     ways = await world.memo("all exits", exits.all_exits)
     open_rooms = {

@@ -138,5 +138,6 @@ def banned(room_name: str, member: Member, now: int) -> Forbidden:
 
 def _shut(what: str, until: int, reason: str, now: int) -> Forbidden:
     minutes = max(1, round((until - now) / 60_000))
-    left = "" if minutes > FOR_EVER_MINUTES else f" for another {minutes} min"
+    # Half of for ever is as good as all of it: some of it has passed already.
+    left = "" if minutes > FOR_EVER_MINUTES // 2 else f" for another {minutes} min"
     return Forbidden(f"{what}{left}{f': {reason}' if reason else ''}.")

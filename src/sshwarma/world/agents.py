@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -334,21 +334,17 @@ def input_history(conn: Connection, agent_id: str) -> list[str]:
     return [line for (line,) in conn.execute(query)][::-1]
 
 
-def remember_input(tx: Change, agent_id: str, lines: Iterable[str]) -> None:
-    """Add to the agent's input history and drop what is beyond INPUT_LINES."""
-    tx.conn.execute(insert(input_lines), [{"agent_id": agent_id, "line": line} for line in lines])
-    oldest = (
-        select(input_lines.c.n)
-        .where(input_lines.c.agent_id == agent_id)
-        .order_by(input_lines.c.n.desc())
-        .offset(INPUT_LINES)
-        .limit(1)
+def remember_input(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
+    """Add (agent id, line) pairs to input histories, and drop what is beyond INPUT_LINES each."""
+    tx.conn.execute(
+        insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
     )
-    first = tx.conn.execute(oldest).scalar()
-    if first is not None:
-        tx.conn.execute(
-            input_lines.delete().where(input_lines.c.agent_id == agent_id, input_lines.c.n <= first)
-        )
+    for agent_id in {agent_id for agent_id, _ in typed}:
+        mine = input_lines.c.agent_id == agent_id
+        oldest = select(input_lines.c.n).where(mine).order_by(input_lines.c.n.desc())
+        first = tx.conn.execute(oldest.offset(INPUT_LINES).limit(1)).scalar()
+        if first is not None:
+            tx.conn.execute(input_lines.delete().where(mine, input_lines.c.n <= first))
 
 
 def _keep_an_owner(conn: Connection, agent_id: str) -> None:

@@ -46,7 +46,7 @@ def rows_of(conn: Connection, context_ids: Iterable[str]) -> list[Row]:
         )
         .join(equipped, equipped.c.thing_id == things.c.id)
         .where(equipped.c.context_id.in_(list(context_ids)), things.c.deleted_at.is_(None))
-        .order_by(equipped.c.priority, things.c.qualified_name, things.c.name)
+        .order_by(equipped.c.priority, things.c.qualified_name, things.c.name, things.c.id)
     )
     return [
         Row(row["context_id"], tree.from_row(row), row["priority"], row["off_at"] is None)

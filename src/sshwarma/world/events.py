@@ -95,7 +95,8 @@ class Bus:
         return self._add(self._rooms, room_id, listener)
 
     def on_agent(self, agent_id: str, listener: Listener) -> Callable[[], None]:
-        """Hear RowAppended and MustLeave addressed to an agent. Returns the call that stops it."""
+        """Hear RowAppended and MustLeave addressed to an agent, and AgentsChanged of it. Returns
+        the call that stops it."""
         return self._add(self._agents, agent_id, listener)
 
     def on(self, kind: type, listener: Listener) -> Callable[[], None]:
@@ -117,7 +118,7 @@ class Bus:
             else:
                 for agent_id in event.audience:
                     found += self._agents.get(agent_id, {}).values()
-        elif isinstance(event, MustLeave):
+        elif isinstance(event, (MustLeave, AgentsChanged)):
             found += self._agents.get(event.agent_id, {}).values()
         return found
 

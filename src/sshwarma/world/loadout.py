@@ -1,17 +1,18 @@
 """The one predicate: what one agent in one room can see and use right now.
 
-A tool is on by the most specific row about it: one on the tool itself (live is on, soft-deleted
-is off), else one on its namespace or on an ancestor reached through `load_with_parent`, else its
-namespace's `auto_load`, else it is off; within a level the room's row beats the agent's. What is
-on can be used if it is available, it and all its namespaces are enabled, and the states they
-require hold. Everything that shows or calls a tool asks here.
+A tool is on by the most specific row about it (live is on, soft-deleted is off): one on the tool
+itself, else one on its namespace, else one on an ancestor reached through `load_with_parent`, the
+nearest first, else their `auto_load`, else it is off; within a level the room's row beats the
+agent's. The tools of `global` are on whatever a row says. What is on can be used if it is
+available, it and all its namespaces are enabled, and the states they require hold. Everything
+that shows or calls a tool asks here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from sqlalchemy import Connection, select
 
@@ -21,7 +22,10 @@ from sshwarma.world.things import Thing
 
 Source = Literal["room", "agent", "always"]
 
-NAMESPACE_KINDS = ("container", "mcp", "toolset", "room")
+NAMESPACE_KINDS: Final = ("container", "mcp", "toolset", "room")
+
+ALWAYS: Final = "global"
+"""The namespace whose tools are on everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +70,23 @@ def compute(conn: Connection, room_id: str | None, agent_id: str | None) -> Load
             if row.thing.kind == "tool":
                 item = Item(row.thing, source, row.priority, "")
                 decided.setdefault(row.thing.id, item if row.live else None)
+    spaces: dict[str, tuple[Source, equipment.Row]] = {}
     for source, own in by_context.items():
-        off = {row.thing.id for row in own if not row.live}
-        loaded = [
-            (row.thing, row.priority)
-            for row in own
-            if row.live and row.thing.kind in NAMESPACE_KINDS
-        ]
-        if source == "room" and room_id and room_id not in off:
-            room = things.get(conn, room_id)
-            loaded += [(room, 0.0)] if room else []
-        for namespace, priority in loaded:
-            for tool in _tools_below(conn, namespace, off):
-                decided.setdefault(tool.id, Item(tool, source, priority, ""))
+        for row in own:
+            if row.thing.kind in NAMESPACE_KINDS:
+                spaces.setdefault(row.thing.id, (source, row))
+        room = things.get(conn, room_id) if source == "room" and room_id else None
+        if room is not None:  # what lies in a room is on in it
+            spaces.setdefault(room.id, (source, equipment.Row(room.id, room, 0.0, live=True)))
+    for source, row in spaces.values():
+        for tool in _tools_below(conn, row.thing, spaces.keys()):
+            item = Item(tool, source, row.priority, "")
+            decided.setdefault(tool.id, item if row.live else None)
     for namespace in _auto_loaded(conn):
-        for tool in _tools_below(conn, namespace, set()):
-            decided.setdefault(tool.id, Item(tool, "always", 0.0, ""))
+        for tool in _tools_below(conn, namespace, ()):
+            item = Item(tool, "always", 0.0, "")
+            if decided.setdefault(tool.id, item) is None and namespace.id == ALWAYS:
+                decided[tool.id] = item
     states = _states(conn, room_id)
     chains = _Chains(conn)
     tools = [chains.judge(item, states) for item in decided.values() if item is not None]
@@ -113,18 +118,20 @@ def available_to_equip(conn: Connection, on: Iterable[str], limit: int) -> list[
 
 
 def _data(by_context: dict[Source, list[equipment.Row]]) -> Iterator[Item]:
-    """Equipped data and references; for one name the room's row decides, on or off."""
+    """Equipped data and references; for one name the room's row decides, on or off. Of several
+    things of that name in one context, one that is on beats one that was turned off."""
     seen: dict[str, Item | None] = {}
     for source, own in by_context.items():
-        for row in own:
+        for row in sorted(own, key=lambda row: not row.live):
             if row.thing.kind in ("data", "reference"):
                 item = Item(row.thing, source, row.priority, "")
                 seen.setdefault(row.thing.name, item if row.live else None)
     yield from sorted((item for item in seen.values() if item is not None), key=_order)
 
 
-def _tools_below(conn: Connection, namespace: Thing, off: set[str]) -> Iterator[Thing]:
-    """A namespace's tools, and those of its children that load with it, at any depth."""
+def _tools_below(conn: Connection, namespace: Thing, decided: Collection[str]) -> Iterator[Thing]:
+    """A namespace's tools, and those of its children that load with it, at any depth; but for
+    children that have a row of their own, which says more than one above it."""
     waiting = [namespace]
     seen: set[str] = set()
     while waiting:
@@ -135,7 +142,7 @@ def _tools_below(conn: Connection, namespace: Thing, off: set[str]) -> Iterator[
         for below in things.children(conn, here.id, "tool", *NAMESPACE_KINDS):
             if below.kind == "tool":
                 yield below
-            elif below.metadata.get("load_with_parent") and below.id not in off:
+            elif below.metadata.get("load_with_parent") and below.id not in decided:
                 waiting.append(below)
 
 

@@ -217,6 +217,7 @@ class World:
             self._stale_agents.add(happened.agent_id)
             if self._refresh is None or self._refresh.done():
                 self._refresh = asyncio.get_running_loop().create_task(self._fresh_agents())
+            return  # told when the directory knows
         self.bus.publish(happened)
 
     async def _fresh_agents(self) -> None:
@@ -225,6 +226,7 @@ class World:
             self._stale_agents.discard(agent_id)
             agent, keys = await self.store.read(partial(agents.read_one, agent_id=agent_id))
             self.agents.refresh(agent_id, agent, keys)
+            self.bus.publish(AgentsChanged(agent_id))
 
     def _index_later(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,13 @@
+"""Runs every benchmark, one after another: `make bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+for name in ("store", "terminal", "transport", "world"):
+    print(f"\n== {name}", flush=True)
+    subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=True)

@@ -1,0 +1,137 @@
+"""Durable rows a second, and what a look, an inventory and a loadout cost in small and big worlds.
+
+    python benchmarks/store.py
+
+The floor of the rows is bare sqlite3, one thread, a commit per row, with the same durability; a
+group of writers cannot beat it without sharing commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert
+
+from sshwarma import verbs
+from sshwarma.settings import LimitSettings
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, loadout, rows
+from sshwarma.world.ids import new_id, now_ms
+from sshwarma.world.schema import things
+from sshwarma.world.world import World
+
+TEXT = "a line of talk of the usual length, which is about eighty characters long here."
+WRITES = 10_000
+
+
+def bare_rows(path: Path) -> float:
+    """Rows a second of sqlite3 alone, a commit each."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE rows (n INTEGER PRIMARY KEY, id TEXT UNIQUE, room, content)")
+    started = time.perf_counter()
+    for _ in range(WRITES // 5):
+        database.execute(
+            "INSERT INTO rows (id, room, content) VALUES (?, 'lobby', ?)", (new_id(), TEXT)
+        )
+    took = time.perf_counter() - started
+    database.close()
+    return WRITES / 5 / took
+
+
+async def world_rows(world: World, writers: int) -> float:
+    """Rows a second of the world, each durable before its writer goes on."""
+
+    async def write(count: int) -> None:
+        for _ in range(count):
+            await world.change(lambda tx: rows.append(tx, "lobby", "chat", TEXT, author_id=None))
+
+    count = WRITES // writers if writers > 1 else WRITES // 10
+    started = time.perf_counter()
+    await asyncio.gather(*(write(count) for _ in range(writers)))
+    return writers * count / (time.perf_counter() - started)
+
+
+async def fill(world: World, count: int, prefix: str) -> None:
+    """Give the world that many more things: 50 a room, in rooms nobody looks at."""
+    now = now_ms()
+
+    def work(tx: Any) -> None:
+        common = {"created_at": now, "updated_at": now}
+        for number in range(count // 50):
+            room = new_id()
+            of_room = {"parent_id": "rooms", "kind": "room", "name": f"{prefix}{number}", **common}
+            inside = {"parent_id": room, "kind": "data", **common}
+            made = [{"id": new_id(), "name": f"thing{n}", **inside} for n in range(49)]
+            tx.conn.execute(insert(things), [{"id": room, **of_room}, *made])
+
+    await world.change(work)
+
+
+async def timed(run: Callable[[], Awaitable[object]], times: int = 200) -> float:
+    """Median microseconds of a call."""
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        await run()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken) * 1e6
+
+
+async def reads(world: World) -> dict[str, float]:
+    """What people ask of a world, from memory and computed anew."""
+    agent = await world.change(lambda tx: agents.create(tx, new_name(), role="owner"))
+    caller = Caller(world, LimitSettings(), agent, "lobby", "ssh")
+
+    async def anew(line: str) -> None:
+        world.version += 1  # as any change of structure does
+        await run_line(caller, line)
+
+    return {
+        "/look from memory": await timed(lambda: run_line(caller, "/look")),
+        "/look computed": await timed(lambda: anew("/look")),
+        "/inv computed": await timed(lambda: anew("/inv")),
+        "loadout computed": await timed(
+            lambda: world.store.read(lambda conn: loadout.compute(conn, "lobby", agent.id))
+        ),
+    }
+
+
+_names = iter(f"bench-{chr(97 + n)}" for n in range(26))
+
+
+def new_name() -> str:
+    return next(_names)
+
+
+async def main() -> None:
+    _ = verbs.__all__
+    with tempfile.TemporaryDirectory() as directory:
+        floor = bare_rows(Path(directory) / "bare.db")
+        world = await World.open(Path(directory) / "world.db", tool_specs())
+        print(f"{'durable rows a second':<30}{'':>10}{'floor':>10}{'ratio':>8}")
+        for writers in (1, 50, 200):
+            rate = await world_rows(world, writers)
+            print(f"{f'{writers} writers':<30}{rate:>10.0f}{floor:>10.0f}{rate / floor:>8.2f}")
+        await fill(world, 1_000, "small")
+        small = await reads(world)
+        await fill(world, 99_000, "big")
+        big = await reads(world)
+        await world.close()
+    print(f"\n{'microseconds, median':<30}{'1k':>10}{'100k':>10}{'ratio':>8}   must be <= 1.5")
+    for name, value in small.items():
+        print(f"{name:<30}{value:>10.0f}{big[name]:>10.0f}{big[name] / value:>8.2f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

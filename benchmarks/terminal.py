@@ -1,0 +1,183 @@
+"""What a terminal costs: CPU per key, per line above a prompt, memory per idle person.
+
+    python benchmarks/terminal.py
+
+Targets: under 50 us a key, under 20 us a line above the prompt, under 30 KiB a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import Callable, Sequence
+from time import process_time
+
+from sshwarma.terminal.clock import FRAME, FrameClock
+from sshwarma.terminal.completion import Candidate
+from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.text import Block, block, line
+
+PEOPLE = 200
+COLUMNS = (80, 100, 120, 132, 203)  # the widths that meet in a room
+ROUNDS = 50
+
+
+class HandLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock is moved by hand, so that frames cost CPU and no waiting."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def advance(self) -> None:
+        self.now += FRAME
+        for _ in range(2):
+            self.call_soon(self.stop)
+            self.run_forever()
+
+
+async def nothing(text: str, cursor: int) -> Sequence[Candidate]:
+    return ()
+
+
+def ignore(*_: object) -> None:
+    """A callback, or a writer, that does nothing."""
+
+
+def seat(clock: FrameClock, columns: int) -> Terminal:
+    terminal = Terminal(
+        ignore,
+        columns=columns,
+        rows=40,
+        on_line=ignore,
+        on_interrupt=ignore,
+        on_eof=ignore,
+        complete=nothing,
+        clock=clock,
+    )
+    terminal.set_prompt(("prompt", "library> "))
+    terminal.set_status(line("library  12 people"))
+    terminal.start()
+    return terminal
+
+
+def microseconds(work: Callable[[], object], count: int) -> float:
+    """CPU of `work`, divided by the `count` things it does: the best of three."""
+    best = float("inf")
+    for _ in range(3):
+        start = process_time()
+        work()
+        best = min(best, process_time() - start)
+    return best / count * 1e6
+
+
+def said(number: int) -> Block:
+    return block(
+        line(("time", "12:03 "), ("name", "alice"), " ", ("text", f"line {number} said to all")),
+    )
+
+
+def keys(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int) -> None:
+    for number, key in enumerate(typed):
+        if number % clear == 0:
+            terminal.feed(b"\x05\x15")
+        terminal.feed(key)
+        loop.now += 0.001  # a thousand keys a second, within what is let through
+
+
+def main() -> None:
+    loop = HandLoop()
+    clock = FrameClock(loop)
+    alone = seat(clock, 80)
+
+    ascii_keys = [bytes([97 + number % 26]) for number in range(6000)]
+    print(f"key, end of line, ASCII        {per_key(alone, ascii_keys, loop, 60):8.1f} us")
+    print(f"key, end of line, wrapping     {per_key(alone, ascii_keys, loop, 400):8.1f} us")
+    wide_keys = ["日本語한국"[number % 5].encode() for number in range(6000)]
+    print(f"key, end of line, CJK          {per_key(alone, wide_keys, loop, 30):8.1f} us")
+    middle = [b"\x1b[D" if number % 2 else b"x" for number in range(6000)]
+    print(f"key, middle of line, ASCII     {per_key(alone, middle, loop, 60):8.1f} us")
+    middle = [b"\x1b[D" if number % 2 else "語".encode() for number in range(6000)]
+    print(f"key, middle of line, CJK       {per_key(alone, middle, loop, 60):8.1f} us")
+
+    alone.feed(b"\x15")
+    mebibyte = b"x" * 2**20
+
+    def flood() -> None:
+        for at in range(0, len(mebibyte), 32768):
+            alone.feed(mebibyte[at : at + 32768])
+
+    print(f"1 MiB without a newline        {microseconds(flood, 1) / 1000:8.1f} ms")
+    arrows = b"\x1b[1;5D" * (2**20 // 6)
+
+    def flood_keys() -> None:
+        for at in range(0, len(arrows), 32768):
+            alone.feed(arrows[at : at + 32768])
+
+    loop.now += 10  # as many keys as a burst may have
+    start = process_time()
+    flood_keys()
+    print(f"1 MiB of arrow keys            {(process_time() - start) * 1000:8.1f} ms")
+    alone.close()
+
+    people = [seat(clock, COLUMNS[number % len(COLUMNS)]) for number in range(PEOPLE)]
+    for person in people:
+        person.feed(b"half a line")
+    loop.advance()
+
+    def single() -> None:
+        for number in range(ROUNDS):
+            heard = said(number)
+            for person in people:
+                person.print(heard)
+            loop.advance()
+
+    def batched() -> None:
+        for number in range(ROUNDS):
+            for part in range(10):
+                heard = said(number * 10 + part)
+                for person in people:
+                    person.print(heard)
+            loop.advance()
+
+    def streaming() -> None:
+        for number in range(ROUNDS):
+            reply = block(*[f"row {row} of {number}" for row in range(5)])
+            for person in people:
+                person.set_live("reply", reply)
+            loop.advance()
+
+    count = ROUNDS * PEOPLE
+    one = microseconds(single, count)
+    print(f"line above a prompt, single    {one:8.1f} us   {one * PEOPLE:8.0f} us for {PEOPLE}")
+    many = microseconds(batched, count * 10)
+    print(f"line above a prompt, batched   {many:8.1f} us   {many * PEOPLE:8.0f} us for {PEOPLE}")
+    live = microseconds(streaming, count)
+    print(f"live area redrawn              {live:8.1f} us   {live * PEOPLE:8.0f} us for {PEOPLE}")
+    for person in people:
+        person.close()
+
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    idle = [seat(clock, 80) for _ in range(PEOPLE)]
+    for number in range(300):
+        heard = said(number)
+        for person in idle:
+            person.print(heard)
+        loop.advance()
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    print(f"idle terminal                  {used / PEOPLE / 1024:8.1f} KiB (after 300 lines heard)")
+    loop.close()
+
+
+def per_key(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int) -> float:
+    return microseconds(lambda: keys(terminal, typed, loop, clear), len(typed))
+
+
+if __name__ == "__main__":
+    main()

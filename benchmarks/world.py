@@ -1,0 +1,126 @@
+"""What people cost a real server, beside bare asyncssh in the same run.
+
+    python benchmarks/world.py [--people 200]
+
+Every figure has its floor beside it: bare asyncssh with the same cipher, stock or with our lean
+write path, echoing or writing the same number of lines. Read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from pathlib import Path
+
+from bare import Clients, Server
+from crowd import Crowd, World
+
+LOOKS = 400
+ECHOES = 2_000
+TALKERS = 20
+LINES = 10
+TALK_ROUNDS = 5
+
+
+async def bare(variant: str, people: int) -> dict[str, float]:
+    """Login, echo and line figures of a bare server."""
+    async with Server(variant) as server, Clients(server.port) as clients:
+        memory = _pss(server._process.pid)
+        start = await server.cpu()
+        took = await clients.do("connect", people)
+        logged_in = await server.cpu()
+        grown = _pss(server._process.pid) - memory
+        echo = await clients.do("echo", ECHOES)
+        echoed = await server.cpu()
+        lines = TALKERS * LINES * TALK_ROUNDS
+        said = await asyncio.gather(clients.do("read", lines), server.do("say", lines))
+        done = await server.cpu()
+    return {
+        "login": (logged_in - start) / people,
+        "logins": people / took["seconds"],
+        "echo": (echoed - logged_in) / ECHOES,
+        "echo_p50": echo["seconds"] / ECHOES * 8,  # eight at a time
+        "line": (done - echoed) / lines / people,
+        "lines": lines * people / said[0]["seconds"],
+        "memory": grown / people,
+    }
+
+
+async def ours(people: int) -> tuple[dict[str, float], str]:
+    """The same of a world, with everybody in the lobby."""
+    async with World(people) as world, Crowd(world) as crowd:
+        memory, start = world.memory(), world.cpu()
+        took = await crowd.do("connect", people)  # type: ignore[arg-type]
+        logged_in = world.cpu()
+        await asyncio.sleep(1.5)  # let the index and idle work settle before memory is read
+        grown = world.memory() - memory
+        before = world.cpu()
+        look = await crowd.do("look", LOOKS)
+        looked = world.cpu()
+        spent = seconds = 0.0
+        for _ in range(TALK_ROUNDS):
+            began = world.cpu()
+            said = await crowd.do("talk", [TALKERS, LINES])  # type: ignore[arg-type]
+            spent += world.cpu() - began
+            seconds += said["seconds"]
+        typed_from = world.cpu()
+        await crowd.do("type", 5_000)
+        typed = world.cpu() - typed_from
+        lag = _lag(await world.metrics())
+    lines = TALKERS * LINES * TALK_ROUNDS
+    return {
+        "login": (logged_in - start) / people,
+        "logins": people / took["seconds"],
+        "look": (looked - before) / LOOKS,
+        "look_p50": look["p50"],
+        "line": spent / lines / people,
+        "lines": lines * (people - TALKERS) / seconds,
+        "memory": grown / people,
+        "key": typed / 5_000,
+    }, lag
+
+
+def _pss(pid: int) -> float:
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)
+    assert found
+    return float(found[1])
+
+
+def _lag(metrics: str) -> str:
+    """The bucket that holds the 99th percentile of loop lag."""
+    buckets = [
+        (edge, float(count))
+        for edge, count in re.findall(
+            r'sshwarma_loop_lag_seconds_bucket\{le="([^"]+)"\} ([\d.]+)', metrics
+        )
+    ]
+    total = buckets[-1][1]
+    return next(edge for edge, count in buckets if count >= 0.99 * total)
+
+
+async def main(people: int) -> None:
+    stock, lean = await bare("stock", people), await bare("lean", people)
+    mine, lag = await ours(people)
+    rows = [
+        ("login, server CPU ms", 1e3, mine["login"], stock["login"], "stock", "<= 1.3"),
+        ("logins a second", 1, mine["logins"], stock["logins"], "stock", ""),
+        ("/look, server CPU us", 1e6, mine["look"], stock["echo"], "stock echo", "<= 3"),
+        ("/look, p50 us", 1e6, mine["look_p50"], stock["echo_p50"], "stock echo", "<= 2"),
+        ("line to a listener, CPU us", 1e6, mine["line"], lean["line"], "lean", ""),
+        ("deliveries a second, bursts", 1, mine["lines"], lean["lines"], "lean", ">= 0.8, > 100k"),
+        ("memory a connection, KiB", 1, mine["memory"], stock["memory"], "stock", "+ 80"),
+        ("a key, server CPU us", 1e6, mine["key"], stock["echo"], "stock echo", ""),
+    ]
+    print(f"{people} people in one room; p99 loop lag <= {lag} s (must be under 0.05)")
+    print(f"{'':<30}{'ours':>12}{'bare':>12}{'ratio':>8}   floor, target")
+    for name, unit, value, floor, what, target in rows:
+        ratio = f"{value / floor:8.2f}" if floor else f"{'-':>8}"
+        print(f"{name:<30}{value * unit:>12.1f}{floor * unit:>12.1f}{ratio}   {what} {target}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=200)
+    asyncio.run(main(parser.parse_args().people))

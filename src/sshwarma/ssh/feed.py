@@ -1,0 +1,80 @@
+"""What terminals show of a room beside its log: the prompt and the status line.
+
+Computed once for all terminals in a room, a moment after a change, so that a crowd that comes in
+together costs each of them a few redraws and not one an arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from sshwarma.terminal.text import Line, Span, line
+from sshwarma.world.errors import NotFound
+from sshwarma.world.events import PresenceChanged, WorldChanged
+from sshwarma.world.rooms import Room
+from sshwarma.world.world import World
+
+SETTLE_SECONDS: Final = 0.1
+
+
+class Watcher(Protocol):
+    """A terminal that stands in a room."""
+
+    def show_room(self, prompt: Span, status: Line) -> None:
+        """The room's prompt and status line are these now."""
+
+
+class Feeds:
+    """The watchers of every room."""
+
+    def __init__(
+        self, world: World, in_background: Callable[[Coroutine[Any, Any, Any]], None]
+    ) -> None:
+        self._world = world
+        self._in_background = in_background
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._changed: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        world.bus.on(PresenceChanged, self._told)
+        world.bus.on(WorldChanged, self._told)
+
+    def watch(self, room: Room, watcher: Watcher) -> None:
+        """Show a room to a watcher now, and whenever it changes."""
+        self._watchers.setdefault(room.id, set()).add(watcher)
+        watcher.show_room(*self._shown(room))
+
+    def stop(self, room_id: str, watcher: Watcher) -> None:
+        watchers = self._watchers.get(room_id, set())
+        watchers.discard(watcher)
+        if not watchers:
+            self._watchers.pop(room_id, None)
+
+    def _told(self, event: PresenceChanged | WorldChanged) -> None:
+        if event.room_id in self._watchers:
+            self._changed.add(event.room_id)
+            if self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(SETTLE_SECONDS, self._settled)
+
+    def _settled(self) -> None:
+        self._timer = None
+        changed, self._changed = self._changed, set()
+        for room_id in changed:
+            self._in_background(self._show(room_id))
+
+    async def _show(self, room_id: str) -> None:
+        try:
+            room = await self._world.room(room_id)
+        except NotFound:
+            return  # it is being deleted, and its people are on their way out
+        prompt, status = self._shown(room)
+        for watcher in list(self._watchers.get(room_id, ())):
+            watcher.show_room(prompt, status)
+
+    def _shown(self, room: Room) -> tuple[Span, Line]:
+        here = self._world.presence.count(room.id)
+        mood = f" · {room.vibe}" if room.vibe else ""
+        status = line(("status", f"{room.name} · {here} here{mood} · /help"))
+        return ("prompt", f"{room.name}> "), status
