@@ -314,8 +314,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
     uri: its address, such as https://example.org/page.
     """
     plain = names.check_thing_name(name)
-    parts = urlsplit(uri)
-    if not parts.scheme or len(uri) > 2_000 or not uri.isprintable():
+    if not _is_address(uri):
         raise Invalid(f"{uri[:60]!a} is not an address.", hint="As in https://example.org/page")
 
     def store(tx: Change) -> bool:
@@ -428,6 +427,15 @@ async def _own_bag(caller: Caller, bag: str) -> str:
         return caller.agent.id
     await caller.require(Right.BUILD)
     return caller.room_id
+
+
+def _is_address(uri: str) -> bool:
+    if len(uri) > 2_000 or not uri.isprintable():
+        return False
+    try:
+        return bool(urlsplit(uri).scheme)
+    except ValueError:  # brackets that are no IPv6 address
+        return False
 
 
 def _room_for_one(conn: Connection, bag_id: str, limit: int) -> None:
