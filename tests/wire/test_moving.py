@@ -107,9 +107,7 @@ def test_who_shows_room_door_and_idle_time_but_not_a_private_room(
 
 
 @covers("join", "leave", "create", "fork")
-def test_join_leave_create_and_fork_take_one_there(
-    alice: Person, bob: Person, name: Named
-) -> None:
+def test_join_leave_create_and_fork_take_one_there(alice: Person, bob: Person, name: Named) -> None:
     first, copy = name("works"), name("copy")
     screen = bob.sit()
     screen.enter(f"/create {first}")

@@ -1,0 +1,147 @@
+"""Keeping order in a room: roles, mute, kick, ban, private rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from driver import Person
+from driver.covers import covers
+
+Named = Callable[[str], str]
+
+
+@covers("mute")
+def test_who_is_muted_hears_but_cannot_talk_until_unmuted(
+    alice: Person, bob: Person, room: str
+) -> None:
+    his = bob.sit(room=room)
+    assert alice.does(f"mute {bob.name} 10 cool down") == (
+        f"{bob.name} is muted in {room} for 10 min.\n"
+    )
+    his.wait_for(f"· {alice.name} muted {bob.name}: cool down")
+    for line in ("hello", "/me waves", "/note this"):
+        his.enter(line)
+    his.wait_for_count(f"You are muted in {room} for another 10 min: cool down.", 3)
+    his.wait_for("not said: hello")
+    alice.does("say you hear this")
+    his.wait_for("you hear this")
+    alice.does(f"mute {bob.name} off")
+    his.enter("thank you")
+    his.wait_for(f"{bob.name}: thank you")
+    texts = [e["text"] for e in alice.json(f"history --room {room}")["entries"] if
+             e["kind"] in ("chat", "emote") and e["who"] == bob.name]  # fmt: skip
+    assert texts == ["thank you"]
+    assert alice.run(f"mute {bob.name} 0").status == 2
+    assert alice.run(f"mute {bob.name} soon").status == 2
+
+
+@covers("kick")
+def test_who_is_kicked_is_in_the_lobby_and_may_come_back(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(room=room), bob.sit(room=room)
+    his.type("half a line")
+    his.wait_for_input(f"{room}> half a line")
+    hers.enter(f"/kick {bob.name} enough for today")
+    his.wait_for(f"{alice.name} put you out of {room}: enough for today")
+    his.wait_for_input("lobby> half a line")
+    hers.wait_for(f"· {bob.name} leaves")
+    his.press("ctrl-c")
+    his.wait_for_prompt("lobby")
+    his.enter(f"/join {room}")
+    his.wait_for_prompt(room)
+    gone = alice.run("kick nobody-at-all")
+    assert gone.status == 1
+
+
+@covers("ban")
+def test_who_is_banned_is_put_out_and_stays_out_until_unbanned(
+    alice: Person, bob: Person, room: str
+) -> None:
+    his = bob.sit(room=room)
+    alice.does(f"ban {bob.name} forever spam")
+    his.wait_for(f"You are banned from {room}: spam")
+    his.wait_for_prompt("lobby")
+    his.enter(f"/join {room}")
+    his.wait_for(f"You are banned from {room}: spam.")
+    his.wait_for_prompt("lobby")
+    assert bob.run(f"say hi --room {room}").status == 1
+    assert alice.json("room")["members"][-1]["note"] == "banned" or any(
+        member["note"] == "banned" for member in alice.json("room")["members"]
+    )
+    alice.does(f"ban {bob.name} off")
+    bob.does(f"join {room}")
+
+
+@covers("room", "kick", "mute", "ban")
+def test_only_who_moderates_keeps_order_and_not_against_equals(
+    alice: Person, bob: Person, owner: Person, room: str
+) -> None:
+    bob.does(f"join {room}")
+    for command in (f"kick {alice.name}", f"mute {alice.name}", f"ban {alice.name}",
+                    "room private", f"room owner {bob.name}"):  # fmt: skip
+        refused = bob.run(command)
+        assert (command, refused.status) == (command, 1)
+        assert f"That needs the moderate right in {room}." in refused.err
+    assert alice.run(f"kick {alice.name}").status == 2
+    above = alice.run(f"ban {owner.name}")
+    assert above.status == 1
+    assert "is an administrator" in above.err
+    alice.does(f"room owner {bob.name}")
+    equal = alice.run(f"mute {bob.name}")
+    assert equal.status == 1
+    assert f"is an owner of {room} too" in equal.err
+    alice.does(f"room remove {bob.name}")
+    only = alice.run(f"room remove {alice.name}")
+    assert only.status == 1
+    assert "only owner" in only.err
+
+
+@covers("room")
+def test_a_private_room_is_unknown_to_others_at_every_verb(
+    alice: Person, bob: Person, room: str, name: Named
+) -> None:
+    word = name("hidden")
+    alice.does(f"say {word}", f"note {word}", "put plan = x", "room private")
+    missing = name("missing")
+    for command in ("join {}", "route {}", "fork {}", "examine {}", "portal north {}"):
+        hidden = bob.run(command.format(room))
+        unknown = bob.run(command.format(missing))
+        assert (command, hidden.status, hidden.err.replace(room, missing)) == (
+            command,
+            unknown.status,
+            unknown.err,
+        )
+    assert bob.json(f"search {word}")["entries"] == []
+    assert room not in bob.run("rooms").out
+    for command in ("look", "history", "journal", "say hello", "inv room"):
+        assert bob.run(f"{command} --room {room}").status == 1
+    alice.sit(room=room)
+    assert room not in bob.run("who").out
+    alice.does("portal out lobby")
+    assert bob.run("room private --room lobby").status == 1
+
+
+@covers("room")
+def test_deleting_a_room_asks_for_its_name_and_puts_everybody_out(
+    alice: Person, bob: Person, room: str
+) -> None:
+    his = bob.sit(room=room)
+    unsure = alice.run("room delete")
+    assert unsure.status == 2
+    assert f"/room delete {room}" in unsure.err
+    assert alice.run("room delete other").status == 2
+    assert alice.does(f"room delete {room}") == f"Deleted {room}.\n"
+    his.wait_for(f"{room} was deleted by {alice.name}.")
+    his.wait_for_prompt("lobby")
+    assert room not in alice.run("rooms").out
+    assert bob.run(f"join {room}").status == 1
+    assert alice.run("room delete lobby --room lobby").status == 1
+
+
+def test_a_guest_makes_no_rooms(person: Callable[..., Person], name: Named) -> None:
+    guest = person("guest", "guest")
+    refused = guest.run(f"create {name('den')}")
+    assert refused.status == 1
+    assert "That needs the create right on this server." in refused.err
+    assert guest.run("say but I talk").status == 0

@@ -1,0 +1,243 @@
+"""Talking and remembering: lines, emotes, tells, the journal, history, search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from driver import Person
+from driver.covers import covers
+
+Named = Callable[[str], str]
+
+# -- talking
+
+
+@covers("say")
+def test_a_line_reaches_everybody_in_the_room_and_leaves_half_typed_lines_intact(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(room=room), bob.sit(room=room)
+    his.type("half a li")
+    his.wait_for_input(f"{room}> half a li")
+    hers.enter("hello everybody")
+    his.wait_for(f"{alice.name}: hello everybody")
+    his.wait_for_input(f"{room}> half a li")
+    hers.wait_for(f"{alice.name}: hello everybody")
+    his.type("ne")
+    his.press("home")
+    hers.enter("again")
+    his.wait_for(f"{alice.name}: again")
+    his.wait_for_input(f"{room}> half a line")
+    assert his.cursor[0] == len(f"{room}> ")
+    his.press("enter")
+    hers.wait_for(f"{bob.name}: half a line")
+    assert his.count("hello everybody") == 1
+    assert hers.count("hello everybody") == 1
+
+
+@covers("me", "say")
+def test_emotes_and_lines_that_begin_with_a_slash(alice: Person, bob: Person, room: str) -> None:
+    hers, his = alice.sit(room=room), bob.sit(room=room)
+    hers.enter("/me waves")
+    his.wait_for(f"* {alice.name} waves")
+    hers.enter("//etc/passwd is a path")
+    his.wait_for(f"{alice.name}: /etc/passwd is a path")
+    hers.enter("/say -- two dashes --now and 'quotes\"")
+    his.wait_for(f"{alice.name}: -- two dashes --now and 'quotes\"")
+    kinds = [entry["kind"] for entry in alice.json(f"history --room {room}")["entries"]]
+    assert kinds[-3:] == ["emote", "chat", "chat"]
+
+
+def test_what_is_said_in_one_room_is_not_heard_in_another(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(room=room), bob.sit()
+    hers.enter("only here")
+    hers.wait_for(f"{alice.name}: only here")
+    hers.enter(f"/tell {bob.name} now look")
+    his.wait_for("now look")
+    assert his.count("only here") == 0
+
+
+@covers("tell", "reply", "history", "search")
+def test_a_tell_is_private_to_the_two(
+    alice: Person, bob: Person, person: Callable[..., Person], room: str
+) -> None:
+    eve = person("eve")
+    secret = f"sesame-{alice.name}"
+    hers, his, third = alice.sit(room=room), bob.sit(), eve.sit(room=room)
+    hers.enter(f"/tell {bob.name} {secret} one")
+    his.wait_for(f"{alice.name} → you: {secret} one")
+    hers.wait_for(f"you → {bob.name}: {secret} one")
+    his.enter(f"/reply {secret} two")
+    hers.wait_for(f"{bob.name} → you: {secret} two")
+    hers.enter("a public word")
+    third.wait_for(f"{alice.name}: a public word")
+    assert third.count(secret) == 0
+
+    assert [entry["text"] for entry in bob.json(f"history @{alice.name}")["entries"]] == [
+        f"{secret} one",
+        f"{secret} two",
+    ]
+    assert len(alice.json(f"search {secret}")["entries"]) == 2
+    assert eve.json(f"search {secret}")["entries"] == []
+    assert eve.run(f"history @{alice.name}").status == 1
+    assert secret not in eve.run(f"history 100 --room {room}").out
+    for thing in ("directs", f"@{bob.name}", "world"):
+        assert secret not in eve.run(f"examine {thing}").out
+    owner = eve.server.owner
+    assert owner.json(f"search {secret}")["entries"] == []
+    owner.hang_up()
+
+
+@covers("tell", "reply")
+def test_a_tell_waits_for_who_is_away_and_a_wrong_one_is_refused(
+    alice: Person, bob: Person, person: Callable[..., Person]
+) -> None:
+    assert alice.does(f"tell {bob.name} later") == f"you → {bob.name}: later\n"
+    assert bob.json(f"history @{alice.name}")["entries"][0]["text"] == "later"
+    bob.does("reply now")
+    assert alice.run(f"tell {alice.name} me").status == 2
+    assert alice.run("tell nobody-of-that-name x").status == 1
+    lonely = person("lonely").run("reply hello")
+    assert lonely.status == 1
+    assert "Nobody has told you anything yet." in lonely.err
+
+
+def test_a_mention_rings_the_bell_once_and_highlights(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(room=room), bob.sit(room=room)
+    hers.enter("nothing for you")
+    his.wait_for("nothing for you")
+    assert his.glass.bells == 0
+    hers.enter(f"@{bob.name} look here")
+    his.wait_for("look here")
+    his.wait_for(lambda: his.glass.bells == 1)
+    assert hers.glass.bells == 0
+    row = next(y for y in range(his.glass.lines) if "look here" in his._row(his.glass.buffer[y]))
+    at = his._row(his.glass.buffer[row]).index("look here")
+    assert his.glass.buffer[row][at].reverse
+    his.enter("/set bell off")
+    his.wait_for("bell is off.")
+    hers.enter(f"@{bob.name} once more")
+    his.wait_for("once more")
+    hers.enter("end")
+    his.wait_for(f"{alice.name}: end")
+    assert his.glass.bells == 1
+
+
+# -- the journal
+
+
+@covers("note", "decide", "idea", "milestone", "journal")
+def test_the_journal_keeps_four_kinds_with_author_time_and_room(
+    alice: Person, bob: Person, room: str
+) -> None:
+    his = bob.sit(room=room)
+    assert alice.does("note the relay box is 10.0.0.9") == "[note] the relay box is 10.0.0.9\n"
+    alice.does("decide ship on Friday", "idea cache the route", "milestone first green run")
+    his.wait_for(f"[milestone] {alice.name}: first green run")
+    lines = alice.run("journal").lines
+    assert lines[0] == f"Journal of {room}:"
+    pattern = re.compile(rf"  \d\d:\d\d  (\w+) +{alice.name}  (.*)")
+    assert [pattern.fullmatch(line).groups() for line in lines[1:]] == [  # type: ignore[union-attr]
+        ("note", "the relay box is 10.0.0.9"),
+        ("decision", "ship on Friday"),
+        ("idea", "cache the route"),
+        ("milestone", "first green run"),
+    ]
+    assert [e["kind"] for e in alice.json("journal decision")["entries"]] == ["decision"]
+    assert [e["text"] for e in alice.json("journal all 2")["entries"]] == [
+        "cache the route",
+        "first green run",
+    ]
+    assert alice.run("journal everything").status == 2
+    assert alice.run("note").status == 2
+    assert alice.json("journal --room lobby")["room"] == "lobby"
+
+
+# -- history and search
+
+
+@covers("history")
+def test_history_pages_back_to_the_first_row_without_gap_or_repeat(
+    alice: Person, room: str
+) -> None:
+    for number in range(25):
+        alice.does(f"say line {number}")
+    found: list[dict[str, object]] = []
+    command = "history 7"
+    for _page in range(10):
+        page = alice.json(command)
+        found = page["entries"] + found
+        if page["older"] is None:
+            break
+        command = page["older"].removeprefix("/")
+        assert alice.run("history 7").lines[0].startswith("older: /history 7 --before ")
+    assert [entry["seq"] for entry in found] == list(range(1, 26))
+    assert [entry["text"] for entry in found] == [f"line {number}" for number in range(25)]
+    last = alice.run("history 1").lines[-1]
+    assert re.fullmatch(rf"\d\d:\d\d 25 {alice.name}: line 24", last)
+    assert [e["seq"] for e in alice.json("history 5 --at 10")["entries"]] == [8, 9, 10, 11, 12]
+    assert [e["text"] for e in alice.json("history --row 3")["entries"]] == ["line 2"]
+    for wrong in ("history 0", "history 1001", "history many", "history --before 0"):
+        assert alice.run(wrong).status == 2
+
+
+@covers("history")
+def test_history_of_tools_says_when_there_was_no_call(alice: Person, room: str) -> None:
+    alice.does("say something")
+    assert alice.json("history --tools")["entries"] == []
+    assert alice.does("history --stats") == f"No tool was called in {room} yet.\n"
+
+
+def test_a_long_row_is_cut_with_a_handle_to_the_rest(alice: Person, room: str) -> None:
+    text = "\n".join(f"row {number}" for number in range(60))
+    his = alice.sit(room=room)
+    alice.run("say", text)
+    his.wait_for("more characters: /history --row")
+    handle = re.search(r"/history --row \d+", his.text)
+    assert handle
+    his.enter(handle[0])
+    his.wait_for("row 59")
+
+
+@covers("search")
+def test_search_finds_words_in_every_room_one_may_read_newest_first(
+    alice: Person, bob: Person, room: str, name: Named
+) -> None:
+    other, word = name("annex"), name("relaybox")
+    alice.does(f"say the {word} is down", f"create {other}", f"note {word} restarted")
+    bob_room = name("his")
+    bob.does(f"create {bob_room}", "room private", f"say my own {word}")
+    found = alice.json(f"search {word}")["entries"]
+    assert [(entry["room"], entry["text"]) for entry in found] == [
+        (other, f"{word} restarted"),
+        (room, f"the {word} is down"),
+    ]
+    assert [e["room"] for e in bob.json(f"search {word}")["entries"]] == [bob_room, other, room]
+    assert alice.json(f'search "{word} is down"')["entries"][0]["room"] == room
+    assert alice.json(f'search "down is {word}"')["entries"] == []
+    assert alice.json(f"search {word[:-1]}")["entries"]  # the start of a word
+    assert alice.run("search ***").status == 2
+    for odd in ('"', "a OR b", "NEAR(", "col:x", "x*", "%", "_", "'; DROP TABLE rows; --"):
+        assert alice.run(f"search {odd}").status in (0, 2), odd
+
+
+def test_a_message_keeps_its_lines_spaces_and_markup_as_typed(alice: Person, room: str) -> None:
+    text = "two  spaces {x} %s $You() \\n |r <b> `code`\n\n  last"
+    alice.run("say", text)
+    assert alice.json("history 1")["entries"][0]["text"] == text
+
+
+def test_no_more_lines_than_the_limit_are_taken_in_ten_seconds(
+    serve: Callable[..., object],
+) -> None:
+    server = serve(limits__lines_per_10_seconds=5)
+    ann = server.person("ann")  # type: ignore[attr-defined]
+    done = [ann.run(f"say {number}") for number in range(7)]
+    assert [one.status for one in done] == [0, 0, 0, 0, 0, 1, 1]
+    assert "more than 5 lines in 10 seconds" in done[-1].err
+    ann.hang_up()
