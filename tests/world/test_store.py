@@ -213,6 +213,14 @@ async def test_closing_finishes_what_waits_and_takes_no_more(kept: Store) -> Non
     after.close()
 
 
+async def test_a_closed_store_is_one_file(kept: Store) -> None:
+    """Whoever copies the file of a stopped world has all of it."""
+    await asyncio.gather(*(kept.read(lambda conn: things.get(conn, "den")) for _ in range(9)))
+    await kept.write(say("last words"))
+    await kept.close()
+    assert await asyncio.to_thread(os.listdir, kept.path.parent) == ["store.db"]
+
+
 async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
     rooms = ["den", "attic", "cellar"]
     for name in rooms[1:]:

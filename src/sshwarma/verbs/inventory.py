@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.verbs.arguments import Context, Patterns
+from sshwarma.verbs.arguments import Context, Patterns, Priority
 from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
@@ -183,7 +183,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
 
 @dataclass(frozen=True, slots=True)
 class EquipDone:
-    """What a request changed, what was so already, and what matched nothing."""
+    """What a request changed, what was so already, and which patterns matched nothing."""
 
     on: bool
     context: str
@@ -215,7 +215,7 @@ def _(done: EquipDone) -> Block:
     ),
 )
 async def equip(
-    caller: Caller, context: Context, patterns: Patterns, *, priority: float | None = None
+    caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
 ) -> EquipDone:
     """Equip tools and data in the room or on yourself
 
@@ -235,7 +235,7 @@ async def equip(
         _tell_room(tx, caller, context_thing, "equipped", changed)
         return _done(True, context, changed, already, unmatched)
 
-    return await _carried_out(caller, work)
+    return await caller.change(work)
 
 
 @verb(
@@ -272,7 +272,7 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         _tell_room(tx, caller, context_thing, "unequipped", changed)
         return _done(False, context, changed, named, unmatched)
 
-    return await _carried_out(caller, work)
+    return await caller.change(work)
 
 
 def _tell_room(tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]) -> None:
@@ -282,16 +282,6 @@ def _tell_room(tx: Change, caller: Caller, context: Thing, what: str, changed: l
     shown = ", ".join(thing.label for thing in changed[:TOLD])
     more = f" and {len(changed) - TOLD} more" if len(changed) > TOLD else ""
     rows.append(tx, context.id, "notice", f"{what} {shown}{more}", author_id=caller.agent.id)
-
-
-async def _carried_out(caller: Caller, work: Callable[[Change], EquipDone]) -> EquipDone:
-    done = await caller.change(work)
-    if not done.changed and not done.already and done.unmatched:
-        raise NotFound(
-            f"Nothing matches {', '.join(done.unmatched)[:200]}.",
-            hint="/inv all shows what can be equipped.",
-        )
-    return done
 
 
 def _done(
@@ -316,6 +306,11 @@ def _matched(
         if not matches:
             unmatched.append(pattern)
         found.update((thing.id, thing) for thing in matches)
+    if not found:
+        raise NotFound(
+            f"Nothing matches {', '.join(unmatched)[:200]}.",
+            hint="/inv all shows what can be equipped.",
+        )
     return list(found.values()), unmatched
 
 

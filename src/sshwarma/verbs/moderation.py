@@ -210,7 +210,8 @@ async def _shut_out(
 def _minutes(text: Minutes | str) -> int:
     if text == "forever":
         return FOR_EVER_MINUTES
-    if not str(text).isdecimal() or not 1 <= int(text) <= FOR_EVER_MINUTES:
+    digits = str(text)
+    if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= FOR_EVER_MINUTES:
         raise Invalid(
             f"{str(text)[:40]} is not a number of minutes.", hint="Say a number, forever or off."
         )

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, Text
+from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Text
 from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import clock, columns, view
@@ -230,9 +229,9 @@ async def history(
     caller: Caller,
     n: Annotated[str, Arg("agent")] = "20",
     *,
-    before: Annotated[int, Field(ge=1)] | None = None,
-    at: Annotated[int, Field(ge=1)] | None = None,
-    row: Annotated[int, Field(ge=1)] | None = None,
+    before: RowNumber | None = None,
+    at: RowNumber | None = None,
+    row: RowNumber | None = None,
     tools: Flag = False,
     stats: Flag = False,
 ) -> History | ToolStats:
@@ -357,7 +356,7 @@ async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
         if log_id is None:
             raise NotFound(f"You and {other.name} have told each other nothing.")
         return log_id, other.name, 20
-    if not n.isdecimal() or not 1 <= int(n) <= 1000:
+    if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= 1000:
         raise Invalid(f"{n[:40]} is not a number from 1 to 1000, nor @NAME.")
     return caller.room_id, (await caller.room()).name, int(n)
 

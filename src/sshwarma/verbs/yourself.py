@@ -285,6 +285,8 @@ async def alias(
         or not short.isascii()
     ):
         raise Invalid("An alias is letters and digits, 32 at most.")
+    if not meaning.strip():
+        raise Invalid(f"Say what /{short} stands for.", hint="- removes it.")
     if meaning.strip() == "-":
         known.pop(short, None)
         answer = f"/{short} is gone."

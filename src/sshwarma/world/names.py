@@ -46,6 +46,9 @@ def skeleton(name: str) -> str:
     return folded.replace("rn", "m").replace("vv", "w").replace("cl", "d")
 
 
+_RESERVED_ALIKE: Final = {skeleton(name): name for name in RESERVED}
+
+
 def check_name(name: str, what: str) -> str:
     """`name` if an agent, room or namespace may have it.
 
@@ -62,8 +65,10 @@ def check_name(name: str, what: str) -> str:
             f"{shown!s} cannot be the name of {_a(what)}.",
             hint="A name is a lower-case letter, then lower-case letters, digits, - or _.",
         )
-    if name in RESERVED:
-        raise Invalid(f"{shown} is a reserved name.", hint="Choose another.")
+    reserved = _RESERVED_ALIKE.get(skeleton(name))
+    if reserved is not None:
+        alike = "is a reserved name" if name == reserved else f"looks too much like {reserved}"
+        raise Invalid(f"{shown} {alike}.", hint="Choose another.")
     return name
 
 

@@ -136,6 +136,7 @@ class Store:
         self._reader_engine = engine_for(path, read_only=True)
         self._local = threading.local()
         self._reader_connections: list[Connection] = []
+        self._writer_connection: Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
@@ -172,6 +173,8 @@ class Store:
         self._readers.shutdown(wait=True)
         for connection in self._reader_connections:
             connection.close()
+        if self._writer_connection is not None:
+            self._writer_connection.close()  # the last: only a writer can empty the WAL
         # The writer's last batch settles in callbacks that this turn of the loop lets run.
         await asyncio.sleep(0)
         self._writer_engine.dispose()
@@ -194,7 +197,7 @@ class Store:
         return result
 
     def _write_all(self) -> None:
-        connection = self._writer_engine.connect()
+        connection = self._writer_connection = self._writer_engine.connect()
         last_seq: dict[str, int] = {}
         stop = False
         while not stop:
@@ -212,7 +215,6 @@ class Store:
             if batch:
                 self._commit(connection, batch, last_seq)
                 self._loop.call_soon_threadsafe(self._settle, batch)
-        connection.close()
 
     def _commit(
         self, connection: Connection, batch: list[_Job[Any]], last_seq: dict[str, int]

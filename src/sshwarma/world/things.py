@@ -130,13 +130,13 @@ def child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | N
 
 def ancestors(conn: Connection, thing_id: str) -> list[Thing]:
     """From the thing's parent up to the root."""
-    found: list[Thing] = []
+    found: dict[str, Thing] = {}
     thing = get(conn, thing_id)
-    while thing is not None and thing.parent_id is not None and len(found) < DEPTH:
+    while thing is not None and thing.parent_id is not None and thing.parent_id not in found:
         thing = get(conn, thing.parent_id)
         if thing is not None:
-            found.append(thing)
-    return found
+            found[thing.id] = thing
+    return list(found.values())
 
 
 def create(

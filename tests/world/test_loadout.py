@@ -1,0 +1,313 @@
+"""The one predicate: every rule of DESIGN section 5, one test a rule. The tree machine holds the
+same rules against random worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sshwarma.world import equipment, things
+from sshwarma.world.loadout import Loadout
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+from world.living import Someone, do, make, refused, tool_names
+
+Equip = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+async def den(world: World) -> Thing:
+    """A room with nothing in it and nothing equipped."""
+    return await make(world, "rooms", "room", "den")
+
+
+@pytest.fixture
+async def git(world: World) -> Thing:
+    """A namespace with a tool, and a nested one with two that loads with it."""
+    top = await make(world, "mcps", "mcp", "git", qualified_name="git")
+    await make(world, top.id, "tool", "status", qualified_name="git:status", id="status")
+    nested = await make(
+        world, top.id, "toolset", "branch", qualified_name="git.branch", id="branch",
+        metadata={"load_with_parent": True},
+    )  # fmt: skip
+    for name in ("create", "drop"):
+        await make(world, nested.id, "tool", name, qualified_name=f"git.branch:{name}", id=name)
+    return top
+
+
+async def on(world: World, context: str, *ids: str, priority: float | None = None) -> None:
+    def work(tx: Any) -> None:
+        equipment.equip(tx, context, [things.get_live(tx.conn, i) for i in ids], priority)
+
+    await world.change(work)
+
+
+async def off(world: World, context: str, *ids: str) -> None:
+    """A row that says off, whether or not one said on before."""
+    await on(world, context, *ids)
+
+    def work(tx: Any) -> None:
+        equipment.unequip(tx, context, [things.get_live(tx.conn, i) for i in ids])
+
+    await world.change(work)
+
+
+EVERY = ["git.branch:create", "git.branch:drop", "git:status"]
+
+
+async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someone) -> None:
+    load = await world.loadout(den.id, bob.id)
+    assert {item.by for item in load.tools} == {"always"}
+    assert {item.thing.label for item in load.tools} == {
+        "global:help", "global:version", "global:search",
+    }  # fmt: skip
+    assert load.data == ()
+    assert await world.loadout(None, None) == Loadout(load.tools, ())
+
+
+async def test_a_row_on_the_tool(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+    await on(world, den.id, "status")
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    assert await tool_names(world, "lobby", None) == await tool_names(world, "lobby", bob.id)
+    await off(world, den.id, "status")
+    assert await tool_names(world, den.id, bob.id) == []
+
+
+async def test_an_agent_brings_its_own_equipment(
+    world: World, den: Thing, git: Thing, bob: Someone, alice: Someone
+) -> None:
+    await on(world, bob.id, "status")
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    assert await tool_names(world, den.id, alice.id) == []
+    assert await tool_names(world, den.id, None) == []
+
+
+async def test_a_namespace_brings_its_tools_and_what_loads_with_it(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, den.id, git.id)
+    assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
+    await world.change(lambda tx: things.set_metadata(tx, "branch", load_with_parent=None))
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    await on(world, den.id, "branch")
+    assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
+
+
+async def test_an_explicit_off_under_a_namespace_that_is_on(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, den.id, git.id)
+    await off(world, den.id, "create")
+    assert await tool_names(world, den.id, bob.id) == ["git.branch:drop", "git:status"]
+    await off(world, den.id, "branch")
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    await on(world, den.id, "create")
+    assert await tool_names(world, den.id, bob.id) == ["git.branch:create", "git:status"]
+
+
+async def test_the_room_beats_the_agent_within_a_level(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, bob.id, "status", git.id)
+    await off(world, den.id, "status")
+    assert "git:status" not in await tool_names(world, den.id, bob.id)
+    assert "git:status" in await tool_names(world, "lobby", bob.id)
+    await off(world, den.id, git.id)
+    assert await tool_names(world, den.id, bob.id) == []
+    await off(world, bob.id, "status", git.id)
+    await on(world, den.id, git.id)
+    # The tool's own row says more than its namespace's, whosever it is.
+    await on(world, den.id, "status")
+    assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
+
+
+async def test_the_more_specific_row_wins_whosever_it_is(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, den.id, git.id)
+    await off(world, bob.id, "create")
+    assert "git.branch:create" not in await tool_names(world, den.id, bob.id)
+    await off(world, bob.id, "branch")
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    await off(world, den.id, git.id)
+    await on(world, bob.id, "branch")
+    load = await world.loadout(den.id, bob.id)
+    assert [(i.thing.name, i.by) for i in load.tools if i.by != "always"] == [("drop", "agent")]
+
+
+async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+    await world.change(lambda tx: things.change(tx, git.id, auto_load=1))
+    load = await world.loadout(den.id, bob.id)
+    assert {i.thing.label for i in load.usable if i.by == "always"} >= set(EVERY)
+    await off(world, den.id, "branch")
+    await off(world, bob.id, "status")
+    load = await world.loadout(den.id, bob.id)
+    assert not {i.thing.label for i in load.tools} & set(EVERY)
+    assert {i.thing.label for i in (await world.loadout("lobby", None)).tools} >= set(EVERY)
+
+
+async def test_global_is_always_there_whatever_a_row_says(
+    world: World, den: Thing, alice: Someone
+) -> None:
+    assert "always there" in (await refused(alice, "/unequip room global:help")).message
+    await do(alice, "/equip room global:help,version")
+    await do(alice, "/unequip room global:help,version")
+    await off(world, alice.id, "global")
+    load = await world.loadout("lobby", alice.id)
+    assert {i.thing.label for i in load.usable} >= {"global:help", "global:version"}
+
+
+async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, den.id, git.id)
+
+    async def obstacles(**columns: int) -> dict[str, str]:
+        load = await world.loadout(den.id, bob.id)
+        return {i.thing.label: i.obstacle for i in load.tools if i.by != "always"}
+
+    async def switch(thing_id: str, **columns: int) -> None:
+        await world.change(lambda tx: things.change(tx, thing_id, **columns))
+
+    await switch("status", enabled=0)
+    assert (await obstacles())["git:status"] == "disabled"
+    await switch("status", enabled=1, available=0)
+    assert (await obstacles())["git:status"] == "unavailable"
+    await switch("status", available=1)
+    await switch("branch", enabled=0)
+    assert (await obstacles()) == {
+        "git:status": "",
+        "git.branch:create": "branch is disabled",
+        "git.branch:drop": "branch is disabled",
+    }
+    await switch("branch", enabled=1)
+    await switch("mcps", enabled=0)
+    assert set((await obstacles()).values()) == {"mcps is disabled"}
+    assert await tool_names(world, den.id, bob.id) == []
+
+
+async def test_required_states(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+    await on(world, den.id, git.id)
+
+    async def meta(thing_id: str, **values: Any) -> None:
+        await world.change(lambda tx: things.set_metadata(tx, thing_id, **values))
+
+    await meta("branch", required_states=["repo"])
+    await meta("create", required_states=["clean"])
+    assert await tool_names(world, den.id, bob.id) == ["git:status"]
+    load = await world.loadout(den.id, bob.id)
+    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {"needs clean, repo"}
+    await meta(den.id, states=["repo"])
+    assert sorted(await tool_names(world, den.id, bob.id)) == ["git.branch:drop", "git:status"]
+    await meta(den.id, states=["repo", "clean"])
+    assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
+
+
+async def test_a_deleted_tool_or_namespace(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, den.id, "status", "create")
+    await on(world, den.id, git.id)
+    thing = await world.store.read(lambda c: things.get_live(c, "status"))
+    await world.change(lambda tx: things.delete(tx, thing))
+    assert "git:status" not in [i.thing.label for i in (await world.loadout(den.id, None)).tools]
+    await world.change(lambda tx: things.restore(tx, thing))
+    assert "git:status" in await tool_names(world, den.id, bob.id)
+    await world.change(lambda tx: things.delete(tx, git))
+    load = await world.loadout(den.id, bob.id)
+    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {"git was removed"}
+    assert await tool_names(world, den.id, bob.id) == []
+
+
+async def test_tools_that_lie_in_a_room_are_on_in_it(
+    world: World, den: Thing, bob: Someone
+) -> None:
+    await make(world, den.id, "tool", "lever", qualified_name="den:lever")
+    assert await tool_names(world, den.id, bob.id) == ["den:lever"]
+    assert "den:lever" not in await tool_names(world, "lobby", bob.id)
+
+
+async def test_order_is_room_first_then_priority_then_name(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
+    await on(world, bob.id, "status", priority=-9)
+    await on(world, den.id, "create", priority=2)
+    await on(world, den.id, "tool_who", "tool_look")
+    await on(world, den.id, "drop", priority=-1)
+    assert await tool_names(world, den.id, bob.id) == [
+        "git.branch:drop", "sshwarma:look", "sshwarma:who", "git.branch:create", "git:status",
+    ]  # fmt: skip
+
+
+async def test_data_merges_by_name_and_the_rooms_wins(
+    world: World, den: Thing, bob: Someone
+) -> None:
+    mine = await make(world, bob.id, "data", "prompt:style", content="mine")
+    ours = await make(world, den.id, "data", "prompt:style", content="ours")
+    other = await make(world, bob.id, "data", "prompt:other")
+
+    async def data() -> list[str]:
+        return [item.thing.id for item in (await world.loadout(den.id, bob.id)).data]
+
+    await on(world, bob.id, mine.id, other.id)
+    assert sorted(await data()) == sorted([mine.id, other.id])
+    await on(world, den.id, ours.id, priority=5)
+    assert await data() == [ours.id, other.id]
+    await off(world, den.id, ours.id)
+    assert await data() == [other.id], "the room says there is no such prompt here"
+    assert len((await world.loadout("lobby", bob.id)).data) == 2
+
+
+async def test_of_two_things_of_a_name_the_one_turned_off_does_not_hide_the_other(
+    alice: Someone,
+) -> None:
+    await do(alice, "/put prompt:style = the room's")
+    await do(alice, "/put me:prompt:style = alice's")
+    await do(alice, "/move me:prompt:style to home")
+    await do(alice, "/equip room home:prompt:style")
+    await do(alice, "/unequip room home:prompt:style")
+    await do(alice, "/equip room prompt:style")
+    load = await alice.world.loadout("lobby", alice.id)
+    assert [item.thing.content for item in load.data] == ["the room's"]
+
+
+async def test_a_fork_has_its_own_copies_equipped(alice: Someone) -> None:
+    await do(alice, "/create studio")
+    await do(alice, "/put prompt:style = tidy")
+    await do(alice, "/put prompt:off = not equipped")
+    await do(alice, "/equip room prompt:style --priority 3")
+    await do(alice, "/unequip room sshwarma:say")
+    source = alice.room_id
+    await do(alice, "/fork studio")
+    assert alice.room_id != source
+    load = await alice.world.loadout(alice.room_id, alice.id)
+    assert [(i.thing.name, i.thing.parent_id, i.priority) for i in load.data] == [
+        ("prompt:style", alice.room_id, 3.0)
+    ]
+    assert await tool_names(alice.world, alice.room_id, None) == await tool_names(
+        alice.world, source, None
+    )
+
+
+async def test_a_new_room_copies_defaults_as_they_are_then(alice: Someone) -> None:
+    await do(alice, "/create first")
+    before = await tool_names(alice.world, alice.room_id, None)
+    assert before == sorted(before) and "sshwarma:look" in before
+    first = alice.room_id
+    await do(alice, "/unequip defaults sshwarma:look")
+    await do(alice, "/equip defaults sshwarma:put")
+    await do(alice, "/create second")
+    assert await tool_names(alice.world, first, None) == before
+    assert set(await tool_names(alice.world, alice.room_id, None)) == (
+        set(before) - {"sshwarma:look"}
+    ) | {"sshwarma:put"}
+
+
+async def test_an_empty_room_stays_empty(alice: Someone) -> None:
+    await do(alice, "/create bare")
+    await do(alice, "/unequip room *")
+    assert await tool_names(alice.world, alice.room_id, alice.id) == []
+    await do(alice, "/create bare-2")
+    assert await tool_names(alice.world, alice.room_id, alice.id) != []
