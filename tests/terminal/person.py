@@ -133,8 +133,11 @@ class Person:
         return b"".join(self.written)
 
     def type(self, keys: str | bytes) -> None:
-        """Keys in one packet; time does not move."""
-        self.terminal.feed(keys.encode() if isinstance(keys, str) else keys)
+        """Keys in one packet; time does not move, but after Enter the loop turns once."""
+        data = keys.encode() if isinstance(keys, str) else keys
+        self.terminal.feed(data)
+        if b"\r" in data:
+            self.loop.turn()
 
     def wait(self, seconds: float = FRAME) -> None:
         self.loop.advance(seconds)

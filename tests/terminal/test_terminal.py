@@ -411,3 +411,64 @@ def test_blocks_are_rendered_once_for_a_room(sit: Sit) -> None:
     people[0].wait()
     assert all(person.rows()[0] == "to all" for person in people)
     assert len(heard.renderings) == 1
+
+
+def test_vi_keys_reach_the_editor(sit: Sit) -> None:
+    alice = sit(vi=True)
+    alice.type("one two")
+    alice.type("\x1b")
+    alice.wait(0.06)
+    alice.type("0dw")
+    assert alice.rows() == ["> two"]
+    alice.terminal.configure(vi=False)
+    alice.type("x")
+    assert alice.terminal.draft == "xtwo"
+
+
+def test_an_owner_who_answers_at_once_shows_no_old_draft(sit: Sit) -> None:
+    alice = sit()
+
+    def answer(text: str) -> None:
+        alice.terminal.print(block("answer"))
+        alice.terminal.frame()
+        assert alice.rows() == ["> hello", "answer", ">"]
+
+    alice.terminal._on_line = answer
+    alice.type("hello\r")
+    assert alice.rows() == ["> hello", "answer", ">"]
+
+
+def test_a_line_that_is_not_to_be_echoed(sit: Sit) -> None:
+    alice = sit(echo=lambda text: text.startswith("/"))
+    alice.type("said\r/look\r")
+    assert alice.rows() == ["> /look", ">"]
+
+
+def test_ascii_after_a_character_of_disputed_width_cannot_wrap(sit: Sit) -> None:
+    alice = sit(columns=24, measure=lambda cluster: 4 if cluster > "\U0001f000" else 1)
+    alice.type("👍" * 5)
+    for char in "abcdefgh":
+        alice.type(char)
+    alice.hear("above")
+    assert alice.rows()[0] == "above"
+    assert len(alice.rows()) == 2
+
+
+def test_forty_columns_hold_everything(sit: Sit) -> None:
+    alice = sit(columns=40, rows=12)
+    alice.terminal.set_prompt(("room", "a room with a very long name indeed, really> "))
+    alice.terminal.set_status(line("x" * 100))
+    alice.terminal.set_live("a", block("y" * 100))
+    alice.type("typed text that is longer than a row")
+    alice.wait()
+    assert all(len(row) <= 40 for row in alice.rows())
+    assert alice.rows()[-1].startswith("x" * 38)
+    assert "longer than a row" in " ".join(row.strip() for row in alice.rows())
+
+
+def test_no_timer_is_left_behind(sit: Sit) -> None:
+    alice = sit()
+    alice.type("\x1b[200~open")
+    alice.terminal.close()
+    alice.wait(2)
+    assert not alice.loop._scheduled  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from sshwarma.verbs.talking import Said
 from sshwarma.verbs.views import draw, row_block
 from sshwarma.verbs.yourself import Goodbye
 from sshwarma.world.errors import Refused
-from sshwarma.world.events import MustLeave, RowAppended
+from sshwarma.world.events import AgentsChanged, MustLeave, RowAppended
 from sshwarma.world.presence import Connection
 
 log = structlog.get_logger(__name__)
@@ -122,10 +122,10 @@ class LineShell:
     def _heard(self, event: RowAppended) -> None:
         self._print(row_block(event.row, self._house.world.agents, self._agent_id))
 
-    def _told(self, event: RowAppended | MustLeave) -> None:
+    def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:
         if isinstance(event, RowAppended):
             self._heard(event)
-        elif event.room_id in (None, self._standing.room_id):
+        elif isinstance(event, MustLeave) and event.room_id in (None, self._standing.room_id):
             self._say(event.reason.encode() + b"\n")
             self._link.close(event.reason)
 

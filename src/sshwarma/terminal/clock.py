@@ -1,7 +1,9 @@
 """When frames are drawn: one timer for every terminal of the server.
 
 The first change after a quiet time is drawn in the next turn of the loop; after that there is at
-most one frame in FRAME seconds. A thousand lines said in one turn are one frame a terminal.
+most one frame in FRAME seconds. A thousand lines said in one turn are one frame a terminal. Where a
+crowd makes drawing dear, frames are further apart, so that drawing takes a quarter of the time at
+most.
 """
 
 from __future__ import annotations
@@ -12,6 +14,12 @@ from typing import Final, Protocol
 
 FRAME: Final = 0.02
 """Seconds between two frames."""
+
+FRAME_LONGEST: Final = 0.1
+"""Seconds between two frames, however long they take."""
+
+REST: Final = 3
+"""Times as long as a frame took is waited before the next."""
 
 
 class Drawn(Protocol):
@@ -24,12 +32,13 @@ class Drawn(Protocol):
 class FrameClock:
     """Shared by all terminals of one loop."""
 
-    __slots__ = ("_dirty", "_last", "_scheduled", "loop")
+    __slots__ = ("_dirty", "_last", "_scheduled", "_wait", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._dirty: dict[Drawn, None] = {}
-        self._last = -FRAME
+        self._last = -FRAME_LONGEST
+        self._wait = FRAME
         self._scheduled = False
 
     def mark(self, terminal: Drawn) -> None:
@@ -45,12 +54,15 @@ class FrameClock:
     def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         return self.loop.call_later(seconds, call)
 
+    def soon(self, call: Callable[[], None]) -> None:
+        self.loop.call_soon(call)
+
     def now(self) -> float:
         return self.loop.time()
 
     def _schedule(self) -> None:
         self._scheduled = True
-        wait = self._last + FRAME - self.loop.time()
+        wait = self._last + self._wait - self.loop.time()
         if wait > 0:
             self.loop.call_later(wait, self._tick)
         else:
@@ -66,6 +78,8 @@ class FrameClock:
                 terminal.frame()
         finally:
             # One that fails is reported by the loop; the others get their frame all the same.
+            took = self.loop.time() - self._last
+            self._wait = min(max(FRAME, REST * took), FRAME_LONGEST)
             self._dirty.update(dirty)
             if self._dirty and not self._scheduled:
                 self._schedule()

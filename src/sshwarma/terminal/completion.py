@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from sshwarma.terminal.safe import safe
 from sshwarma.terminal.text import Line, line
 from sshwarma.terminal.width import boundary, clip, width
 
@@ -123,10 +124,11 @@ class Menu:
             return []
         top = max(0, min(self.index - height // 2, count - height))
         seen = self.candidates[top : top + height]
-        column = min(_DISPLAY_MAX, max(width(candidate.label) for candidate in seen))
+        labels = [clip(safe(candidate.label), _DISPLAY_MAX) for candidate in seen]
+        column = max(map(width, labels))
         lines = []
         for number, candidate in enumerate(seen, top):
-            label = clip(candidate.label, column)
+            label = labels[number - top]
             label += " " * (column - width(label))
             chosen = number == self.index
             parts = [("mark" if chosen else "dim", "> " if chosen else "  ")]

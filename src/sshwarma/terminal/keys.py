@@ -38,7 +38,7 @@ _SEQUENCE: Final = re.compile(
     "\x1b(?:"
     r"\[\[[A-E]"  # function keys of the Linux console
     r"|\[M[^\x00-\x1f]{3}"  # a mouse report in the old encoding
-    r"|\[([0-?]{0,64})[ -/]{0,4}([@-Z\\-~])"  # CSI: parameters, final
+    r"|\[(?!M)([0-?]{0,64})[ -/]{0,4}([@-Z\\-~])"  # CSI: parameters, final
     "|O([0-9;]{0,8})([A-Za-z])"  # SS3: parameters, final
     "|([^\x1b\\[OPX^_\\]])"  # alt and a key
     ")"

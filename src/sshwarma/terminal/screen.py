@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from sshwarma.terminal.completion import MENU_ROWS, Menu
@@ -143,17 +144,17 @@ class Screen:
         below: list[str] = []
         if view.status is not None:
             left -= 1
-            below.append(self._status(view.status, columns))
+            below.append(_status(view.status, look, columns))
         if view.menu is not None:
             lines = view.menu.lines(min(MENU_ROWS, left - 1))
             left -= len(lines)
             below[:0] = [styled(clipped(line.spans, look, columns)[0], look) for line in lines]
-        prompt, used = clipped(view.prompt, look, columns - _PROMPT_ROOM)
+        prompt, used = _prompt(tuple(view.prompt), look, columns - _PROMPT_ROOM)
         placed = layout(view.text, view.cursor, columns, used, look.utf8)
         rows, row, top = placed.window(max(1, left))
         left -= len(rows)
         if top == 0:
-            rows = [styled(prompt, look) + rows[0], *rows[1:]]
+            rows = [prompt + rows[0], *rows[1:]]
         live = self._live(view, min(left, self.rows // 2))
 
         self._row = len(live) + row
@@ -167,12 +168,6 @@ class Screen:
         right = f"\r\x1b[{placed.column}C" if placed.column else "\r"
         return drawn + (back + right).encode() + _WRAP_ON
 
-    def _status(self, status: Line, columns: int) -> str:
-        spans, used = clipped(
-            [(style or "status", text) for style, text in status.spans], self.look, columns
-        )
-        return styled([*spans, ("status", " " * (columns - used))], self.look)
-
     def _live(self, view: View, height: int) -> list[bytes]:
         rows: list[bytes] = []
         for block in reversed(view.live.values()):
@@ -181,3 +176,22 @@ class Screen:
             # A bare CR or LF cannot be in a rendering: text is escaped.
             rows[:0] = render(block, self.look).split(b"\r\n")[:-1]
         return rows[len(rows) - min(height, len(rows)) :]
+
+
+# A room's status and prompt are the same for everyone in it whose terminal is as wide: with 200
+# people these two were half the cost of a redraw.
+
+
+@lru_cache(maxsize=512)
+def _status(status: Line, look: Look, columns: int) -> str:
+    spans, used = clipped(
+        [(style or "status", text) for style, text in status.spans], look, columns
+    )
+    return styled([*spans, ("status", " " * (columns - used))], look)
+
+
+@lru_cache(maxsize=512)
+def _prompt(spans: tuple[Span, ...], look: Look, columns: int) -> tuple[str, int]:
+    """The prompt as it is written, and the columns it takes."""
+    kept, used = clipped(spans, look, columns)
+    return styled(kept, look), used

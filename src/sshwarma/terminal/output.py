@@ -1,0 +1,189 @@
+"""What is written to one person's terminal, and when.
+
+Blocks to print and changes of the view wait for the frame clock, or for a key that is to be echoed
+at once. While the writer is full nothing is written; printed blocks queue up to a bound, and what
+was dropped is said when the writer has room again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.line_mode import LineMode
+from sshwarma.terminal.render import Look, render
+from sshwarma.terminal.screen import Screen, View, clamp
+from sshwarma.terminal.text import Block, block, line
+
+RECENT_MAX: Final = 200
+"""Blocks kept, by reference, to paint the screen again after a resize."""
+
+QUEUE_MAX: Final = 500
+"""Blocks that wait while the writer is full; the oldest are dropped and their lines counted."""
+
+
+class Output:
+    """One person's screen. `refresh` brings the view up to date before it is drawn."""
+
+    __slots__ = (
+        "_bell", "_changed", "_clock", "_pending", "_prelude", "_recent", "_refresh", "_repaint",
+        "_screen", "_skipped", "_write", "look", "open", "paused", "view",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        refresh: Callable[[View], None],
+        clock: FrameClock,
+        look: Look,
+        rows: int,
+    ) -> None:
+        self.look = look
+        self.view = View()
+        self.open = False
+        self.paused = False
+        self._write = write
+        self._refresh = refresh
+        self._clock = clock
+        self._screen = _screen(look, rows)
+        self._pending: deque[Block] = deque()
+        self._recent: deque[Block] = deque(maxlen=RECENT_MAX)
+        self._prelude = b""  # written before the next frame: a change of mode
+        self._skipped = 0
+        self._bell = self._changed = self._repaint = False
+
+    @property
+    def rows(self) -> int:
+        return self._screen.rows
+
+    # -- life
+
+    def start(self) -> None:
+        self.open = True
+        self._prelude = self._screen.start
+        self.draw()
+
+    def close(self) -> None:
+        """The last bytes: what waits, and a clean terminal with the cursor on a fresh line."""
+        committed = b"" if self.paused else self._committed()
+        self.open = False
+        self._clock.forget(self)
+        self._pending.clear()
+        self._recent.clear()
+        self.view = View()
+        self._write(self._screen.leave() + committed + self._screen.stop)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            if self._skipped:
+                self._pending.appendleft(block(line(("dim", f"[{self._skipped} lines skipped]"))))
+                self._skipped = 0
+            self.mark()
+
+    # -- what changes
+
+    def mark(self) -> None:
+        """The view has changed: it is drawn with the next frame."""
+        self._changed = True
+        self._clock.mark(self)
+
+    def print(self, block: Block) -> None:
+        self._pending.append(block)
+        if self.paused and len(self._pending) > QUEUE_MAX:
+            self._skipped += max(1, len(self._pending.popleft().lines))
+        self._clock.mark(self)
+
+    def bell(self) -> None:
+        self._bell = True
+        self._clock.mark(self)
+
+    def repaint(self) -> None:
+        """All that is visible is drawn again."""
+        self._repaint = True
+        self.mark()
+
+    def resize(self, columns: int, rows: int) -> None:
+        columns, rows = clamp(columns, rows)
+        if (columns, rows) != (self.look.width, self.rows):
+            self._screen.rows = rows
+            self.look = self._screen.look = replace(self.look, width=columns)
+            self.repaint()
+
+    def relook(self, look: Look) -> None:
+        """Look otherwise from now on, also what is seen already."""
+        if look == self.look:
+            return
+        if look.plain != self.look.plain:
+            old, self._screen = self._screen, _screen(look, self.rows)
+            if self.open:
+                self._prelude += old.leave() + old.stop + self._screen.start
+        self.look = self._screen.look = look
+        self.repaint()
+
+    # -- what is written
+
+    def frame(self) -> None:
+        """Write what has changed since the last frame; the frame clock calls this."""
+        if not self.open or self.paused:
+            return
+        out = b"\x07" + self._prelude if self._bell else self._prelude
+        self._bell, self._prelude = False, b""
+        if self._changed:
+            self._refresh(self.view)
+            self._screen.stale()
+        if self._repaint and not self.look.plain:
+            self._recent.extend(self._pending)
+            self._pending.clear()
+            out += self._screen.repaint(self.view, self._recent)
+        elif self._pending or self._changed:
+            out += self._screen.frame(self.view, self._committed())
+        self._changed = self._repaint = False
+        if out:
+            self._write(out)
+
+    def draw(self) -> None:
+        """Write a frame now: the view has changed and somebody waits to see it."""
+        self._changed = True
+        self.frame()
+
+    def typed(self, text: str) -> bool:
+        """Echo text typed at the end of the draft; False where only a frame can show it."""
+        if self._changed or self.paused or not self.open:
+            return False
+        echo = self._screen.typed(text, self.view.text)
+        if echo is None:
+            return False
+        self.view.text += text
+        self.view.cursor = len(self.view.text)
+        self._write(echo)
+        return True
+
+    def keep(self) -> None:
+        """Leave the line with the draft above as it stands, as where nothing can be erased."""
+        if self.open and not self.paused:
+            self.draw()
+            self._write(self._screen.submitted())
+
+    def _committed(self) -> bytes:
+        """The rows of all blocks that wait."""
+        pending = self._pending
+        if not pending:
+            return b""
+        look = self.look
+        self._recent.extend(pending)
+        if len(pending) == 1:
+            return render(pending.popleft(), look)
+        rows = b"".join([render(block, look) for block in pending])
+        pending.clear()
+        return rows
+
+
+def _screen(look: Look, rows: int) -> Screen | LineMode:
+    return LineMode(look, rows) if look.plain else Screen(look, rows)

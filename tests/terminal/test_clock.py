@@ -1,0 +1,81 @@
+"""When frames are drawn."""
+
+from __future__ import annotations
+
+from person import HandLoop
+
+from sshwarma.terminal.clock import FRAME, FrameClock
+
+
+class Drawn:
+    """Counts its frames; the first may fail."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.frames = 0
+        self.fails = fails
+
+    def frame(self) -> None:
+        if self.fails:
+            raise OSError("the writer is gone")
+        self.frames += 1
+
+
+def test_the_first_change_after_quiet_is_drawn_in_the_next_turn(loop: HandLoop) -> None:
+    clock, screen = FrameClock(loop), Drawn()
+    clock.mark(screen)
+    assert screen.frames == 0
+    loop.turn()
+    assert screen.frames == 1
+
+
+def test_after_that_one_frame_in_each_interval(loop: HandLoop) -> None:
+    clock, screen = FrameClock(loop), Drawn()
+    for _ in range(100):
+        clock.mark(screen)
+        loop.advance(FRAME / 10)
+    assert 10 <= screen.frames <= 12
+
+
+def test_one_timer_serves_everybody(loop: HandLoop) -> None:
+    clock = FrameClock(loop)
+    screens = [Drawn() for _ in range(200)]
+    for _ in range(3):
+        for screen in screens:
+            clock.mark(screen)
+        assert len(loop._ready) + len(loop._scheduled) == 1  # type: ignore[attr-defined]
+        loop.advance()
+    assert {screen.frames for screen in screens} == {3}
+
+
+def test_one_that_fails_is_reported_and_the_others_are_drawn(loop: HandLoop) -> None:
+    reported: list[object] = []
+    loop.set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+    clock = FrameClock(loop)
+    screens = [Drawn(fails=number == 2) for number in range(5)]
+    for screen in screens:
+        clock.mark(screen)
+    loop.advance()
+    loop.advance()
+    assert [screen.frames for screen in screens] == [1, 1, 0, 1, 1]
+    assert [type(error) for error in reported] == [OSError]
+
+
+def test_who_is_gone_is_not_drawn(loop: HandLoop) -> None:
+    clock, screen = FrameClock(loop), Drawn()
+    clock.mark(screen)
+    clock.forget(screen)
+    loop.advance()
+    assert screen.frames == 0
+
+
+def test_frames_that_take_long_are_further_apart(loop: HandLoop) -> None:
+    class Slow(Drawn):
+        def frame(self) -> None:
+            super().frame()
+            loop.now += 2 * FRAME
+
+    clock, screen = FrameClock(loop), Slow()
+    for _ in range(100):
+        clock.mark(screen)
+        loop.advance(FRAME / 10)
+    assert 2 <= screen.frames <= 5

@@ -1,0 +1,96 @@
+"""The plain screen: for screen readers and dumb terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from person import HandLoop, Person
+
+from sshwarma.terminal.text import block, line
+
+Sit = Callable[..., Person]
+LEFT, RIGHT = "\x1b[D", "\x1b[C"
+
+
+def test_no_escape_byte_is_ever_written(sit: Sit) -> None:
+    alice = sit(plain=True)
+    alice.terminal.set_status(line("status"))
+    alice.terminal.set_live("reply", block("hel"))
+    alice.hear(line(("error", "red")))
+    alice.type("hello" + LEFT * 3 + "x\x7f\r")
+    alice.resize(60, 20)
+    alice.type("\x12h\x07\x0c")
+    alice.terminal.close()
+    assert b"\x1b" not in alice.bytes
+    assert alice.lines == ["hello"]
+
+
+def test_a_line_heard_while_typing_is_on_its_own_line(sit: Sit) -> None:
+    alice = sit(plain=True)
+    alice.type("half")
+    alice.hear("bob: hi")
+    assert alice.rows() == ["> half", "bob: hi", "> half"]
+    alice.type("!\r")
+    assert alice.rows() == ["> half", "bob: hi", "> half!", ">"]
+
+
+def test_typing_says_only_what_is_new(sit: Sit) -> None:
+    alice = sit(plain=True)
+    alice.type("hell")
+    alice.written.clear()
+    alice.type("o")
+    alice.type("\x7f")
+    assert alice.written == [b"o", b"\b \b"]
+
+
+def test_editing_in_the_middle(sit: Sit) -> None:
+    alice = sit(plain=True)
+    alice.type("日本語" + LEFT + "x")
+    assert alice.rows() == ["> 日本x語"]
+    assert alice.cursor() == (7, 0)
+    alice.type("\x7f\x7f")
+    assert alice.rows() == ["> 日語"]
+    assert alice.cursor() == (4, 0)
+
+
+def test_switching_to_plain_and_back(sit: Sit) -> None:
+    alice = sit()
+    alice.type("draft")
+    alice.terminal.configure(plain=True)
+    alice.wait()
+    assert alice.rows() == ["> draft"]
+    alice.written.clear()
+    alice.type("!")
+    alice.hear("bob")
+    assert b"\x1b" not in alice.bytes
+    alice.terminal.configure(plain=False)
+    alice.wait()
+    assert alice.rows()[-1] == "> draft!"
+    assert b"\x1b[?2004h" in alice.bytes
+
+
+def test_candidates_are_said_as_a_line(sit: Sit) -> None:
+    from test_completion import words
+
+    alice = sit(plain=True, complete=words)
+    alice.type("j\t")
+    alice.wait()
+    assert alice.rows()[-2:] == ["join  journal", "> jo"]
+
+
+KEYS = st.sampled_from(
+    ["a", "bc", "日", "é", LEFT, RIGHT, "\x7f", "\x01", "\x05", "\x0b", "\x17", "\x19", "\x14"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KEYS, max_size=25))
+def test_the_last_line_is_always_the_draft(keys: list[str]) -> None:
+    loop = HandLoop()
+    alice = Person(loop, columns=120, plain=True)
+    for key in keys:
+        alice.type(key)
+        assert alice.rows()[-1] == ("> " + alice.terminal.draft).rstrip()
+    loop.close()

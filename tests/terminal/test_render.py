@@ -1,0 +1,92 @@
+"""Blocks to rows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma.terminal.render import RENDERINGS_MAX, Look, plain, render
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.terminal.width import width
+
+PLAIN = Look(20, "mono", True, False)
+
+
+def rows(heard: Block, look: Look = PLAIN) -> list[str]:
+    return render(heard, look).decode().split("\r\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "hang", "expected"),
+    [
+        ("short", 0, ["short"]),
+        ("", 0, [""]),
+        ("exactly twenty chars", 0, ["exactly twenty chars"]),
+        ("one two three four five", 0, ["one two three four", "five"]),
+        ("one two three four five", 4, ["one two three four", "    five"]),
+        ("w" * 45, 0, ["w" * 20, "w" * 20, "w" * 5]),
+        ("ab " + "w" * 25, 2, ["ab " + "w" * 17, "  " + "w" * 8]),
+        ("    indented text that wraps", 4, ["    indented text", "    that wraps"]),
+        ("日本語日本語日本語日本語", 0, ["日本語日本語日本語日", "本語"]),
+        ("twenty chars exactly " * 2, 0, ["twenty chars exactly", "twenty chars exactly"]),
+        (" " * 30, 0, [""]),
+        ("a" + " " * 30 + "b", 0, ["a", "b"]),
+    ],
+)
+def test_wrapping(text: str, hang: int, expected: list[str]) -> None:
+    assert [row.rstrip() for row in rows(block(line(text, hang=hang)))] == expected
+
+
+def test_colours_are_carried_to_the_next_row_and_reset() -> None:
+    written = render(block(line(("error", "one two three four five"))), Look(20, "dark"))
+    assert written == b"\x1b[91mone two three four\x1b[0m\r\n\x1b[91mfive\x1b[0m\r\n"
+
+
+def test_mono_has_no_colour() -> None:
+    from sshwarma.terminal.text import STYLES
+
+    everything = block(line(*[(style, "x") for style in STYLES]))
+    written = render(everything, Look(80, "mono")).decode()
+    assert not any(f"\x1b[{number}" in written for number in (3, 9))
+
+
+def test_marks_become_ascii() -> None:
+    heard = block("✓ ✗ ○ · → █ … é 日")
+    assert render(heard, Look(80, "mono", utf8=False)) == b"+ x o - -> # ... ? ?\r\n"
+    assert plain(heard, utf8=False) == "+ x o - -> # ... ? ?"
+    assert plain(heard) == "✓ ✗ ○ · → █ … é 日"
+
+
+def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
+    heard = block(line(("error", "x" * 45)))
+    assert rows(heard, Look(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
+
+
+def test_the_memo_is_bounded() -> None:
+    heard = block("hello")
+    for columns in range(20, 120):
+        render(heard, Look(columns))
+    assert len(heard.renderings) == RENDERINGS_MAX
+    assert render(heard, Look(119)) is render(heard, Look(119))
+
+
+TEXT = st.text(
+    st.one_of(st.characters(), st.sampled_from("ab    日本👨👩\u200d\ufe0f\u0301🇫🇷\x1b한\u1100")),
+    max_size=80,
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "error", "?"]), TEXT), max_size=4),
+    st.integers(-5, 99),
+    st.integers(20, 40),
+    st.booleans(),
+)
+def test_no_row_is_wider_than_the_width_and_no_word_is_lost(
+    spans: list[tuple[str, str]], hang: int, columns: int, utf8: bool
+) -> None:
+    heard = block(line(*spans, hang=hang))
+    found = rows(heard, Look(columns, "dark", utf8, True))
+    assert all(width(row) < columns for row in found)
+    assert "".join("".join(found).split(" ")) == "".join(plain(heard, utf8).split(" "))

@@ -1,0 +1,117 @@
+"""Nothing that came from somebody acts on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hostile import PAYLOADS, is_harmless
+from hypothesis import given
+from hypothesis import strategies as st
+from person import Person
+
+from sshwarma.terminal.render import Look, plain, render
+from sshwarma.terminal.safe import safe
+from sshwarma.terminal.text import STYLES, block, line
+from sshwarma.terminal.width import MARKS_MAX, clusters, width
+
+HOSTILE = st.text(
+    st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\r\n\u202e\u200d👨🏽é"))
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("hello, wörld", "hello, wörld"),
+        ("\x1b[31m", "^[[31m"),
+        ("\x7f\x00", "^?^@"),
+        ("\x9b", "<U+009B>"),
+        ("\u202e", "<U+202E>"),
+        ("a\tb", "a    b"),
+        ("\ud800", "<U+D800>"),
+        ("\U000e0041", "<U+E0041>"),
+        ("👨‍👩‍👧", "👨‍👩‍👧"),
+        ("❤️", "❤️"),
+        ("🏳️‍🌈", "🏳️‍🌈"),
+        ("a\u200db", "a<U+200D>b"),
+        ("👨\u200d", "👨<U+200D>"),
+        ("नमस्ते", "नमस्ते"),
+        ("e" + "\u0301" * 9, "e" + "\u0301" * MARKS_MAX),
+    ],
+)
+def test_shown_form(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def _acts(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def test_no_code_point_passes_that_could_act() -> None:
+    everything = "x".join(map(chr, range(sys.maxunicode + 1)))
+    assert {char for char in safe(everything) if _acts(char)} == set()
+
+
+@given(HOSTILE)
+def test_safe_holds_for_any_text_and_is_idempotent(text: str) -> None:
+    shown = safe(text)
+    assert {char for char in shown if _acts(char)} <= {"\u200d"}
+    assert safe(shown) == shown
+
+
+@given(HOSTILE)
+def test_every_cluster_of_safe_text_is_narrow_and_short(text: str) -> None:
+    for cluster in clusters(safe(text)):
+        assert width(cluster) <= 2
+        assert len(cluster) <= 32
+
+
+@pytest.mark.parametrize("payload", [text for _, text in PAYLOADS], ids=[n for n, _ in PAYLOADS])
+@pytest.mark.parametrize("utf8", [True, False])
+def test_a_payload_rendered_is_harmless(payload: str, utf8: bool) -> None:
+    said = block(line(("name", payload), ": ", ("text", payload), payload))
+    for is_plain in (False, True):
+        written = render(said, Look(40, "dark", utf8, is_plain))
+        assert is_harmless(written)
+        assert utf8 or written.isascii()
+    assert is_harmless(plain(said, utf8).encode())
+    assert "\n" not in plain(said, utf8)
+
+
+@pytest.mark.parametrize("payload", [text for _, text in PAYLOADS], ids=[n for n, _ in PAYLOADS])
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_payload_is_harmless_wherever_a_terminal_shows_it(
+    sit: Callable[..., Person], payload: str, is_plain: bool
+) -> None:
+    alice = sit(history=[payload], plain=is_plain)
+    terminal = alice.terminal
+    terminal.set_prompt(("prompt", payload))
+    terminal.set_status(line(payload))
+    terminal.set_live("live", block(payload))
+    alice.hear(payload, line(("text", payload), hang=99))
+    terminal.prefill(payload)
+    alice.wait()
+    alice.type("\x01x")
+    alice.type("\x12" + "a")
+    alice.type("\x07")
+    alice.type("\x1b[200~" + payload.encode(errors="replace").decode() + "\x1b[201~")
+    alice.wait(2)
+    alice.type("\r")
+    alice.wait()
+    terminal.close()
+    written = alice.bytes
+    if is_plain:
+        assert b"\x1b" not in written
+        written = written.replace(b"\b", b"")  # the only way a plain terminal goes back
+    assert is_harmless(written)
+
+
+def test_every_style_has_no_effect_past_its_line() -> None:
+    for style in STYLES:
+        for theme in ("dark", "light", "mono"):
+            written = render(block(line((style, "x" * 100))), Look(40, theme))
+            for row in written.split(b"\r\n"):
+                assert b"\x1b" not in row or row.endswith(b"\x1b[0m")
