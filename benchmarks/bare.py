@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import sys
 import time
 from typing import Any
@@ -179,7 +180,8 @@ class Client:
 
 
 async def be_clients(port: int) -> None:
-    """Log in, echo and read as told: ["connect", n], ["echo", keys], ["read", lines]."""
+    """Log in, echo and read as told: ["connect", n], ["echo", keys], ["echo_alone", keys], ["read",
+    lines]."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     clients: list[Client] = []
 
@@ -202,6 +204,14 @@ async def be_clients(port: int) -> None:
             await _spread(count, lambda _: connect())
         elif order == "echo":
             await _spread(count, lambda number: clients[number % len(clients)].echo())
+        elif order == "echo_alone":
+            times = []
+            for number in range(count):
+                began = time.perf_counter()
+                await clients[number % len(clients)].echo()
+                times.append(time.perf_counter() - began)
+            _answer({"p50": statistics.median(times)})
+            continue
         elif order == "read":
             await asyncio.gather(*(client.read(count) for client in clients))
         _answer({"seconds": time.perf_counter() - started})

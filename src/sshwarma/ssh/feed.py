@@ -30,7 +30,7 @@ class Feeds:
     """The watchers of every room."""
 
     def __init__(
-        self, world: World, in_background: Callable[[Coroutine[Any, Any, Any]], None]
+        self, world: World, in_background: Callable[[Coroutine[Any, Any, Any]], object]
     ) -> None:
         self._world = world
         self._in_background = in_background

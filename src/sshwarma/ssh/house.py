@@ -45,15 +45,17 @@ class House:
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)
     _typed_timer: asyncio.TimerHandle | None = None
+    _storing: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.world, self.in_background)
 
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run what nobody waits for; a failure is logged."""
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run what nobody need wait for; a failure is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Keep a line in its agent's input history: soon, together with everybody else's."""
@@ -68,7 +70,17 @@ class House:
             self._typed_timer = None
         typed, self._typed = self._typed, []
         if typed:
-            self.in_background(self.world.store.write(lambda tx: agents.remember_input(tx, typed)))
+            self._storing = self.in_background(
+                self.world.store.write(lambda tx: agents.remember_input(tx, typed))
+            )
+
+    async def input_history(self, agent_id: str) -> list[str]:
+        """What the agent has typed, oldest first, up to the last line before it went away."""
+        if any(typer == agent_id for typer, _ in self._typed):
+            self._store_input()
+        if self._storing is not None:
+            await asyncio.wait({self._storing})
+        return await self.world.store.read(lambda conn: agents.input_history(conn, agent_id))
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -44,6 +44,9 @@ log = structlog.get_logger(__name__)
 WAITING_LINES: Final = 50
 """Lines typed ahead that may wait."""
 
+EARLY_BYTES: Final = 65_536
+"""Input kept while the input history is being read."""
+
 
 class Shell:
     """The handler of one shell with a pty; `ports.Handler`."""
@@ -61,6 +64,8 @@ class Shell:
         self._stops: list[Callable[[], None]] = []
         self._stop_room: Callable[[], None] = lambda: None
         self._history: list[str] = []
+        self._history_task: asyncio.Task[None] | None = None
+        self._early: bytearray | None = bytearray()  # typed before the history was read
         self._ended = False
         env = dict(channel.env)
         prefs = house.agent(agent_id).prefs
@@ -92,7 +97,22 @@ class Shell:
 
     def data(self, data: bytes) -> None:
         self._standing.touch()
-        self.terminal.feed(data)
+        if self._early is None:
+            self.terminal.feed(data)
+            return
+        # The first key may be Up: input waits until the history is there. Many who log in never
+        # press one.
+        self._early += data[: EARLY_BYTES - len(self._early)]
+        if self._history_task is None:
+            self._history_task = asyncio.get_running_loop().create_task(self._read_history())
+
+    async def _read_history(self) -> None:
+        try:
+            self._history.extend(await self._house.input_history(self._agent_id))
+        except Refused as refused:
+            log.warning("input history could not be read", error=str(refused))
+        early, self._early = self._early or b"", None
+        self.terminal.feed(bytes(early))
 
     def eof(self) -> None:
         self._leave()
@@ -160,8 +180,6 @@ class Shell:
 
     async def _come_in(self) -> None:
         world, agent = self._world, self._house.agent(self._agent_id)
-        lines = await world.store.read(lambda conn: agents.input_history(conn, agent.id))
-        self._history.extend(lines)
         came_from = agent.room_id
         start = came_from if agent.prefs.get("start") == "last" else "lobby"
         self._standing.room_id = await self._room_to_start_in(agent, start)
@@ -169,7 +187,6 @@ class Shell:
             return
         bus = world.bus
         self._stops.append(bus.on_agent(agent.id, self._told))
-        self.terminal.start()
         if self._house.motd:
             self._print(block(*self._house.motd.split("\n")))
         self._print(
@@ -183,6 +200,8 @@ class Shell:
         await self._enter_room()
         if came_from != self._standing.room_id and start == "lobby":
             await self._remind_of(came_from)
+        # The first screen goes out whole, in one frame.
+        self.terminal.start()
         await self._work()
 
     async def _room_to_start_in(self, agent: agents.Agent, wanted: str) -> str:
@@ -336,6 +355,8 @@ class Shell:
         for stop in self._stops:
             stop()
         self.terminal.close()
+        if self._history_task is not None:
+            self._history_task.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
         self._background(moving.depart(self._world, self._standing))

@@ -26,7 +26,8 @@ from sshwarma.world.world import World
 
 CALLS_SHOWN = 5
 PEOPLE_SHOWN = 50
-"""People a look names; the rest are counted, and /who names them all."""
+"""People a look names; the rest are counted, and /who names them all. A look at a crowd costs no
+more than one at fifty."""
 
 STATUS_SECONDS = 5
 """A look that was made this recently is given again if nobody came or went meanwhile."""
@@ -66,6 +67,7 @@ class RoomSeen:
     access: str
     nav: bool
     here: tuple[PersonHere, ...]
+    here_more: int
     exits: tuple[ExitHere, ...]
     floor: tuple[ThingHere, ...]
     floor_more: int
@@ -80,9 +82,8 @@ def _(room: RoomSeen) -> Block:
         lines += paragraphs(room.description, indent=2)
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
-    here = [f"{who.name}{_note(who)}" for who in room.here[:PEOPLE_SHOWN]]
-    more = len(room.here) - len(here)
-    crowd = [("dim", f" and {more} more: /who")] if more > 0 else []
+    here = [f"{who.name}{_note(who)}" for who in room.here]
+    crowd = [("dim", f" and {room.here_more} more: /who")] if room.here_more else []
     lines.append(line("  Here: ", *(listed(here, "name") or [("dim", "nobody")]), *crowd, hang=4))
     ways = [f"{way.direction} → {way.to}" for way in room.exits]
     lines.append(line("  Exits: ", *(listed(ways, "room") or [("dim", "none")]), hang=4))
@@ -128,13 +129,15 @@ async def look_around(caller: Caller) -> RoomSeen:
     room = await caller.room()
 
     def see() -> RoomSeen:
+        here = world.presence.in_room(room.id, PEOPLE_SHOWN)
         return RoomSeen(
             name=room.name,
             description=room.description,
             vibe=room.vibe,
             access=room.mode,
             nav=room.nav,
-            here=tuple(_person(world, present) for present in world.presence.in_room(room.id)),
+            here=tuple(_person(world, present) for present in here),
+            here_more=world.presence.count(room.id) - len(here),
             exits=tuple(ExitHere(way.direction, way.to_name) for way in room.exits),
             floor=tuple(ThingHere(thing.name, thing.kind, thing.description) for thing in room.bag),
             floor_more=room.bag_size - len(room.bag),

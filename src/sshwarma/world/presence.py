@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
 from sshwarma.world.events import PresenceChanged
@@ -78,9 +79,11 @@ class Presence:
         connection.room_id = room_id
         return left, self._put(connection)
 
-    def in_room(self, room_id: str) -> list[Present]:
-        """One entry an agent, in order of arrival, with its most recently used link."""
-        return [self._present(links) for links in self._rooms.get(room_id, {}).values()]
+    def in_room(self, room_id: str, limit: int | None = None) -> list[Present]:
+        """One entry an agent, in order of arrival, with its most recently used link; the first
+        `limit` if given."""
+        links = islice(self._rooms.get(room_id, {}).values(), limit)
+        return [self._present(of_agent) for of_agent in links]
 
     def count(self, room_id: str) -> int:
         """Agents in a room."""
