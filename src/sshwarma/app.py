@@ -28,6 +28,7 @@ from sshwarma.ssh.sessions import WorldSessions
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.verbs.registry import tool_specs
+from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
 from sshwarma.world.errors import Refused
@@ -115,13 +116,14 @@ class App:
             self.admitted = await admit_operator(self.world, settings.data_dir)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
+        pace = Pace(settings.limits.lines_per_10_seconds)
         self.house = House(
             self.world,
             gate,
             settings.limits,
             clock,
             settings.motd,
-            Pace(settings.limits.lines_per_10_seconds),
+            pace,
         )
         parts.push_async_callback(self.house.settle)
         self.ssh = await listen(
@@ -138,7 +140,7 @@ class App:
         lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
         parts.push_async_callback(_cancel, lag)
         if settings.http.listen != "off":
-            http = Http(self.world, registry)
+            http = Http(self.world, registry, Api(self.world, settings.limits, pace))
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http

@@ -84,6 +84,17 @@ def _parser() -> argparse.ArgumentParser:
     invite.add_argument("--role", default="member", choices=["admin", "member", "guest"])
     invite.add_argument("--hours", type=float, default=72, help="how long it is good for")
 
+    token = commands.add_parser("token", help="bearer tokens for the HTTP API")
+    token_commands = token.add_subparsers(required=True, metavar="COMMAND")
+    new = _command(token_commands, "new", "make a token that speaks for an agent", _token_new)
+    new.add_argument("name")
+    new.add_argument("--label", default="", help="what it is for")
+    new.add_argument("--days", type=float, help="how long it is good for; for ever if left out")
+    tokens = _command(token_commands, "list", "show tokens that are good", _token_list)
+    tokens.add_argument("name", nargs="?")
+    revoke = _command(token_commands, "revoke", "end a token", _token_revoke)
+    revoke.add_argument("id", help="its id, or the start of it")
+
     backup = _command(commands, "backup", "write a copy of the world, while it runs", _backup)
     backup.add_argument("file", type=Path, help="the archive to make; must not exist")
     restore = _command(commands, "restore", "make a data directory from a backup", _restore)
@@ -267,6 +278,23 @@ def _agents_switch(asked: argparse.Namespace) -> int:
 def _invite(asked: argparse.Namespace) -> int:
     done = _operate(asked, "invite", role=asked.role, hours=asked.hours)
     return _print(asked, done, done["code"])
+
+
+def _token_new(asked: argparse.Namespace) -> int:
+    done = _operate(asked, "token_new", name=asked.name, label=asked.label, days=asked.days)
+    return _print(asked, done, done["token"])
+
+
+def _token_list(asked: argparse.Namespace) -> int:
+    found = _operate(asked, "token_list", name=asked.name)
+    return _print(
+        asked, found, *(f"{token['id']}  {token['agent']}  {token['label']}" for token in found)
+    )
+
+
+def _token_revoke(asked: argparse.Namespace) -> int:
+    done = _operate(asked, "token_revoke", token_id=asked.id)
+    return _print(asked, done, f"{done['agent']}'s token {done['id']} is no good any more")
 
 
 def _backup(asked: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from sqlalchemy import insert
 
 from sshwarma.ssh.hostkey import UnusableKey, parse_public_key
-from sshwarma.world import agents
+from sshwarma.world import agents, tokens
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.schema import audit
@@ -130,6 +130,40 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
         world, f"invite {role}", lambda tx: agents.invite(tx, role, hours, created_by=None)
     )
     return {"code": code, "role": role, "hours": hours}
+
+
+@operation
+async def token_new(world: World, name: str, label: str = "", days: float | None = None) -> Json:
+    """Make a bearer token for an agent; `days` until it expires, never if None."""
+    agent = _known(world, name)
+    token, secret = await _change(
+        world,
+        f"token new {name} {label}",
+        lambda tx: tokens.issue(tx, agent.id, label, days, created_by=None),
+    )
+    return {"agent": agent.name, "id": token.id, "token": secret, "expires_at": token.expires_at}
+
+
+@operation
+async def token_list(world: World, name: str | None = None) -> Json:
+    """Tokens that are good now, of everybody or of one agent."""
+    agent_id = _known(world, name).id if name else None
+    return [
+        {
+            "agent": world.agents.name_of(token.agent_id),
+            "id": token.id,
+            "label": token.label,
+            "expires_at": token.expires_at,
+        }
+        for token in await world.store.read(lambda conn: tokens.live(conn, agent_id))
+    ]
+
+
+@operation
+async def token_revoke(world: World, token_id: str) -> Json:
+    """End a token, by its id or the start of it."""
+    gone = await _change(world, f"token revoke {token_id}", lambda tx: tokens.revoke(tx, token_id))
+    return {"agent": world.agents.name_of(gone.agent_id), "id": gone.id}
 
 
 async def _set_disabled(world: World, name: str, disabled: bool) -> Json:

@@ -19,8 +19,7 @@ from sshwarma.terminal.text import block
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.registry import find_verb
-from sshwarma.verbs.views import draw
-from sshwarma.world.access import Right
+from sshwarma.verbs.views import as_json, draw
 from sshwarma.world.errors import Invalid, NotFound, Refused
 
 log = structlog.get_logger(__name__)
@@ -86,11 +85,9 @@ class Exec:
         try:
             line = self._as_line(line)
             caller = self._house.caller(self._agent_id, "exec", None)
-            caller = await self._house.standing(caller)
+            caller = await caller.where_it_may_be()
             if room_name:
-                room = await caller.room_named(room_name)
-                await caller.require(Right.ENTER, room)
-                caller = caller.standing_in(room.id)
+                caller = await caller.elsewhere(room_name)
             piped = await self._text_from_pipe(line)
             self._house.pace.check(self._agent_id)
             result = await run_line(caller, line, piped)
@@ -98,7 +95,7 @@ class Exec:
             self._refuse(refused, line)
             return 2 if isinstance(refused, Invalid) else 1
         if self._json:
-            self._print_json(_jsonable(result))
+            self._print_json(as_json(result))
         else:
             self._channel.write(as_text(draw(result), utf8=self._utf8, newline=self._newline))
         return 0
@@ -172,9 +169,3 @@ class Exec:
     @property
     def _newline(self) -> str:
         return "\r\n" if self._channel.has_pty else "\n"
-
-
-def _jsonable(result: object) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(type(result)).dump_python(result, mode="json")

@@ -19,7 +19,7 @@ from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Forbidden, NotFound, Refused
+from sshwarma.world.errors import Forbidden, Refused
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.world import World
 
@@ -108,14 +108,6 @@ class House:
         agent = self.agent(agent_id)
         room_id = link.room_id if link else agent.room_id
         return Caller(self.world, self.limits, agent, room_id, door, link)
-
-    async def standing(self, caller: Caller) -> Caller:
-        """The caller, in the lobby if the room it last stood in is gone."""
-        try:
-            await caller.room()
-        except NotFound:
-            return caller.standing_in("lobby")
-        return caller
 
     def utf8(self, env: dict[str, str]) -> bool:
         """Whether a client's locale says UTF-8. Most terminals are, so one that says nothing of

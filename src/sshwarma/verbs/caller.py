@@ -12,7 +12,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.world import access, rows
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.rooms import Room
@@ -61,6 +61,25 @@ class Caller:
         if not room.listed_for(self.agent, now_ms()):
             raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
         return room
+
+    async def elsewhere(self, name: str) -> Caller:
+        """The same caller in another room, if it may enter there.
+
+        Raises:
+            NotFound, Forbidden: if it may not, or must not know of it.
+        """
+        room = await self.room_named(name)
+        await self.require(Right.ENTER, room)
+        return self.standing_in(room.id)
+
+    async def where_it_may_be(self) -> Caller:
+        """The caller where it stands; in the lobby if that room is gone or it may not enter it
+        any more. For doors through which an agent acts where it last was."""
+        try:
+            await self.require(Right.ENTER)
+        except (NotFound, Forbidden):
+            return self.standing_in("lobby")
+        return self
 
     async def require(self, right: Right, room: Room | None = None) -> None:
         """Go on only with a right, in the caller's room or another.

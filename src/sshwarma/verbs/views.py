@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from pydantic import TypeAdapter
+
 from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
 from sshwarma.world.agents import Directory
 from sshwarma.world.events import Row
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any], Block]] = {}
+_adapters: dict[type, TypeAdapter[Any]] = {}
 _drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
 
 ROW_LINES: Final = 40
@@ -51,6 +54,14 @@ def draw(result: object) -> Block:
     if known is None:
         known = _drawn[result] = _views[type(result)](result)
     return known
+
+
+def as_json(result: object) -> Any:
+    """A verb's result as JSON values, for doors that programs use."""
+    adapter = _adapters.get(type(result))
+    if adapter is None:
+        adapter = _adapters[type(result)] = TypeAdapter(type(result))
+    return adapter.dump_python(result, mode="json")
 
 
 def listed(items: Iterable[str], style: str) -> list[Span]:

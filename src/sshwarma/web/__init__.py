@@ -1,1 +1,1 @@
-"""The web door: health, metrics; later the API and the console."""
+"""The web door: health, metrics, and the API."""

@@ -1,4 +1,4 @@
-"""The http port: /healthz says whether the world works, /metrics what it has done."""
+"""The http port: /healthz says whether the world works, /metrics what it has done, /api does it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import sshwarma
+from sshwarma.web.api import Api
 from sshwarma.world.errors import Refused
 from sshwarma.world.world import World
 
@@ -32,8 +33,9 @@ class _Quiet(uvicorn.Server):
 class Http:
     """The listening port. `start` returns when it accepts."""
 
-    def __init__(self, world: World, registry: CollectorRegistry) -> None:
+    def __init__(self, world: World, registry: CollectorRegistry, api: Api) -> None:
         self._world = world
+        self._api = api
         self._registry = registry
         self._server: _Quiet | None = None
         self._task: asyncio.Task[None] | None = None
@@ -54,8 +56,16 @@ class Http:
             listening.close()
             raise
         self.port = int(listening.getsockname()[1])
-        app = Starlette(routes=[Route("/healthz", self._health), Route("/metrics", self._metrics)])
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
+        app = Starlette(
+            routes=[
+                Route("/healthz", self._health),
+                Route("/metrics", self._metrics),
+                *self._api.routes,
+            ]
+        )
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False
+        )
         self._server = _Quiet(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
         while not self._server.started:

@@ -208,6 +208,19 @@ agent_keys = Table(
     _live_index("ix_agent_keys_agent", "agent_id"),
 )
 
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("token_sha256", Text, nullable=False, unique=True),
+    _thing_ref("agent_id"),
+    Column("label", Text, nullable=False, server_default=""),
+    Column("created_by", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("expires_at", Millis),
+    Column("deleted_at", Millis),
+)
+
 invites = Table(
     "invites",
     metadata,

@@ -1,0 +1,134 @@
+"""The HTTP API: every verb by name, for whoever holds an agent's bearer token.
+
+    GET  /api/v1/verbs          what there is, with the JSON Schema of its arguments
+    POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
+
+A verb is done where the agent last stood, or in `?room=NAME`. Refusals are
+{"error": CODE, "message": …, "hint": …} with the status that fits the code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sshwarma.settings import LimitSettings
+from sshwarma.terminal.render import plain
+from sshwarma.verbs.caller import Caller
+from sshwarma.verbs.dispatch import Pace, invoke
+from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.verbs.views import as_json, draw
+from sshwarma.world import tokens
+from sshwarma.world.errors import Invalid, NotFound, Refused
+from sshwarma.world.world import World
+
+STATUS: Final = {
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "invalid": 422,
+    "refused": 422,
+    "unavailable": 503,
+}
+
+
+class Unauthorized(Refused):
+    code = "unauthorized"
+
+
+class Api:
+    """The routes, over one world."""
+
+    def __init__(self, world: World, limits: LimitSettings, pace: Pace) -> None:
+        self._world = world
+        self._limits = limits
+        self._pace = pace
+
+    @property
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/v1/verbs", self._answering(self._list)),
+            Route("/api/v1/verbs/{name}", self._answering(self._invoke), methods=["POST"]),
+        ]
+
+    def _answering(
+        self, answer: Callable[[Request], Awaitable[dict[str, Any]]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return JSONResponse(await answer(request))
+            except Unauthorized as refused:
+                headers = {"WWW-Authenticate": "Bearer"}
+                return JSONResponse(_error(refused), status_code=401, headers=headers)
+            except Refused as refused:
+                return JSONResponse(_error(refused), status_code=STATUS[refused.code])
+            except ClientDisconnect:
+                return Response(status_code=499)  # nobody reads it
+
+        return endpoint
+
+    async def _list(self, request: Request) -> dict[str, Any]:
+        await self._caller(request)
+        return {
+            "verbs": [
+                {
+                    "name": verb.name,
+                    "group": verb.group,
+                    "summary": verb.summary,
+                    "needs": verb.needs,
+                    "input_schema": verb.input_schema,
+                }
+                for verb in every_verb()
+            ]
+        }
+
+    async def _invoke(self, request: Request) -> dict[str, Any]:
+        caller = await self._caller(request)
+        arguments = await self._arguments(request)
+        name = request.path_params["name"]
+        verb = find_verb(name)
+        if verb is None or verb.name != name:
+            raise NotFound(f"There is no verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
+        result = await invoke(caller, name, arguments)
+        return {"result": as_json(result), "text": plain(draw(result))}
+
+    async def _caller(self, request: Request) -> Caller:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        agent_id = None
+        if scheme.lower() == "bearer":
+            agent_id = await self._world.store.read(
+                lambda conn: tokens.holder(conn, secret.strip())
+            )
+        agent = self._world.agents.get(agent_id)
+        if agent is None or agent.disabled:
+            raise Unauthorized(
+                "That needs an agent's token.", hint="sshwarma token new NAME makes one."
+            )
+        self._pace.check(agent.id)
+        caller = Caller(self._world, self._limits, agent, agent.room_id, "web")
+        wanted = request.query_params.get("room")
+        return await (caller.where_it_may_be() if wanted is None else caller.elsewhere(wanted))
+
+    async def _arguments(self, request: Request) -> dict[str, Any]:
+        limit = self._limits.stdin_bytes * 2  # JSON escapes may double a text
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                raise Invalid(f"The request is over {limit} bytes, which is the most.")
+        try:
+            arguments = json.loads(body or b"{}")
+        except ValueError as error:
+            raise Invalid(f"The request is not JSON: {error}.") from error
+        if not isinstance(arguments, dict):
+            raise Invalid("The request must be a JSON object of arguments by name.")
+        return arguments
+
+
+def _error(refused: Refused) -> dict[str, Any]:
+    return {"error": refused.code, "message": refused.message, "hint": refused.hint}

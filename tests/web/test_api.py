@@ -1,0 +1,160 @@
+"""The HTTP API: every verb for whoever holds an agent's token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from sshwarma import operations, verbs
+from sshwarma.settings import LimitSettings
+from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.registry import every_verb, tool_specs
+from sshwarma.web.api import Api
+from sshwarma.web.http import Http
+from sshwarma.world import agents
+from sshwarma.world.world import World
+
+LIMITS = LimitSettings(stdin_bytes=10_000)
+
+
+class Client:
+    """Speaks HTTP/1.0 to the server under test, one request a connection."""
+
+    def __init__(self, world: World, port: int) -> None:
+        self.world = world
+        self.port = port
+
+    async def ask(
+        self, method: str, path: str, token: str = "", body: bytes = b""
+    ) -> tuple[int, Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        head = f"{method} {path} HTTP/1.0\r\nContent-Length: {len(body)}\r\n"
+        if token:
+            head += f"Authorization: Bearer {token}\r\n"
+        writer.write(head.encode() + b"\r\n" + body)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        await writer.wait_closed()
+        status, _, rest = answer.partition(b"\r\n")
+        content = rest.partition(b"\r\n\r\n")[2]
+        try:
+            return int(status.split()[1]), json.loads(content)
+        except ValueError:
+            return int(status.split()[1]), content.decode()
+
+    async def do(self, verb: str, token: str, **arguments: object) -> tuple[int, Any]:
+        return await self.ask(
+            "POST", f"/api/v1/verbs/{verb}", token, json.dumps(arguments).encode()
+        )
+
+    async def token(self, name: str, **options: object) -> str:
+        made = await operations.operate(self.world, "token_new", {"name": name, **options})
+        return str(made["token"])
+
+
+@pytest.fixture
+async def web(tmp_path: Path) -> AsyncIterator[Client]:
+    _ = verbs.__all__
+    world = await World.open(tmp_path / "world.db", tool_specs())
+    for name, role in (("alice", "owner"), ("bob", "member")):
+        await world.change(lambda tx, name=name, role=role: agents.create(tx, name, role=role))
+    http = Http(world, CollectorRegistry(), Api(world, LIMITS, Pace(1000)))
+    await http.start("127.0.0.1", 0)
+    yield Client(world, http.port)
+    await http.stop()
+    await world.close()
+
+
+async def test_a_verb_is_done_as_the_agent_the_token_speaks_for(web: Client) -> None:
+    token = await web.token("alice")
+    status, answer = await web.do("say", token, text="hello")
+    assert (status, answer["result"]["who"], answer["text"]) == (200, "alice", "alice: hello")
+    tail = await web.world.tail("lobby", 1)
+    assert [(row.content, row.author_id) for row in tail] == [
+        ("hello", web.world.agents.find("alice").id)
+    ]
+
+
+@pytest.mark.parametrize("token", ["", "swt_nonsense", "nonsense"])
+async def test_without_a_good_token_nothing_is_done(web: Client, token: str) -> None:
+    status, answer = await web.do("say", token, text="hello")
+    assert (status, answer["error"]) == (401, "unauthorized")
+    assert await web.world.tail("lobby", 5) == []
+
+
+async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None:
+    revoked, expired = await web.token("alice"), await web.token("alice", days=0)
+    listed = await operations.operate(web.world, "token_list", {"name": "alice"})
+    assert len(listed) == 1
+    await operations.operate(web.world, "token_revoke", {"token_id": listed[0]["id"]})
+    bobs = await web.token("bob")
+    await operations.operate(web.world, "agents_disable", {"name": "bob"})
+    for token in (revoked, expired, bobs):
+        assert (await web.do("look", token))[0] == 401
+
+
+async def test_rights_are_those_of_the_agent(web: Client) -> None:
+    status, answer = await web.do("vibe", await web.token("bob"), text="mine now")
+    assert (status, answer["error"]) == (403, "forbidden")
+    assert "alice" in answer["hint"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "status"),
+    [
+        ("nonsense", b"{}", 404),
+        ("join", b'{"room": "nowhere"}', 404),
+        ("portal", b'{"to": 3}', 422),
+        ("look", b'{"nonsense": 1}', 422),
+        ("look", b"[1]", 422),
+        ("look", b"{not json", 422),
+        ("create", b'{"room": "lobby"}', 409),
+        ("say", b'{"text": "' + b"x" * 30_000 + b'"}', 422),
+    ],
+)
+async def test_refusals_have_a_status_and_words(
+    web: Client, verb: str, body: bytes, status: int
+) -> None:
+    token = await web.token("alice")
+    answered, answer = await web.ask("POST", f"/api/v1/verbs/{verb}", token, body)
+    assert answered == status
+    assert answer["message"].endswith(".")
+
+
+async def test_every_verb_is_listed_with_its_schema(web: Client) -> None:
+    status, answer = await web.ask("GET", "/api/v1/verbs", await web.token("bob"))
+    assert status == 200
+    assert [verb["name"] for verb in answer["verbs"]] == [verb.name for verb in every_verb()]
+    assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
+
+
+async def test_a_room_can_be_named_and_must_be_one_to_enter(web: Client) -> None:
+    alice, bob = await web.token("alice"), await web.token("bob")
+    await web.do("create", alice, room="den")
+    await web.do("room", alice, what="private")
+    assert (await web.ask("POST", "/api/v1/verbs/look?room=lobby", alice))[1]["result"][
+        "name"
+    ] == "lobby"
+    assert (await web.do("look", alice))[1]["result"]["name"] == "den"
+    assert (await web.ask("POST", "/api/v1/verbs/look?room=den", bob))[0] == 404
+
+
+async def test_health_says_whether_the_world_can_be_written(web: Client) -> None:
+    assert (await web.ask("GET", "/healthz"))[0] == 200
+    await web.world.store.close()
+    status, answer = await web.ask("GET", "/healthz")
+    assert (status, answer["status"]) == (503, "failing")
+
+
+async def test_the_secret_is_nowhere_in_the_database(web: Client, tmp_path: Path) -> None:
+    token = await web.token("alice")
+    await web.do("look", token)
+    await web.world.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    assert token.encode() not in stored
