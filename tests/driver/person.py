@@ -87,7 +87,7 @@ class Person:
 
     def run(
         self,
-        command: str,
+        command: str | bytes,
         stdin: str | bytes = b"",
         *options: str,
         env: Mapping[str, str] | None = None,

@@ -83,7 +83,10 @@ class Screen:
 
     def type(self, text: str) -> None:
         """Keys as they are."""
-        data = text.encode()
+        self.send(text.encode())
+
+    def send(self, data: bytes) -> None:
+        """Bytes as they are."""
         while data:
             self._read(0)
             data = data[os.write(self._fd, data[:4096]) :]
