@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sshwarma.terminal.width import CLUSTER_MAX, MARKS_MAX, cluster_width, clusters
+from wcwidth import iter_graphemes
+
+from sshwarma.terminal.width import MARKS_MAX, cluster_width
 
 TAB: Final = " " * 4
 
@@ -43,8 +45,9 @@ def safe(text: str) -> str:
         return text if text.isprintable() else _UNSAFE.sub(_shown, text)
     if _UNSAFE.search(text):
         text = _UNSAFE.sub(_shown, text)
-    if any(len(cluster) > MARKS_MAX for cluster in clusters(text)):
-        text = "".join(map(_trimmed, clusters(text)))
+    # Not `width.clusters`, which takes a tower apart before anyone could see how high it is.
+    if any(len(cluster) > MARKS_MAX for cluster in iter_graphemes(text)):
+        text = "".join(map(_trimmed, iter_graphemes(text)))
     return text
 
 
@@ -66,7 +69,7 @@ def _trimmed(cluster: str) -> str:
         return cluster
     kept: list[str] = []
     marks = joins = 0
-    for char in cluster[:CLUSTER_MAX]:
+    for char in cluster:
         if char == _JOINER:
             joins += 1
             if joins > _JOINS_MAX:

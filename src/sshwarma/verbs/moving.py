@@ -273,7 +273,7 @@ async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
             came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
             rows.append(tx, target.id, "presence", came, author_id=caller.agent.id)
 
-    await world.change(move)
+    await caller.change(move)
     if link is not None:
         world.presence.move(link, target.id)
     return Moved(target.name, before.name)

@@ -338,7 +338,7 @@ async def _keep(caller: Caller, kind: str, text: str) -> Noted:
         raise Invalid(f"Say what the {kind} is.")
     if len(words.encode()) > caller.limits.line_bytes:
         raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
-    row = await caller.world.change(
+    row = await caller.change(
         lambda tx: rows.append(
             tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
         )

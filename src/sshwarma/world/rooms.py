@@ -33,7 +33,6 @@ class Room:
     vibe: str = ""
     mode: AccessMode = "open"
     nav: bool = True  # whether models may move out of it by tool
-    topics: Mapping[str, str] = field(default_factory=dict)
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
     bag: tuple[Thing, ...] = ()  # the first BAG_SHOWN, by name
@@ -156,7 +155,6 @@ def _of(conn: Connection, thing: Thing) -> Room:
         plain.vibe,
         plain.mode,
         plain.nav,
-        plain.topics,
         plain.members,
         exits.exits_of(conn, thing.id),
         tuple(bag),
@@ -173,6 +171,5 @@ def _plain(conn: Connection, thing: Thing) -> Room:
         vibe=meta.get("vibe", ""),
         mode=meta.get("access", "open"),
         nav=meta.get("nav", "on") != "off",
-        topics=meta.get("topics", {}),
         members=access.members_of(conn, thing.id),
     )
