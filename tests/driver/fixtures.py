@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +22,28 @@ _suffixes = ("".join(letters) for letters in itertools.product(_LETTERS, repeat=
 _TROUBLE = re.compile(r"\[(?:error|critical)\s*\]|Traceback \(most recent")
 
 
+@contextlib.contextmanager
+def _homes() -> Iterator[Callable[[], Path]]:
+    """Directories that are gone afterwards. Not pytest's own: their names grow too long for a
+    Unix socket, and runs side by side clean up each other's."""
+    with contextlib.ExitStack() as stack:
+
+        def home() -> Path:
+            made = tempfile.TemporaryDirectory(prefix="sshw-", ignore_cleanup_errors=True)
+            return Path(stack.enter_context(made))
+
+        yield home
+
+
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def shared_server() -> Iterator[Server]:
+    with _homes() as home:
+        yield from _shared(home())
+
+
+def _shared(home: Path) -> Iterator[Server]:
     server = Server(
-        tmp_path_factory.mktemp("world"),
+        home,
         limits__lines_per_10_seconds=1_000_000,
         ssh__max_connections_per_address=2000,
         ssh__max_connections_per_key=200,
@@ -41,19 +62,20 @@ def world(shared_server: Server) -> Iterator[Server]:
 
 
 @pytest.fixture
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+def serve() -> Iterator[Callable[..., Server]]:
     """Start a server of one's own; settings as for `Server`."""
     started: list[Server] = []
+    with _homes() as home:
 
-    def start(*flags: str, **settings: Any) -> Server:
-        server = Server(tmp_path_factory.mktemp("own"), *flags, **settings)
-        started.append(server)
-        return server
+        def start(*flags: str, **settings: Any) -> Server:
+            server = Server(home(), *flags, **settings)
+            started.append(server)
+            return server
 
-    yield start
-    for server in started:
-        server.stop()
-        _no_trouble(server.log())
+        yield start
+        for server in started:
+            server.stop()
+            _no_trouble(server.log())
 
 
 @pytest.fixture

@@ -11,10 +11,7 @@ from driver.covers import covers
 
 Named = Callable[[str], str]
 
-DEFAULTS = (
-    "look who say history vibe inventory journal note decide idea milestone rooms exits join leave"
-    " go create"
-).split()
+DEFAULTS = ["look", "who", "say", "history", "vibe", "inventory", "journal", "note", "decide", "idea", "milestone", "rooms", "exits", "join", "leave", "go", "create"]
 
 
 def equipped(person: Person, what: str = "room") -> list[str]:

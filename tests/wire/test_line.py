@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable
 
 import pytest
+
 from driver import Person, Server
 from driver.covers import covers
-
 from sshwarma.verbs.registry import every_verb
 
 Named = Callable[[str], str]

@@ -1,0 +1,116 @@
+"""The example session of seed 0, word for word, as far as it needs no external server.
+
+What holler and exa bring comes with the MCP issue; their lines have stand-ins here: a tool of the
+world's own in the place of `holler:play`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from driver import Screen, Server
+
+
+@pytest.fixture
+def screen(serve: Callable[..., Server]) -> Iterator[Screen]:
+    """Ann in a workshop as the seed has it: look and say equipped, a prompt in the bag."""
+    server = serve()
+    ann = server.owner
+    ann.does(
+        "create studio",
+        "create workshop",
+        "unequip room *",
+        "equip room sshwarma:look,say",
+        "put prompt:code-style = Prefer small functions.",
+    )
+    yield ann.sit(100, 60, room="workshop")
+    ann.hang_up()
+
+
+def answer(screen: Screen, line: str, room: str = "workshop") -> list[str]:
+    """What is printed between a typed line and the prompt after it; it comes in one frame."""
+    before = len(screen.everything)
+    screen.enter(line)
+    found: list[str] = []
+
+    def answered() -> bool:
+        rows = screen.everything[before - 2 :]
+        echo = f"{room}> {line}"
+        if echo not in rows or f"{room}>" not in rows:
+            return False
+        found[:] = rows[rows.index(echo) + 1 : rows.index(f"{room}>")]
+        return bool(found)
+
+    screen.wait_for(answered)
+    return found
+
+
+def test_the_example_session(screen: Screen) -> None:
+    assert [row for row in answer(screen, "/inv") if "global:" not in row] == [
+        "Equipped:",
+        "  ✓ sshwarma:look",
+        "  ✓ sshwarma:say",
+        "",
+        "Room contents:",
+        "  · prompt:code-style",
+    ]
+
+    everything = answer(screen, "/inv all")
+    assert [row for row in everything if "global:" not in row][:8] == [
+        "Equipped:",
+        "  ✓ sshwarma:look",
+        "  ✓ sshwarma:say",
+        "",
+        "Room contents:",
+        "  · prompt:code-style",
+        "",
+        "Available to equip:",
+    ]
+    available = everything[everything.index("Available to equip:") + 1 :]
+    assert all(re.fullmatch(r"  ○ sshwarma:\w+ +\[internal\]", row) for row in available)
+    assert any(row.startswith("  ○ sshwarma:history ") for row in available)
+
+    assert answer(screen, "/equip room sshwarma:history") == ["Equipped sshwarma:history"]
+
+    assert answer(screen, "/examine sshwarma:history")[:4] == [
+        "sshwarma:history - View conversation",
+        "Kind: tool",
+        "Location: internal (container)",
+        "Status: available",
+    ]
+
+    assert answer(screen, "/portal north studio") == ["Created exit: north → studio"]
+
+    assert answer(screen, "/exits") == ["Exits from workshop:", "  north → studio"]
+
+
+def test_the_commands_of_the_seeds_tables(screen: Screen) -> None:
+    assert answer(screen, "/equip room sshwarma:join,leave,go,create") == [
+        "Equipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create"
+    ]
+    assert answer(screen, "/unequip room sshwarma:join,leave,go,create") == [
+        "Unequipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create"
+    ]
+    assert answer(screen, "/drop room prompt:code-style") == [
+        "Dropped prompt:code-style. /restore prompt:code-style brings it back."
+    ]
+    assert answer(screen, "/inv me")[0] == "Equipped:"
+    assert answer(screen, "/rooms")[0] == "Rooms:"
+    assert answer(screen, "/look")[0] == "workshop"
+    answer(screen, "/portal north studio")
+    screen.enter("/go north")
+    screen.wait_for_prompt("studio")
+    screen.enter("/leave")
+    screen.wait_for_prompt("lobby")
+    screen.enter("/create myroom")
+    screen.wait_for_prompt("myroom")
+    screen.enter("/join workshop")
+    screen.wait_for_prompt("workshop")
+
+
+def test_an_answer_is_found(screen: Screen) -> None:
+    """The helper above can fail: it does not find words that were never printed."""
+    assert answer(screen, "/exits") == ["There are no exits from workshop."]
