@@ -21,7 +21,7 @@ from sqlalchemy import insert
 
 from sshwarma import verbs
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs.caller import Caller
+from sshwarma.world.caller import Caller
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, loadout, rows

@@ -17,6 +17,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
+from sshwarma.models.guide import Guide
+from sshwarma.models.turn import Turns
 from sshwarma.operations import operate
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.ssh.admission import Limits
@@ -26,8 +28,11 @@ from sshwarma.ssh.house import House
 from sshwarma.ssh.server import Server, listen
 from sshwarma.ssh.sessions import WorldSessions
 from sshwarma.terminal.clock import FrameClock
+from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
+from sshwarma.verbs.yourself import topics
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
@@ -114,6 +119,11 @@ class App:
         host, port = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted = await admit_operator(self.world, settings.data_dir)
+        tools = Tools(self.world, dict.fromkeys(("internal", "global"), Verbs()))
+        turns = Turns(self.world, tools, {"guide": Guide(topics())}, settings.limits)
+        self.world.provide(tools)
+        self.world.provide(turns)
+        parts.push_async_callback(turns.close)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = Pace(settings.limits.lines_per_10_seconds)
@@ -154,9 +164,9 @@ class App:
 
 
 async def admit_operator(world: World, data_dir: Path) -> Admitted | None:
-    """On a world without agents, make the person who runs it its owner, with the public keys of
+    """On a world without people, make the person who runs it its owner, with the public keys of
     their account; with a key made for them if they have none. Nobody else is let in."""
-    if any(True for _ in world.agents):
+    if any(agent.kind == "person" for agent in world.agents):
         return None
     name = _operator_name()
     loop = asyncio.get_running_loop()

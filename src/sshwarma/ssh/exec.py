@@ -19,6 +19,7 @@ from sshwarma.terminal.text import block
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.talking import Said, answers_to
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world.errors import Invalid, NotFound, Refused
 
@@ -91,6 +92,8 @@ class Exec:
             piped = await self._text_from_pipe(line)
             self._house.pace.check(self._agent_id)
             result = await run_line(caller, line, piped)
+            if isinstance(result, Said) and result.turns:
+                result = await answers_to(caller, result)
         except Refused as refused:
             self._refuse(refused, line)
             return 2 if isinstance(refused, Invalid) else 1

@@ -15,10 +15,10 @@ from sshwarma.ssh.gate import WorldGate
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import plain
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Refused
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.world import World

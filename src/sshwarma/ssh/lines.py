@@ -18,7 +18,7 @@ from sshwarma.verbs.talking import Said
 from sshwarma.verbs.views import draw, row_block
 from sshwarma.verbs.yourself import Goodbye
 from sshwarma.world.errors import Refused
-from sshwarma.world.events import AgentsChanged, MustLeave, RowAppended
+from sshwarma.world.events import AgentsChanged, MustLeave, RowAppended, StreamEnded, Streaming
 from sshwarma.world.presence import Connection
 
 log = structlog.get_logger(__name__)
@@ -119,7 +119,9 @@ class LineShell:
             )
         return not isinstance(result, Goodbye)
 
-    def _heard(self, event: RowAppended) -> None:
+    def _heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+        if not isinstance(event, RowAppended):
+            return  # its row will be printed when it is final
         self._print(row_block(event.row, self._house.world.agents, self._agent_id))
 
     def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:

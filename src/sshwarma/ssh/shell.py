@@ -14,27 +14,30 @@ from typing import Any, Final
 
 import structlog
 
+from sshwarma.models.turn import Turns
 from sshwarma.ssh.house import House, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
 from sshwarma.verbs import moving
 from sshwarma.verbs.building import Edit
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around
 from sshwarma.verbs.talking import Said
-from sshwarma.verbs.views import draw, mentions, row_block
+from sshwarma.verbs.views import draw, row_block
 from sshwarma.verbs.yourself import PREFERENCES, Goodbye
-from sshwarma.world import agents
+from sshwarma.world import agents, mentions
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
 from sshwarma.world.events import (
     AgentsChanged,
     MustLeave,
     RowAppended,
+    StreamEnded,
+    Streaming,
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection
@@ -60,6 +63,7 @@ class Shell:
         self._standing = Connection(agent_id, "lobby", "ssh")
         self._room_id = ""
         self._lines: deque[str] = deque()
+        self._coming_in: set[str] = set()  # turns whose answers are being drawn
         self._running = False  # whether a line is being carried out
         self._stops: list[Callable[[], None]] = []
         self._stop_room: Callable[[], None] = lambda: None
@@ -152,8 +156,15 @@ class Shell:
     def _interrupted(self) -> None:
         if self._running:
             self._task.cancel()
-        else:
+        elif not self._stop_answers():
             self._print(block(line(("dim", "Ctrl-D or /quit leaves."))))
+
+    def _stop_answers(self) -> bool:
+        """Stop what models are answering this agent here. Whether there was something."""
+        answering = self._world.part(Turns)
+        return answering is not None and bool(
+            answering.stop(self._room_id, opened_by=self._agent_id)
+        )
 
     def _leave(self) -> None:
         self._farewell("Goodbye.")
@@ -223,6 +234,9 @@ class Shell:
     async def _enter_room(self) -> None:
         """Show the room the link stands in now, and listen to it."""
         self._stop_room()
+        for turn_id in self._coming_in:
+            self.terminal.set_live(turn_id, None)
+        self._coming_in.clear()
         feeds = self._house.feeds
         feeds.stop(self._room_id, self)
         room_id = self._room_id = self._standing.room_id
@@ -277,7 +291,15 @@ class Shell:
 
     # What the world tells.
 
-    def _heard(self, event: RowAppended) -> None:
+    def _heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+        if isinstance(event, Streaming):
+            self._coming_in.add(event.turn_id)
+            self.terminal.set_live(event.turn_id, self._coming(event))
+            return
+        if isinstance(event, StreamEnded):
+            self._coming_in.discard(event.turn_id)
+            self.terminal.set_live(event.turn_id, None)
+            return
         row = event.row
         if row.kind in ("presence", "notice") and row.author_id == self._agent_id:
             return  # its own answer says so
@@ -300,9 +322,22 @@ class Shell:
             if agent is not None and agent.prefs.get("bell", "on") == "on":
                 self.terminal.bell()
 
+    def _coming(self, event: Streaming) -> Block:
+        """An answer that is still coming; one Block for all who watch."""
+        drawn = event.drawn.get("live")
+        if drawn is None:
+            who = self._world.agents.name_of(event.author_id)
+            first, *more = (event.text or "…").split("\n")
+            head = line(("model", who), ": ", ("text", first), hang=2)
+            drawn = event.drawn["live"] = block(
+                head, *paragraphs("\n".join(more), indent=2) if more else ()
+            )
+        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
+        return drawn
+
     def _is_called(self, text: str) -> bool:
         agent = self._world.agents.get(self._agent_id)
-        return agent is not None and mentions(text, agent.name)
+        return agent is not None and mentions.calls(text, agent.name)
 
     def show_room(self, prompt: Span, status: Line) -> None:
         self.terminal.set_prompt(prompt)

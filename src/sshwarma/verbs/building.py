@@ -10,12 +10,12 @@ from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Direction, ExitName, Flag, RoomName, Text, ThingName, Word
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.reference import bags, find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sshwarma.terminal.completion import Candidate
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
 from sshwarma.verbs.yourself import PREFERENCES, topics
 from sshwarma.world import loadout, things
+from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTIONS, OPPOSITES
 

@@ -6,9 +6,9 @@ import time
 from collections import OrderedDict, deque
 from typing import Any, Final
 
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.grammar import parse, split_verb, validate
 from sshwarma.verbs.registry import Verb, find_verb
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 
 WINDOW_SECONDS: Final = 10.0

@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import Context, Patterns, Priority
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, rows, things
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Item, Loadout
 from sshwarma.world.store import Change

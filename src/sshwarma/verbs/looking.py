@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import ThingName
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, listed, view
 from sshwarma.world import things
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Present
 from sshwarma.world.rooms import BAG_SHOWN
@@ -68,6 +69,7 @@ class RoomSeen:
     nav: bool
     here: tuple[PersonHere, ...]
     here_more: int
+    models: tuple[str, ...]
     exits: tuple[ExitHere, ...]
     floor: tuple[ThingHere, ...]
     floor_more: int
@@ -85,6 +87,9 @@ def _(room: RoomSeen) -> Block:
     here = [f"{who.name}{_note(who)}" for who in room.here]
     crowd = [("dim", f" and {room.here_more} more: /who")] if room.here_more else []
     lines.append(line("  Here: ", *(listed(here, "name") or [("dim", "nobody")]), *crowd, hang=4))
+    if room.models:
+        models = [f"@{name}" for name in room.models]
+        lines.append(line("  Models: ", *listed(models, "model"), hang=4))
     ways = [f"{way.direction} → {way.to}" for way in room.exits]
     lines.append(line("  Exits: ", *(listed(ways, "room") or [("dim", "none")]), hang=4))
     if room.floor:
@@ -138,6 +143,7 @@ async def look_around(caller: Caller) -> RoomSeen:
             nav=room.nav,
             here=tuple(_person(world, present) for present in here),
             here_more=world.presence.count(room.id) - len(here),
+            models=tuple(sorted(_models(world))),
             exits=tuple(ExitHere(way.direction, way.to_name) for way in room.exits),
             floor=tuple(ThingHere(thing.name, thing.kind, thing.description) for thing in room.bag),
             floor_more=room.bag_size - len(room.bag),
@@ -365,6 +371,13 @@ async def who(caller: Caller) -> WhoList:
         for present in world.presence.everyone()
     )
     return WhoList(tuple(sorted(listed_people, key=lambda person: (person.name, person.room))))
+
+
+def _models(world: World) -> Iterator[str]:
+    """Those who answer when they are called here."""
+    answering = world.part(Turns)
+    if answering is not None:
+        yield from (agent.name for agent in world.agents if answering.answers(agent))
 
 
 def _person(world: World, present: Present) -> PersonHere:

@@ -7,12 +7,12 @@ from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import listed, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection

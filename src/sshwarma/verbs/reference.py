@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from sshwarma.verbs.caller import Caller
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Text
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import clock, columns, view
 from sshwarma.world import directs, rows, search
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.models.turn import Turns
+from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import AgentName, Text
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
-from sshwarma.world import directs, rows
+from sshwarma.world import directs, mentions, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import Row
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Said:
     text: str
     to: str | None = None
     emote: bool = False
+    turns: tuple[str, ...] = ()  # those it opened, of models it called
 
 
 @view(Said)
@@ -45,12 +50,75 @@ async def say(caller: Caller, text: Text) -> Said:
     """Send message to room
 
     What you type without a slash is said. A line that should begin with a slash is typed with
-    two.
+    two. @NAME calls somebody: a person's terminal rings, a model answers.
 
     text: what to say; several lines are one message.
     """
-    row = await _append(caller, "chat", text)
-    return Said((await caller.room()).name, row.seq, caller.agent.name, row.content)
+    words = _checked(caller, text)
+    answering = caller.world.part(Turns)
+    asked = [
+        agent
+        for agent in mentions.called(words, (a for a in caller.world.agents if a.kind == "model"))
+        if answering is not None and answering.answers(agent) and agent.id != caller.agent.id
+    ]
+
+    def work(tx: Change) -> tuple[Row, list[Turn]]:
+        opened = [turns.open_turn(tx, caller.room_id, agent.id, caller.agent.id) for agent in asked]
+        first = opened[0].id if opened else None
+        row = rows.append(
+            tx, caller.room_id, "chat", words, author_id=caller.agent.id, turn_id=first
+        )
+        return row, opened
+
+    row, opened = await caller.world.change(work)
+    if answering is not None:
+        for turn, agent in zip(opened, asked, strict=True):
+            answering.begin(turn, agent, row)
+    name = (await caller.room()).name
+    opened_ids = tuple(turn.id for turn in opened)
+    return Said(name, row.seq, caller.agent.name, row.content, turns=opened_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What models said to somebody who waited for it."""
+
+    said: Said
+    answers: tuple[Answer, ...]
+
+
+@view(Answered)
+def _(answered: Answered) -> Block:
+    lines: list[Line] = []
+    for answer in answered.answers:
+        first, *more = answer.text.split("\n")
+        lines.append(line(("model", answer.who), f": {first}", hang=2))
+        lines += paragraphs("\n".join(more), indent=2) if more else ()
+    return block(*lines)
+
+
+async def answers_to(caller: Caller, said: Said) -> Answered:
+    """Wait until the models that were called have answered. For doors that show no room."""
+    answering = caller.world.part(Turns)
+    for turn_id in said.turns:
+        if answering is not None:
+            await answering.ended(turn_id)
+    found = [
+        row
+        for turn_id in said.turns
+        for row in await caller.world.store.read(partial(rows.of_turn, turn_id=turn_id))
+        if row.author_id != caller.agent.id and row.kind in ("chat", "notice")
+    ]
+    return Answered(
+        said,
+        tuple(Answer(caller.world.agents.name_of(row.author_id), row.content) for row in found),
+    )
 
 
 @verb("me", group="Talking", needs=Right.TALK, examples=("/me waves",))

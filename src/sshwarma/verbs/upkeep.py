@@ -7,11 +7,11 @@ from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
 from sshwarma.world import collect
 from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
 from sshwarma.world.collect import Garbage
 from sshwarma.world.things import Thing
 

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from pydantic import TypeAdapter
 
 from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.world import mentions
 from sshwarma.world.agents import Directory
 from sshwarma.world.events import Row
 
@@ -23,6 +24,9 @@ ROW_LINES: Final = 40
 """Lines of one row that are shown; the rest is read with /history --row."""
 
 ROW_CHARACTERS: Final = 6_000
+
+FOLDED_CHARACTERS: Final = 100
+"""Characters of a tool call or its result that the room sees at once."""
 
 NOTHING: Final = Block()
 
@@ -120,7 +124,7 @@ def row_block(
     mine = row.author_id is not None and row.author_id == viewer_id
     stamp: list[Span] = [("time", clock(row.created_at)), ("", " ")] if timestamps else []
     viewer = agents.get(viewer_id)
-    mentioned = viewer is not None and not mine and mentions(row.content, viewer.name)
+    mentioned = viewer is not None and not mine and mentions.calls(row.content, viewer.name)
     text_style = "mention" if mentioned else "text"
     match row.kind:
         case "chat":
@@ -141,29 +145,15 @@ def row_block(
                 [*stamp, ("heading", f"[{label}] "), ("name", author), ("", ": ")], row, "text"
             )
         case "tool.call":
-            return _spoken([*stamp, ("tool", f"⚙ {row.meta.get('tool', '')} ")], row, "dim")
+            head = [*stamp, ("tool", f"⚙ {author} → {row.meta.get('tool', '')} ")]
+            return _folded(head, row, "dim")
         case "tool.result":
-            return _spoken([*stamp, ("ok", "✓ ")], row, "dim")
+            return _folded([*stamp, ("ok", f"  ✓ {_took(row)}")], row, "dim")
         case "tool.error" | "tool.timeout":
-            return _spoken([*stamp, ("error", "✗ ")], row, "dim")
+            return _folded([*stamp, ("error", f"  ✗ {_took(row)}")], row, "warn")
         case _:
             who = f"{author} " if row.author_id is not None else ""
             return _spoken([*stamp, ("notice", f"· {who}")], row, "notice")
-
-
-def mentions(text: str, name: str) -> bool:
-    """Whether a text calls somebody: `@name`, or a prefix of it of three letters or more."""
-    lowered = text.lower()
-    at = lowered.find("@")
-    while at >= 0:
-        end = at + 1
-        while end < len(lowered) and (lowered[end].isalnum() or lowered[end] in "-_"):
-            end += 1
-        called = lowered[at + 1 : end].rstrip("-_")
-        if called == name or (len(called) >= 3 and name.startswith(called)):
-            return True
-        at = lowered.find("@", end)
-    return False
 
 
 def _spoken(head: list[Span], row: Row, style: str) -> Block:
@@ -179,3 +169,17 @@ def _spoken(head: list[Span], row: Row, style: str) -> Block:
         left = len(text) - len(first) - sum(len(part) + 1 for part in kept)
         made.append(line("  ", ("dim", f"… {left} more characters: /history --row {row.seq}")))
     return block(*made)
+
+
+def _folded(head: list[Span], row: Row, style: str) -> Block:
+    """A call or its result on one line; the whole of it is a verb away."""
+    flat = " ".join(row.content.split())
+    whole = len(flat) <= FOLDED_CHARACTERS and "\n" not in row.content.strip()
+    shown = flat if len(flat) <= FOLDED_CHARACTERS else flat[: FOLDED_CHARACTERS - 1] + "…"
+    more: list[Span] = [] if whole else [("", " "), ("verb", f"/expand {row.seq}")]
+    return block(line(*head, (style, shown), *more, hang=4))
+
+
+def _took(row: Row) -> str:
+    seconds = row.meta.get("seconds")
+    return f"{seconds:.1f}s " if isinstance(seconds, (int, float)) else ""

@@ -19,11 +19,11 @@ from starlette.routing import Route
 
 from sshwarma.settings import LimitSettings
 from sshwarma.terminal.render import plain
-from sshwarma.verbs.caller import Caller
 from sshwarma.verbs.dispatch import Pace, invoke
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import tokens
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Refused
 from sshwarma.world.world import World
 

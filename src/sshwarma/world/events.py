@@ -43,6 +43,25 @@ class RowAppended:
     drawn: dict[object, object] = field(default_factory=dict)  # listeners' memo of its views
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Streaming:
+    """An answer that is still coming: all of its text so far. Not stored; its row will be."""
+
+    room_id: str
+    turn_id: str
+    author_id: str
+    text: str
+    drawn: dict[object, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnded:
+    """Nothing more streams in that turn; what it said is in its rows."""
+
+    room_id: str
+    turn_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class WorldChanged:
     """Things, equipment, exits or access changed: whatever was computed from them is stale."""
@@ -73,7 +92,15 @@ class MustLeave:
     room_id: str | None = None
 
 
-Event: TypeAlias = RowAppended | WorldChanged | AgentsChanged | PresenceChanged | MustLeave
+Event: TypeAlias = (
+    RowAppended
+    | Streaming
+    | StreamEnded
+    | WorldChanged
+    | AgentsChanged
+    | PresenceChanged
+    | MustLeave
+)
 Listener: TypeAlias = Callable[[Any], None]
 
 
@@ -91,7 +118,8 @@ class Bus:
         self._next = 0
 
     def on_room(self, room_id: str, listener: Listener) -> Callable[[], None]:
-        """Hear RowAppended of a room. Returns the call that stops it."""
+        """Hear what is said in a room: RowAppended, Streaming, StreamEnded. Returns the call that
+        stops it."""
         return self._add(self._rooms, room_id, listener)
 
     def on_agent(self, agent_id: str, listener: Listener) -> Callable[[], None]:
@@ -118,6 +146,8 @@ class Bus:
             else:
                 for agent_id in event.audience:
                     found += self._agents.get(agent_id, {}).values()
+        elif isinstance(event, (Streaming, StreamEnded)):
+            found += self._rooms.get(event.room_id, {}).values()
         elif isinstance(event, (MustLeave, AgentsChanged)):
             found += self._agents.get(event.agent_id, {}).values()
         return found

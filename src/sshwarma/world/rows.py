@@ -102,6 +102,12 @@ def tail(
     return [from_row(row) for row in conn.execute(query).mappings()][::-1]
 
 
+def of_turn(conn: Connection, turn_id: str) -> list[Row]:
+    """The rows of a turn, in order."""
+    query = select(rows).where(rows.c.turn_id == turn_id).order_by(rows.c.n)
+    return [from_row(row) for row in conn.execute(query).mappings()]
+
+
 def after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
     """Up to `limit` rows that follow `seq`, oldest first: how a listener fills a gap."""
     query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)

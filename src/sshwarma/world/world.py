@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from sqlalchemy import Connection
 
-from sshwarma.world import agents, loadout, rooms, rows, search
+from sshwarma.world import agents, loadout, rooms, rows, search, turns
 from sshwarma.world.agents import Directory
 from sshwarma.world.bootstrap import ToolSpec, bootstrap
 from sshwarma.world.errors import NotFound
@@ -62,6 +62,7 @@ class World:
         self.version = 0
         self.store: Store
         self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
+        self._parts: dict[type, object] = {}
         self._recent: dict[Hashable, tuple[Hashable, float, Any]] = {}
         self._tails: OrderedDict[str, deque[Row]] = OrderedDict()
         self._stale_agents: set[str] = set()
@@ -80,6 +81,7 @@ class World:
             log.info("schema migrated", before=before, after=after)
         world = cls()
         world.store = Store(path, world._told)
+        await world.store.write(turns.cancel_left_open)
         world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
         found, keys = await world.store.read(agents.read_all)
         world.agents.load(found, keys)
@@ -88,6 +90,14 @@ class World:
 
     is_new = False
     """Whether this start made the world."""
+
+    def provide(self, part: object) -> None:
+        """Hand down a part that stands above the world, to be asked for by its type."""
+        self._parts[type(part)] = part
+
+    def part(self, kind: type[T]) -> T | None:
+        """The part of that type, if the program has one."""
+        return self._parts.get(kind)  # type: ignore[return-value]
 
     async def close(self) -> None:
         """Wait for what is being written, then let go of the file."""

@@ -1,0 +1,1 @@
+"""Calling a tool: resolve its name, check the loadout, dispatch to its provider, record rows."""

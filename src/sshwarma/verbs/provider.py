@@ -1,0 +1,30 @@
+"""Verbs as tools: what carries out `sshwarma:look` for a model, a person's /run, or a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sshwarma.terminal.render import plain
+from sshwarma.tools.call import Result
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.registry import every_verb
+from sshwarma.verbs.views import as_json, draw
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.things import Thing
+
+
+class Verbs:
+    """The provider of `internal` and `global`."""
+
+    def __init__(self) -> None:
+        self._names = {
+            spec.id: made.name for made in every_verb() if (spec := made.tool_spec) is not None
+        }
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+        name = self._names.get(tool.id)
+        if name is None:
+            raise NotFound(f"{tool.label} belongs to another version of this program.")
+        result = await invoke(caller, name, arguments)
+        return Result(plain(draw(result)), as_json(result))

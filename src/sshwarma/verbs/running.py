@@ -1,0 +1,162 @@
+"""Running things: calling a tool by hand, stopping an answer, unfolding what a tool gave."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sshwarma.models.turn import Turns
+from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.tools.call import Tools
+from sshwarma.verbs.arguments import AgentName, Arg, Text
+from sshwarma.verbs.building import Done
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import view
+from sshwarma.world import rows
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A tool was called; the room saw the call and the start of what it gave."""
+
+    tool: str
+    ok: bool
+    text: str
+    structured: Any
+    seconds: float
+
+
+@view(Ran)
+def _(ran: Ran) -> Block:
+    style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
+    return block(
+        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"), *paragraphs(ran.text, indent=2)
+    )
+
+
+@verb(
+    "run",
+    group="Inventory",
+    needs=Right.TALK,
+    tool=False,
+    examples=(
+        "/run sshwarma:who",
+        "/run holler:sample prompt=jazz",
+        '/run holler:sample {"bars": 4}',
+    ),
+)
+async def run(
+    caller: Caller, name: Annotated[str, Arg("pattern")], arguments: Text | None = None
+) -> Ran:
+    """Call a tool that is equipped for you here
+
+    The room sees the call and its result, as when a model calls one.
+
+    name: the tool, as /inv names it.
+    arguments: NAME=VALUE words, or a JSON object.
+    """
+    tools = caller.world.part(Tools)
+    if tools is None:
+        raise Unavailable("This server calls no tools.")
+    outcome = await tools.call(caller, name, _arguments(arguments or ""))
+    return Ran(
+        outcome.tool, outcome.how == "result", outcome.text, outcome.structured, outcome.seconds
+    )
+
+
+@verb(
+    "stop",
+    group="Talking",
+    needs=Right.TALK,
+    tool=False,
+    examples=("/stop", "/stop @guide"),
+)
+async def stop(caller: Caller, name: AgentName | None = None) -> Done:
+    """Stop an answer that is being given
+
+    Those you asked for; an owner of the room stops anybody's. Ctrl-C does the same.
+
+    name: only this model's.
+    """
+    answering = caller.world.part(Turns)
+    room = await caller.room()
+    agent_id = caller.world.agents.find(name).id if name else None
+    owns = Right.MODERATE in room.rights_of(caller.agent, 0)
+    opened_by = None if owns else caller.agent.id
+    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by) if answering else []
+    if not stopped:
+        raise NotFound("Nobody is answering you here.")
+    return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    seq: int
+    kind: str
+    who: str
+    text: str
+
+
+@view(Unfolded)
+def _(result: Unfolded) -> Block:
+    return block(
+        line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
+        *paragraphs(result.text, indent=2),
+    )
+
+
+@verb(
+    "expand", group="Remembering", needs=Right.ENTER, tool=False, examples=("/expand", "/expand 42")
+)
+async def expand(caller: Caller, row: Annotated[int, Field(ge=1)] | None = None) -> Unfolded:
+    """Show the whole of what the room saw folded
+
+    row: its number, as the room shows it; the newest tool result if left out.
+    """
+    found = await caller.world.store.read(
+        lambda conn: (
+            rows.tail(conn, caller.room_id, 1, before=row + 1)
+            if row is not None
+            else rows.tail(conn, caller.room_id, 1, prefix="tool.")
+        )
+    )
+    if not found or (row is not None and found[0].seq != row):
+        raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
+    one = found[0]
+    return Unfolded(one.seq, one.kind, caller.world.agents.name_of(one.author_id), one.content)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """`{"a": 1}` or `a=1 b="two words"`; values that are JSON are taken as such."""
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise Invalid(f"The arguments are not JSON: {error}.") from error
+        return dict(found)
+    arguments: dict[str, Any] = {}
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise Invalid(
+                f"{word[:40]} is not NAME=VALUE.", hint='As in prompt="jazz drums" bars=4'
+            )
+        try:
+            arguments[name] = json.loads(value)
+        except ValueError:
+            arguments[name] = value
+    return arguments
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Invalid(f"The arguments cannot be read: {error}.") from error

@@ -1,0 +1,84 @@
+"""The record of tool calls: a row in the room for people, a row of `tool_calls` for the figures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import insert, update
+
+from sshwarma.world import rows
+from sshwarma.world.events import Row
+from sshwarma.world.schema import tool_calls
+from sshwarma.world.store import Change
+
+Ending = Literal["result", "error", "timeout"]
+
+
+def begin(
+    tx: Change,
+    room_id: str,
+    agent_id: str,
+    tool: str,
+    arguments: dict[str, Any],
+    *,
+    turn_id: str | None,
+    parent_row_id: str | None,
+) -> Row:
+    """Record that a call has begun. `tool` is its qualified name; the row's id is the call's."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    row = rows.append(
+        tx,
+        room_id,
+        "tool.call",
+        text,
+        author_id=agent_id,
+        turn_id=turn_id,
+        parent_row_id=parent_row_id,
+        meta={"tool": tool},
+        tags=(f"tool:{tool}",),
+    )
+    tx.conn.execute(
+        insert(tool_calls).values(
+            id=row.id,
+            chat_id=room_id,
+            message_id=parent_row_id,
+            tool_id=tool,
+            args=text,
+            status="running",
+            started_at=_iso(tx.now),
+        )
+    )
+    return row
+
+
+def end(tx: Change, call: Row, how: Ending, text: str, structured: Any, seconds: float) -> Row:
+    """Record what a call gave. A timeout is an error in the figures."""
+    succeeded = how == "result"
+    tool = call.meta["tool"]
+    tx.conn.execute(
+        update(tool_calls)
+        .where(tool_calls.c.id == call.id)
+        .values(
+            status="success" if succeeded else "error",
+            result=json.dumps(text if structured is None else structured, ensure_ascii=False),
+            error=None if succeeded else text,
+            finished_at=_iso(tx.now),
+        )
+    )
+    return rows.append(
+        tx,
+        call.room_id,
+        f"tool.{how}",
+        text,
+        author_id=call.author_id,
+        turn_id=call.turn_id,
+        parent_row_id=call.id,
+        meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)},
+        tags=(f"tool:{tool}",),
+    )
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

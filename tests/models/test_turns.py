@@ -1,0 +1,371 @@
+"""Turns: from a mention to the last row, whatever the backend does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma import verbs
+from sshwarma.models import turn as turn_loop
+from sshwarma.models.guide import GREETING, Guide
+from sshwarma.models.port import BackendFailed, Call, Part, Request, Text
+from sshwarma.models.turn import Turns
+from sshwarma.settings import LimitSettings
+from sshwarma.tools.call import Result, Tools
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.verbs.yourself import topics
+from sshwarma.world import agents, rows
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.schema import tool_calls
+from sshwarma.world.schema import turns as turns_table
+from sshwarma.world.world import World
+
+Script = Callable[[Request], AsyncIterator[Part]]
+
+
+@dataclass
+class Scripted:
+    """A backend that does what a test says, and remembers what it was asked."""
+
+    script: Script
+    asked: list[Request] = field(default_factory=list)
+
+    def stream(self, request: Request) -> AsyncIterator[Part]:
+        self.asked.append(request)
+        return self.script(request)
+
+
+class House:
+    """A world with alice, the model qwen, and the guide."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.backend = Scripted(nothing)
+        self.backends: dict[str, Any] = {"guide": Guide(topics())}
+        self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
+        self.tools = Tools(world, self.providers)
+        self.turns = Turns(world, self.tools, self.backends, LimitSettings())
+        world.provide(self.tools)
+        world.provide(self.turns)
+
+    def caller(self, name: str) -> Caller:
+        agent = self.world.agents.find(name)
+        return Caller(self.world, LimitSettings(), agent, "lobby", "ssh")
+
+    async def says(self, name: str, text: str) -> list[Row]:
+        """Say something, wait until all turns have ended, and return the rows it made."""
+        before = (await self.world.tail("lobby", 1) or [None])[-1]
+        said = await run_line(self.caller(name), text)
+        for turn_id in getattr(said, "turns", ()):
+            await self.turns.ended(turn_id)
+        first = before.seq if before else 0
+        return await self.world.store.read(lambda conn: rows.after(conn, "lobby", first, 100))
+
+    async def statuses(self) -> list[str]:
+        def query(conn: Any) -> list[str]:
+            return [row.status for row in conn.execute(turns_table.select())]
+
+        return await self.world.store.read(query)
+
+
+async def nothing(request: Request) -> AsyncIterator[Part]:
+    return
+    yield
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    _ = verbs.__all__
+    world = await World.open(tmp_path / "world.db", tool_specs())
+    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+    await world.change(lambda tx: agents.create(tx, "bob"))
+    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
+    made = House(world)
+    made.backends[qwen.id] = made.backend
+    yield made
+    await made.turns.close()
+    await world.close()
+
+
+async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        yield Text("Hello ")
+        yield Text("alice.")
+
+    house.backend.script = script
+    asked, answer = await house.says("alice", "@qwen hi")
+    assert (asked.kind, asked.content) == ("chat", "@qwen hi")
+    assert (answer.kind, answer.content) == ("chat", "Hello alice.")
+    assert answer.author_id == house.world.agents.find("qwen").id
+    assert asked.turn_id == answer.turn_id is not None
+    assert await house.statuses() == ["completed"]
+    assert house.backend.asked[0].asker == "alice"
+
+
+async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        if not request.done:
+            yield Call("a", "sshwarma__who", {})
+            yield Call("b", "sshwarma__rooms", {})
+        else:
+            yield Text(f"{len(request.done)} answers: {request.done[1].text.splitlines()[0]}")
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen who and where?")
+    assert {row.turn_id for row in made} == {made[0].turn_id}
+    calls = [row for row in made if row.kind == "tool.call"]
+    results = [row for row in made if row.kind == "tool.result"]
+    assert [row.meta["tool"] for row in calls] == ["sshwarma:who", "sshwarma:rooms"]
+    assert {row.parent_row_id for row in calls} == {made[0].id}
+    assert {row.parent_row_id for row in results} == {row.id for row in calls}
+    assert made[-1].content == "2 answers: Rooms:"
+
+    def recorded(conn: Any) -> list[tuple[str, str]]:
+        return [(row.tool_id, row.status) for row in conn.execute(tool_calls.select())]
+
+    assert sorted(await house.world.store.read(recorded)) == [
+        ("sshwarma:rooms", "success"),
+        ("sshwarma:who", "success"),
+    ]
+
+
+async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: House) -> None:
+    both = asyncio.Barrier(2)
+
+    class Meeting:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+            await asyncio.wait_for(both.wait(), 5)
+            return Result(tool.name)
+
+    async def script(request: Request) -> AsyncIterator[Part]:
+        if not request.done:
+            yield Call("a", "sshwarma__who", {})
+            yield Call("b", "sshwarma__look", {})
+        else:
+            yield Text(" ".join(done.text for done in request.done))
+
+    house.providers["internal"] = Meeting()
+    house.tools._providers = house.providers
+    house.backend.script = script
+    assert (await house.says("alice", "@qwen go"))[-1].content == "who look"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("no_such_tool", {}, "There is no tool no_such_tool"),
+        ("sshwarma:put", {}, "is not equipped here"),
+        ("sshwarma__join", {}, "room: is missing"),
+        ("sshwarma__join", {"room": "nowhere"}, "There is no room named nowhere"),
+    ],
+)
+async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
+    house: House, name: str, arguments: dict[str, Any], said: str
+) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        if not request.done:
+            yield Call("a", name, arguments)
+        else:
+            yield Text("never mind" if request.done[0].failed else "it worked")
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen do it")
+    assert [row.kind for row in made] == ["chat", "tool.call", "tool.error", "chat"]
+    assert said in made[2].content
+    assert made[3].content == "never mind"
+
+
+async def test_the_same_by_hand_is_refused_and_leaves_no_row(house: House) -> None:
+    with pytest.raises(NotFound, match="not equipped"):
+        await house.says("alice", "/run sshwarma:put name=x text=y")
+    assert await house.world.tail("lobby", 5) == []
+
+
+async def test_run_calls_a_tool_as_oneself(house: House) -> None:
+    made = await house.says("alice", '/run sshwarma:note text="by hand"')
+    assert [row.kind for row in made] == ["tool.call", "journal.note", "tool.result"]
+    assert {row.author_id for row in made} == {house.world.agents.find("alice").id}
+
+
+@pytest.mark.parametrize("failure", [BackendFailed("no credit left"), RuntimeError("a bug")])
+async def test_a_backend_that_fails_leaves_a_row_people_can_read(
+    house: House, failure: Exception
+) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        yield Text("I think ")
+        raise failure
+
+    house.backend.script = script
+    _, cut, notice = await house.says("alice", "@qwen hi")
+    assert (cut.content, cut.meta) == ("I think", {"cut": True})
+    assert notice.kind == "notice"
+    assert "could not answer" in notice.content
+    assert ("no credit" in notice.content) == isinstance(failure, BackendFailed)
+
+
+async def test_one_that_says_nothing_is_given_up(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_loop, "STALL_SECONDS", 0.01)
+
+    async def script(request: Request) -> AsyncIterator[Part]:
+        await asyncio.Event().wait()
+        yield Text("never")
+
+    house.backend.script = script
+    assert "said nothing" in (await house.says("alice", "@qwen hi"))[-1].content
+
+
+async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        yield Call("x", "sshwarma__who", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen loop")
+    assert sum(row.kind == "tool.call" for row in made) == turn_loop.STEPS
+    assert "was stopped after" in made[-1].content
+
+
+async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> None:
+    speaking = asyncio.Event()
+
+    async def script(request: Request) -> AsyncIterator[Part]:
+        yield Text("Once upon a time")
+        speaking.set()
+        await asyncio.Event().wait()
+
+    house.backend.script = script
+    said = await run_line(house.caller("bob"), "@qwen tell me everything")
+    await asyncio.wait_for(speaking.wait(), 5)
+    done = await run_line(house.caller("bob"), "/stop @qwen")
+    assert done.text == "Stopped qwen."
+    await house.turns.ended(said.turns[0])
+    tail = await house.world.tail("lobby", 3)
+    assert [(row.kind, row.content) for row in tail[1:]] == [
+        ("chat", "Once upon a time"),
+        ("notice", "was stopped"),
+    ]
+    assert await house.statuses() == ["cancelled"]
+
+
+async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        await asyncio.Event().wait()
+        yield Text("never")
+
+    house.backend.script = script
+    said = await run_line(house.caller("alice"), "@qwen wait")
+    with pytest.raises(NotFound):
+        await run_line(house.caller("bob"), "/stop")
+    await run_line(house.caller("alice"), "/stop")
+    await house.turns.ended(said.turns[0])
+
+
+async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) -> None:
+    heard: list[Any] = []
+    house.world.bus.on_room("lobby", heard.append)
+
+    async def script(request: Request) -> AsyncIterator[Part]:
+        for word in ("one ", "two ", "three"):
+            yield Text(word)
+
+    house.backend.script = script
+    await house.says("alice", "@qwen count")
+    streaming = [event for event in heard if isinstance(event, Streaming)]
+    assert streaming[0].text == ""
+    assert "one two three".startswith(streaming[-1].text)
+    assert isinstance(heard[-1], StreamEnded)
+    assert heard[-2].row.content == "one two three"
+
+
+async def test_two_models_answer_side_by_side_in_turns_of_their_own(house: House) -> None:
+    async def script(request: Request) -> AsyncIterator[Part]:
+        yield Text("I am qwen.")
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen and @guide: what is this?")
+    answers = {row.author_id: row.turn_id for row in made[1:]}
+    assert len(answers) == len(set(answers.values())) == 2
+
+
+@pytest.mark.parametrize("text", ["mail qwen@example.org", "@qw hello", "hello qwen", "@qwenta hi"])
+async def test_what_calls_nobody_is_answered_by_nobody(house: House, text: str) -> None:
+    assert len(await house.says("alice", text)) == 1
+
+
+async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(tmp_path: Path) -> None:
+    from sshwarma.world import turns
+
+    path = tmp_path / "world.db"
+    world = await World.open(path, tool_specs())
+    await world.change(lambda tx: turns.open_turn(tx, "lobby", "guide", None))
+    await world.close()
+    world = await World.open(path, tool_specs())
+    tail = await world.tail("lobby", 5)
+    await world.close()
+    assert [(row.kind, row.author_id) for row in tail] == [("notice", "guide")]
+    assert "cut off" in tail[0].content
+
+
+@pytest.mark.parametrize(
+    ("question", "tool"),
+    [
+        ("who is here?", "sshwarma:who"),
+        ("what can I equip?", "sshwarma:inventory"),
+        ("which rooms are there?", "sshwarma:rooms"),
+        ("where can I go", "sshwarma:exits"),
+        ("where am I?", "sshwarma:look"),
+        ("what have we decided?", "sshwarma:journal"),
+    ],
+)
+async def test_the_guide_looks_things_up_with_tools(house: House, question: str, tool: str) -> None:
+    made = await house.says("bob", f"@guide {question}")
+    assert [row.kind for row in made] == ["chat", "tool.call", "tool.result", "chat"]
+    assert made[1].meta["tool"] == tool
+    assert made[2].content.splitlines()[0] in made[3].content
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("how do I add a key?", "sshwarma keys add"),
+        ("how do I make a private room?", "/room private"),
+        ("sing!", GREETING),
+    ],
+)
+async def test_the_guide_answers_from_the_help_or_says_what_it_is(
+    house: House, question: str, says: str
+) -> None:
+    assert says in (await house.says("bob", f"@guide {question}"))[-1].content
+
+
+async def test_without_the_tool_the_guide_says_what_it_would_need(house: House) -> None:
+    await run_line(house.caller("alice"), "/unequip room sshwarma:who")
+    assert (
+        "/equip room sshwarma:who" in (await house.says("bob", "@guide who is here?"))[-1].content
+    )
+
+
+async def test_a_model_acts_with_its_own_rights(house: House) -> None:
+    await run_line(house.caller("alice"), "/equip room sshwarma:put")
+
+    async def script(request: Request) -> AsyncIterator[Part]:
+        if not request.done:
+            yield Call("a", "sshwarma__put", {"name": "x", "text": "y"})
+        else:
+            yield Text(request.done[0].text)
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen put it there")
+    assert "needs the build right" in made[-1].content
+    with pytest.raises(Refused):
+        await run_line(house.caller("alice"), "/examine x")
