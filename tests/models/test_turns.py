@@ -37,6 +37,7 @@ class Scripted:
     """A backend that does what a test says, and remembers what it was asked."""
 
     script: Script
+    model: str = "scripted"
     asked: list[Request] = field(default_factory=list)
 
     def stream(self, request: Request) -> AsyncIterator[Part]:

@@ -85,6 +85,8 @@ _COMMON: Final = frozenset(
 class Guide:
     """The backend of the built-in agent. `topics` are help texts by name."""
 
+    model = "guide"
+
     def __init__(self, topics: Mapping[str, str]) -> None:
         self._topics = topics
 

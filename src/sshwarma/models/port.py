@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,15 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation as it was composed. Speakers other than the model itself
+    are `user`, each line begun by its speaker's name."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """A call of an earlier step of this turn, and what it gave."""
 
@@ -27,14 +36,31 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """An earlier step of this turn: what the model said, what it called, what came of it."""
+
+    text: str
+    done: tuple[Done, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """One step of a turn: who asks what in which room, the tools, and the steps before."""
+    """One step of a turn: who asks what in which room, the context, the tools, and the steps
+    before. `system` and `conversation` are what wrap() composed; the conversation ends with the
+    question."""
 
     room: str
     asker: str
     text: str
     offers: tuple[Offer, ...]
-    done: tuple[Done, ...] = ()
+    steps: tuple[Step, ...] = ()
+    system: str = ""
+    conversation: tuple[Message, ...] = ()
+
+    @property
+    def done(self) -> tuple[Done, ...]:
+        """All calls of this turn so far."""
+        return tuple(done for step in self.steps for done in step.done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +71,46 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """Some more of the model's reasoning, which is kept apart from the answer."""
+
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """The model wants a tool called. `id` is the backend's own."""
+    """The model wants a tool called. `id` is the backend's own. `broken` says what is wrong with
+    arguments that could not be read; then `arguments` is empty."""
 
     id: str
     name: str
     arguments: dict[str, Any]
+    broken: str = ""
 
 
-Part: TypeAlias = Text | Call
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one step, as the provider counts them; `estimated` if it does not."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool = False
+    cost: float | None = None  # US dollars, where the price is known
+
+
+Part: TypeAlias = Text | Thought | Call | Usage
 
 
 class Backend(Protocol):
     """Something that answers."""
 
+    @property
+    def model(self) -> str:
+        """The model's name, as its provider calls it: for usage and for people."""
+
     def stream(self, request: Request) -> AsyncIterator[Part]:
-        """One step: text as it comes, and calls. A step without calls ends the turn.
+        """One step: text as it comes, and calls. A step without calls ends the turn. Closing the
+        iterator early ends the request.
 
         Raises:
             BackendFailed: with words for people.
@@ -68,4 +118,8 @@ class Backend(Protocol):
 
 
 class BackendFailed(Exception):
-    """A backend could not answer; the words say why."""
+    """A backend could not answer; the words say why. `too_long`: the context did not fit."""
+
+    def __init__(self, message: str, *, too_long: bool = False) -> None:
+        super().__init__(message)
+        self.too_long = too_long

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from sshwarma.models.port import Backend, BackendFailed, Call, Done, Offer, Request, Text
+from sshwarma.models.port import Backend, BackendFailed, Call, Done, Offer, Request, Step, Text
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_model
@@ -133,17 +133,18 @@ class Turns:
     async def _answer(self, running: _Running) -> str:
         """Ask and call until the backend is done. Returns a note if it was not let finish."""
         backend = self._backends[running.agent.id]
-        done: tuple[Done, ...] = ()
+        steps: tuple[Step, ...] = ()
         for _ in range(STEPS):
-            calls = await self._step(running, backend, done)
+            calls = await self._step(running, backend, steps)
             if not calls:
                 return ""
+            said = running.text
             await self._say(running, partial=True)
-            done += await self._call_all(running, calls)
+            steps += (Step(said, await self._call_all(running, calls)),)
         return f"was stopped after {STEPS} steps"
 
     async def _step(
-        self, running: _Running, backend: Backend, done: tuple[Done, ...]
+        self, running: _Running, backend: Backend, steps: tuple[Step, ...]
     ) -> list[Call]:
         caller = self._caller(running)
         room = await caller.room()
@@ -158,7 +159,7 @@ class Turns:
             for item in sorted(load.usable, key=lambda item: item.thing.label)
         )
         asker = self._world.agents.name_of(running.question.author_id)
-        request = Request(room.name, asker, running.question.content, offers, done)
+        request = Request(room.name, asker, running.question.content, offers, steps)
         calls: list[Call] = []
         stream = aiter(backend.stream(request))
         while True:
@@ -169,7 +170,7 @@ class Turns:
             if isinstance(part, Text):
                 running.text = (running.text + part.delta)[:ANSWER_CHARACTERS]
                 self._tell(running)
-            else:
+            elif isinstance(part, Call):
                 calls.append(part)
 
     async def _call_all(self, running: _Running, calls: list[Call]) -> tuple[Done, ...]:
