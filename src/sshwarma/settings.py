@@ -9,9 +9,17 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -127,6 +135,58 @@ class LimitSettings(_Section):
     bag_things: int = Field(10_000, gt=0, description="Most things that one bag may hold.")
 
 
+ModelKind = Literal[
+    "openai", "openai-responses", "anthropic", "google", "ollama", "llamacpp", "compatible"
+]
+
+
+def _web_address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this is not an address as in http://127.0.0.1:8080/v1")
+    if parts.username or parts.password:
+        raise ValueError("a key does not belong into an address: use key_env or key_file")
+    return value
+
+
+class ModelSettings(_Section):
+    """One model that answers when mentioned; `[[models]]` in the file."""
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
+    )
+    kind: ModelKind = Field(description="Who serves it, and so how it is spoken to.")
+    model: str = Field(min_length=1, max_length=200, description="What the server calls it.")
+    base_url: Annotated[str, AfterValidator(_web_address)] | None = Field(
+        None, description="Where the server is, if not at the usual place; needed by `compatible`."
+    )
+    key_env: str = Field(
+        "",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
+        description="The environment variable that holds the key, if not the usual one.",
+    )
+    key_file: Path | None = Field(
+        None, description="A file with the key that only its owner may read (0600)."
+    )
+    max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
+    temperature: float | None = Field(None, ge=0, le=2)
+    prompt: str = Field("", description="Said to this model before everything else.")
+    first_token_seconds: float = Field(
+        60, gt=0, le=3600, description="A model that has not begun by then has failed."
+    )
+    stall_seconds: float = Field(
+        60, gt=0, le=3600, description="A model silent this long amid its answer has failed."
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.kind == "compatible" and self.base_url is None:
+            raise ValueError("kind `compatible` needs a base_url")
+        if self.key_env and self.key_file is not None:
+            raise ValueError("give key_env or key_file, not both")
+        return self
+
+
 class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
@@ -148,7 +208,18 @@ class Settings(BaseSettings):
     http: HttpSettings = HttpSettings()
     registration: RegistrationSettings = RegistrationSettings()
     limits: LimitSettings = LimitSettings()
+    models: tuple[ModelSettings, ...] = Field(
+        (), description="The models that answer, each a `[[models]]` table."
+    )
     log: LogSettings = LogSettings()
+
+    @field_validator("models")
+    @classmethod
+    def _one_model_a_name(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:
+        names = [model.name for model in models]
+        if len(set(names)) < len(names):
+            raise ValueError("two models have the same name")
+        return models
 
     @classmethod
     def settings_customise_sources(

@@ -1,0 +1,163 @@
+"""Who serves models: for each kind of server, how pydantic-ai's model for it is made.
+
+pydantic-ai and the SDKs under it take seconds to import, so that happens on the first use and in a
+thread; only `load` imports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from sshwarma.models.port import BackendFailed
+from sshwarma.models.secrets import Secret, read_key
+from sshwarma.settings import ModelKind, ModelSettings
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings as Knobs
+
+NO_KEY: Final = "none"
+"""Sent where a server needs no key: an empty one would make the SDKs look for another."""
+
+ADDRESSES: Final[Mapping[ModelKind, str]] = {
+    "openai": "https://api.openai.com/v1",
+    "openai-responses": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "google": "https://generativelanguage.googleapis.com",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "llamacpp": "http://127.0.0.1:8080/v1",
+}
+"""Where each kind is unless the settings say. Given to the SDKs in so many words, because they
+would else take an address, and where to send a key, from variables of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model ready to be asked, with the connections that are its own."""
+
+    model: Model
+    knobs: Knobs
+    key: Secret
+    http: httpx2.AsyncClient
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a kind of server is spoken to. `plain`: chat templates there may insist that roles
+    alternate, so neighbours of one role are sent as one message."""
+
+    make: Callable[[ModelSettings, str, str, httpx2.AsyncClient], Model]
+    plain: bool = False
+    caches: bool = False
+
+
+def address(settings: ModelSettings) -> str:
+    """Where a model's server is."""
+    return settings.base_url or ADDRESSES[settings.kind]
+
+
+def load(settings: ModelSettings, environ: Mapping[str, str]) -> Loaded:
+    """Import what a model needs and make it. Takes seconds the first time: not for the event loop.
+
+    Raises:
+        BackendFailed: if its key or the package for it is missing.
+    """
+    key = read_key(settings, environ)
+    if settings.kind == "google" and not _installed("google.genai"):
+        raise BackendFailed(
+            "models of kind google need one more package: pip install 'pydantic-ai-slim[google]'"
+        )
+    import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
+    from pydantic_ai.models import create_async_httpx2_client
+
+    http = create_async_httpx2_client()
+    kind = KINDS[settings.kind]
+    model = kind.make(settings, address(settings), key.reveal() or NO_KEY, http)
+    return Loaded(model, _knobs(settings, kind), key, http)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _knobs(settings: ModelSettings, kind: Kind) -> Knobs:
+    """The request's settings; retries are ours, so that they stop when a turn is stopped."""
+    knobs: dict[str, Any] = {"max_retries": 0}
+    if settings.max_output_tokens is not None:
+        knobs["max_tokens"] = settings.max_output_tokens
+    if settings.temperature is not None:
+        knobs["temperature"] = settings.temperature
+    if kind.caches:
+        knobs["cache"] = True
+    return knobs  # type: ignore[return-value]  # a TypedDict of pydantic-ai's
+
+
+def _openai(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=url, api_key=key, http_client=http)
+    return OpenAIChatModel(settings.model, provider=provider)
+
+
+def _responses(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=url, api_key=key, http_client=http)
+    return OpenAIResponsesModel(settings.model, provider=provider)
+
+
+def _anthropic(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    provider = AnthropicProvider(base_url=url, api_key=key, http_client=http)
+    return AnthropicModel(settings.model, provider=provider)
+
+
+def _google(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(base_url=url, api_key=key, http_client=http)
+    return GoogleModel(settings.model, provider=provider)
+
+
+def _ollama(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.ollama import OllamaModel
+    from pydantic_ai.providers.ollama import OllamaProvider
+
+    provider = OllamaProvider(base_url=url, api_key=key, http_client=http)
+    return OllamaModel(settings.model, provider=provider)
+
+
+def _compatible(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    # Servers that are not OpenAI's know max_tokens; many ignore max_completion_tokens.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    provider = OpenAICompatibleProvider(
+        settings.kind, base_url=url, api_key=key, http_client=http, profile=profile
+    )
+    return OpenAIChatModel(settings.model, provider=provider)
+
+
+KINDS: Final[Mapping[ModelKind, Kind]] = {
+    "openai": Kind(_openai),
+    "openai-responses": Kind(_responses),
+    "anthropic": Kind(_anthropic, caches=True),
+    "google": Kind(_google),
+    "ollama": Kind(_ollama, plain=True),
+    "llamacpp": Kind(_compatible, plain=True),
+    "compatible": Kind(_compatible, plain=True),
+}
