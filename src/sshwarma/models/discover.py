@@ -1,0 +1,133 @@
+"""Which models could be had here: keys in the environment, servers on this machine.
+
+What is found is an offer, settings that work as they are; nothing is asked over a network other
+than the machine's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from sshwarma.settings import ModelKind, ModelSettings
+
+PROBE_SECONDS: Final = 0.2
+PROBE_BYTES: Final = 262_144
+OFFERS_A_SERVER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A provider that is offered if its key is there. `address` names the variable with which its
+    SDK is pointed elsewhere, as people do who have a gateway."""
+
+    variable: str
+    address: str
+    name: str
+    kind: ModelKind
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A server of this machine, and how the models in its answer are found."""
+
+    kind: ModelKind
+    port: int
+    path: str
+    models: Callable[[Any], Iterator[str]]
+
+
+def _of_ollama(answer: Any) -> Iterator[str]:
+    for found in answer["models"]:
+        yield found["name"]
+
+
+def _of_llamacpp(answer: Any) -> Iterator[str]:
+    """Much else listens on 8080, so only what says whose it is counts."""
+    for found in answer["data"]:
+        if found.get("owned_by") == "llamacpp":
+            yield found["id"]
+
+
+KEYED: Final = (
+    Keyed("OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt", "openai-responses", "gpt-6.1-terra"),
+    Keyed("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "claude", "anthropic", "claude-sonnet-5-5"),
+    Keyed("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "gemini", "google", "gemini-3.8-flash"),
+)
+
+LOCAL: Final = (
+    Local("ollama", 11434, "/api/tags", _of_ollama),
+    Local("llamacpp", 8080, "/v1/models", _of_llamacpp),
+)
+
+
+async def discover(
+    environ: Mapping[str, str], local: tuple[Local, ...] = LOCAL
+) -> list[ModelSettings]:
+    """Models that could be asked, each with a name of its own. Takes at most PROBE_SECONDS."""
+    found = list(_keyed(environ))
+    taken = {offer.name for offer in found}
+    for server, names in zip(local, await asyncio.gather(*map(_probe, local)), strict=True):
+        for model in names[:OFFERS_A_SERVER]:
+            name = _name(model, taken)
+            taken.add(name)
+            base = f"http://127.0.0.1:{server.port}/v1"
+            found.append(ModelSettings(name=name, kind=server.kind, model=model, base_url=base))
+    return found
+
+
+def _keyed(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
+    for keyed in KEYED:
+        if not environ.get(keyed.variable, "").strip():
+            continue
+        with suppress(ValidationError):  # an address that is none: no offer rather than another's
+            yield ModelSettings(
+                name=keyed.name,
+                kind=keyed.kind,
+                model=keyed.model,
+                base_url=environ.get(keyed.address) or None,
+                key_env=keyed.variable,
+            )
+
+
+async def _probe(server: Local) -> list[str]:
+    """The models of a local server; none if nobody answers in time, or it is another program."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            body = await _get("127.0.0.1", server.port, server.path)
+        names = list(server.models(json.loads(body)))
+    except (OSError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
+        return []
+    return [name for name in names if isinstance(name, str) and 0 < len(name) <= 200]
+
+
+async def _get(host: str, port: int, path: str) -> bytes:
+    """The body of an answer. HTTP/1.0, so that it ends with the connection."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+        answer = b""
+        while len(answer) < PROBE_BYTES and (more := await reader.read(65_536)):
+            answer += more
+    finally:
+        writer.close()
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+def _name(model: str, taken: set[str]) -> str:
+    """A name for an agent: that of the model without folder, owner, size and file ending."""
+    base = re.split(r"[/\\]", model)[-1].lower().removesuffix(".gguf").split(":")[0]
+    base = re.sub(r"[^a-z0-9_-]+", "-", base).strip("-_")
+    base = base[:28].rstrip("-_") if base[:1].isalpha() else f"model-{base}"[:28].rstrip("-_")
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}-{number}", number + 1
+    return name

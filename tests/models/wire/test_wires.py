@@ -1,0 +1,236 @@
+"""The same behaviour over every wire, against a mock of the providers by others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mocked import KEYS, Ask, Mock, Wire
+
+from sshwarma.models.backends import ModelBackend
+from sshwarma.models.port import (
+    BackendFailed,
+    Call,
+    Done,
+    Message,
+    Offer,
+    Part,
+    Request,
+    Step,
+    Text,
+    Usage,
+)
+
+
+def offer(name: str, argument: str) -> Offer:
+    schema = {
+        "type": "object",
+        "properties": {argument: {"type": "string"}},
+        "required": [argument],
+    }
+    return Offer(name, f"world:{name}", f"To {name}.", schema)
+
+
+OFFERS = (offer("look", "at"), offer("say", "text"))
+
+
+def question(words: str, *steps: Step) -> Request:
+    said = (Message("user", "bob: good morning"), Message("user", f"alice: {words}"))
+    return Request("lobby", "alice", words, OFFERS, steps, "You are qwen.", said)
+
+
+async def heard(backend: ModelBackend, request: Request) -> tuple[list[Part], BackendFailed | None]:
+    """All that came, and how it failed if it did."""
+    parts: list[Part] = []
+    try:
+        async with asyncio.timeout(20):
+            async for part in backend.stream(request):
+                parts.append(part)
+    except BackendFailed as failed:
+        return parts, failed
+    return parts, None
+
+
+def text(parts: list[Part]) -> str:
+    return "".join(part.delta for part in parts if isinstance(part, Text))
+
+
+def calls(parts: list[Part]) -> list[Call]:
+    return [part for part in parts if isinstance(part, Call)]
+
+
+async def test_text_comes_in_pieces_and_then_what_it_cost(
+    mock: Mock, wire: Wire, backend: Ask
+) -> None:
+    parts, failed = await heard(backend(wire, mock.url), question(f"hello {wire}"))
+    assert failed is None
+    assert text(parts) == "Hello from the mock."
+    assert len(parts) > 3
+    usage = parts[-1]
+    assert isinstance(usage, Usage)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (1000, 100)
+    assert not usage.estimated
+    assert (usage.cost is None) == (wire.name == "ollama")
+
+
+async def test_two_calls_of_one_step_and_a_second_step_with_what_came_of_them(
+    mock: Mock, wire: Wire, backend: Ask
+) -> None:
+    qwen = backend(wire, mock.url)
+    words = f"look and say {wire}"
+    parts, failed = await heard(qwen, question(words))
+    assert failed is None
+    assert text(parts) == "Let me look."
+    wanted = [Call("call_a", "look", {"at": "door"}), Call("call_b", "say", {"text": "hi"})]
+    assert calls(parts) == wanted
+    results = (Done(wanted[0], "a red door", False), Done(wanted[1], "nobody hears", True))
+    for asked in (qwen, backend(wire, mock.url)):  # one remembers the answer, one does not
+        parts, failed = await heard(asked, question(words, Step("Let me look.", results)))
+        assert failed is None
+        assert (text(parts), calls(parts)) == ("I did.", [])
+        sent = str(mock.asked(words)[-1]["body"])
+        for given in ("call_a", "call_b", "a red door", "nobody hears", "Let me look."):
+            assert given in sent
+        assert sent.index("a red door") < sent.index("nobody hears")
+
+
+async def test_one_asked_too_much_is_asked_again(mock: Mock, wire: Wire, backend: Ask) -> None:
+    parts, failed = await heard(backend(wire, mock.url), question(f"try again {wire}"))
+    assert (text(parts), failed) == ("There.", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "times", "said"),
+    [
+        ("never", 3, "is asked too much"),
+        ("later", 1, "try again in 600 s"),
+        ("trouble", 3, "is in trouble (500): the mock is on fire"),
+        ("no such", 1, "has no model"),
+    ],
+)
+async def test_what_is_refused_is_tried_as_often_as_it_helps(
+    mock: Mock, wire: Wire, backend: Ask, words: str, times: int, said: str
+) -> None:
+    parts, failed = await heard(backend(wire, mock.url), question(f"{words} {wire}"))
+    assert parts == []
+    assert said in str(failed)
+    assert len(mock.asked(f"{words} {wire}")) == times
+
+
+async def test_a_conversation_too_long_is_known_as_such(
+    mock: Mock, wire: Wire, backend: Ask
+) -> None:
+    _, failed = await heard(backend(wire, mock.url), question(f"too long {wire}"))
+    assert failed is not None
+    assert failed.too_long
+    assert "longer than" in str(failed)
+
+
+async def test_a_wrong_key_is_looked_for_in_its_place_and_not_shown(
+    mock: Mock, wire: Wire, backend: Ask, capfd: pytest.CaptureFixture[str]
+) -> None:
+    qwen = backend(wire, mock.url)
+    _, failed = await heard(qwen, question(f"locked {wire}"))
+    assert failed is not None
+    place = {"ollama": "key_env", "anthropic": "ANTHROPIC_API_KEY"}.get(wire.name, "OPENAI_API_KEY")
+    assert place in str(failed)
+    assert failed.__cause__ is None
+    assert failed.__context__ is None
+    shown = f"{failed!r} {qwen!r} {await qwen.ready()!r} {capfd.readouterr()}"
+    assert not any(key[:12] in shown for key in KEYS.values())
+
+
+async def test_a_text_cut_off_is_passed_on_and_then_fails(
+    mock: Mock, wire: Wire, backend: Ask
+) -> None:
+    parts, failed = await heard(backend(wire, mock.url), question(f"cut text {wire}"))
+    assert "a text that is long enough to be cut midway".startswith(text(parts))
+    assert text(parts)
+    assert "broke off" in str(failed)
+    assert len(mock.asked(f"cut text {wire}")) == 1
+
+
+async def test_a_call_cut_off_is_not_passed_on(mock: Mock, wire: Wire, backend: Ask) -> None:
+    parts, failed = await heard(backend(wire, mock.url), question(f"cut call {wire}"))
+    assert calls(parts) == []
+    assert failed is not None
+
+
+async def test_arguments_that_are_no_json_are_said_to_be_broken(
+    mock: Mock, wire: Wire, backend: Ask
+) -> None:
+    if wire.name == "anthropic":
+        return  # the mock mends them on this wire; test_misbehaving has it
+    parts, failed = await heard(backend(wire, mock.url), question(f"broken {wire}"))
+    assert failed is None
+    broken, whole = calls(parts)
+    assert (broken.id, broken.name, broken.arguments) == ("call_a", "look", {})
+    assert "no JSON" in broken.broken
+    assert whole == Call("call_b", "say", {"text": "hi"})
+
+
+class Between:
+    """Passes bytes on to the mock, and knows when the asker has hung up."""
+
+    def __init__(self, url: str) -> None:
+        self.target = url.removeprefix("http://").split(":")
+        self.closed = asyncio.Event()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_connection(self.target[0], int(self.target[1]))
+        back = asyncio.create_task(self.copy(up_reader, writer))
+        try:
+            await self.copy(reader, up_writer)
+        finally:
+            self.closed.set()
+            back.cancel()
+            up_writer.close()
+            writer.close()
+
+    async def copy(self, reader: Any, writer: Any) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+        except ConnectionError:
+            return
+
+
+@pytest.fixture
+async def between(mock: Mock) -> AsyncIterator[tuple[Between, str]]:
+    handler = Between(mock.url)
+    server = await asyncio.start_server(handler, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    yield handler, f"http://{host}:{port}"
+    server.close()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+async def test_one_who_stops_listening_hangs_up_at_once(
+    between: tuple[Between, str], wire: Wire, backend: Ask, how: str
+) -> None:
+    relay, url = between
+    speaking = asyncio.Event()
+    stream: Any = backend(wire, url).stream(question(f"slow {wire}"))
+
+    async def listen() -> None:
+        async for _ in stream:
+            speaking.set()
+            if how == "closed":
+                return
+
+    task = asyncio.create_task(listen())
+    await asyncio.wait_for(speaking.wait(), 10)
+    began = time.monotonic()
+    if how == "cancelled":
+        task.cancel()
+    await asyncio.wait({task}, timeout=5)
+    await stream.aclose()
+    took = time.monotonic() - began
+    await asyncio.wait_for(relay.closed.wait(), 5)
+    gone = time.monotonic() - began
+    assert took < 0.5
+    assert gone < 1
