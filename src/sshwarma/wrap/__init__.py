@@ -1,0 +1,4 @@
+"""Lua for the world's authors: a pool of worker processes, the sandbox in them, their protocol.
+
+`sshwarma.wrap.host` is for the server. The worker imports this package too, so it imports nothing.
+"""

@@ -1,0 +1,65 @@
+"""What the worker gives up before it reads a script: memory, processor, files, processes, rights.
+
+Each is a second line behind the sandbox. One that the system does not know is left out: macOS has
+no address space limit, and only Linux has prctl. For root, the limit on processes does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_DUMPABLE: Final = 4
+PR_SET_NO_NEW_PRIVS: Final = 38
+
+OPEN_FILES: Final = 3
+"""stdin, stdout and stderr: nothing else can be opened."""
+NICE: Final = 5
+"""Behind the server, where both want the processor."""
+GRACE: Final = 2
+"""Seconds of processor time beyond a run's own, for a server too busy to stop it."""
+
+
+def confine(memory: int) -> None:
+    """For good: `memory` bytes of address space over what the process has now, and nothing but
+    the three streams it was started with."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        _limit(resource.RLIMIT_AS, _address_space() + memory)
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _limit(resource.RLIMIT_NPROC, 0)
+
+
+def allow_processor(seconds: float) -> None:
+    """From now on, `seconds` more of processor time; then the process is killed (SIGXCPU)."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = math.ceil(used.ru_utime + used.ru_stime + seconds) + GRACE
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
+
+
+def _limit(what: int, value: int) -> None:
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(what, (value, value))
+
+
+def _address_space() -> int:
+    """Bytes of address space this process has now."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    return pages * resource.getpagesize()

@@ -1,0 +1,76 @@
+"""What server and worker say to each other: frames of a kind and a body.
+
+A frame is its length in 4 bytes (big-endian, of what follows), one byte of kind, and a body of
+JSON in UTF-8. Every conversation is led by the server:
+
+    server            worker
+    SETUP Limits
+                      READY
+    RUN scripts, entry, snapshot
+                      CALL [name, arguments]      any number of times
+    ANSWER {ok, value}
+                      VALUE {value, log}  or  ERROR {kind, message, script, line, log}
+    RUN ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+SETUP: Final = b"S"
+READY: Final = b"K"
+RUN: Final = b"R"
+CALL: Final = b"C"
+ANSWER: Final = b"A"
+VALUE: Final = b"V"
+ERROR: Final = b"E"
+
+LENGTH: Final = 4
+HEADER: Final = LENGTH + 1
+ENVELOPE: Final = 65_536
+"""Bytes a frame may have beside the value or the log in it."""
+ESCAPED: Final = 6
+"""Bytes of JSON that one byte of text can become."""
+OUT_OF_MEMORY: Final = 77
+"""Exit status of a worker whose Python, not whose Lua, ran out of memory."""
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may take, and how many there may be. Sizes in bytes, times in seconds."""
+
+    seconds: float = 1.0  # of running, waiting for host.call not counted
+    total_seconds: float = 60.0  # with waiting
+    memory: int = 256 * MIB  # address space of the process over what it starts with
+    output: int = MIB  # JSON of the value given back, and of the arguments of each call
+    log: int = 65_536  # of what print collects; the rest is dropped and says so
+    snapshot: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
+    calls: int = 256  # of host.call in one run
+    workers: int = 4  # runs at once; there is one process more than that, the spare
+    waiting: int = 256  # runs that may wait for a worker
+    runs: int = 1_000  # a worker is replaced after so many
+
+    @property
+    def lua_memory(self) -> int:
+        """Bytes the Lua state may hold, snapshot and scripts with it. The rest is for the worker
+        itself: frames, and the snapshot on its way."""
+        return self.memory * 3 // 4
+
+    @property
+    def answer_frame(self) -> int:
+        """The longest frame a worker may send."""
+        return self.output + ESCAPED * self.log + ENVELOPE
+
+
+class Script(NamedTuple):
+    """A piece of Lua and the name it is imported by and blamed under."""
+
+    name: str
+    source: str
+
+
+def frame(kind: bytes, body: bytes) -> bytes:
+    return (len(body) + 1).to_bytes(LENGTH, "big") + kind + body

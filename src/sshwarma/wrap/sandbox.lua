@@ -1,0 +1,337 @@
+-- What a script can reach, and the driver that runs it. Loaded anew into every Lua state.
+--
+-- Answers a table of functions for worker.py: prepare(...) once, then step() until it says
+-- something other than "call". Both give back strings only: a kind, and JSON. No Python object ever
+-- enters the state. Everything used here is a local, so that nothing a script does to its own
+-- tables reaches this file.
+
+local wire = ...
+local encode, null, object, quoted, TOO_LONG =
+  wire.encode, wire.null, wire.object, wire.quoted, wire.TOO_LONG
+local error, getmetatable, ipairs, load, next, pcall, rawequal, rawget, select, setmetatable =
+  error, getmetatable, ipairs, load, next, pcall, rawequal, rawget, select, setmetatable
+local tonumber, tostring, type, xpcall = tonumber, tostring, type, xpcall
+local find, format, gsub, match, sub =
+  string.find, string.format, string.gsub, string.match, string.sub
+local concat, pack, sort, unpack = table.concat, table.pack, table.sort, table.unpack
+local close, create, isyieldable, resume, running, status, yield =
+  coroutine.close, coroutine.create, coroutine.isyieldable, coroutine.resume, coroutine.running,
+  coroutine.status, coroutine.yield
+local clock, huge = os.clock, math.huge
+local getinfo, sethook = debug.getinfo, debug.sethook
+local collect = collectgarbage
+
+local COUNT = 1000000 -- instructions between looks at the clock, about 10 ms
+local MESSAGE = 2000 -- bytes of an error that are passed on
+
+-- Never in a script's hands.
+local CALL, FAILURE = {}, {}
+
+local run = {} -- sources, limits and counts of this run
+local inbox = {} -- where worker.py leaves the answer to a call
+
+-- Coroutines that a call to the server goes through ------------------------------------------
+
+local function watched(co)
+  sethook(co, run.hook, "", COUNT)
+  return co
+end
+
+local function settle(co, ok, first, ...)
+  if ok and rawequal(first, CALL) then
+    return settle(co, resume(co, yield(CALL, ...)))
+  end
+  return ok, first, ...
+end
+
+local function unwrapped(co, ok, ...)
+  if ok then return ... end
+  local problem = ...
+  if status(co) == "suspended" or status(co) == "dead" then close(co) end
+  error(problem, 0)
+end
+
+local function start(f)
+  if type(f) ~= "function" then error("a coroutine is made of a function", 3) end
+  return watched(create(f))
+end
+
+local coroutines = {
+  close = close, isyieldable = isyieldable, running = running, status = status, yield = yield,
+  create = function(f) return start(f) end,
+  resume = function(co, ...) return settle(co, resume(co, ...)) end,
+  wrap = function(f)
+    local co = start(f)
+    return function(...) return unwrapped(co, settle(co, resume(co, ...))) end
+  end,
+}
+
+-- What a script is given -----------------------------------------------------------------------
+
+local function call(name, arguments)
+  if type(name) ~= "string" then error("host.call(name, arguments): the name is a string", 2) end
+  if arguments ~= nil and type(arguments) ~= "table" then
+    error("host.call(name, arguments): the arguments are a table", 2)
+  end
+  if not isyieldable() then
+    error("host.call cannot wait here: not inside table.sort, string.gsub or a metamethod", 2)
+  end
+  if run.calls >= run.max_calls then
+    error("host.call: a script may call " .. run.max_calls .. " times in a run", 2)
+  end
+  run.calls = run.calls + 1
+  if arguments == nil or next(arguments) == nil then arguments = object({}) end
+  local ok, body = pcall(encode, { name, arguments }, run.output, "host.call")
+  if not ok then
+    if rawequal(body, TOO_LONG) then body = "host.call: more than " .. run.output .. " bytes" end
+    error(body, 2)
+  end
+  local fine, answer = yield(CALL, body)
+  if not fine then error(answer, 2) end
+  return answer
+end
+
+local function print_(...)
+  local values = pack(...)
+  for i = 1, values.n do values[i] = tostring(values[i]) end
+  local size = 8
+  for i = 1, values.n do size = size + #values[i] + 1 end
+  local log = run.log
+  if log.size + size <= run.max_log then
+    log.size = log.size + size
+    log[#log + 1] = concat(values, "\t", 1, values.n)
+  elseif not log.full then
+    log.full = true
+    log[#log + 1] = "(more was printed than the log holds)"
+  end
+end
+
+local function setmetatable_(value, meta)
+  if type(meta) == "table" and rawget(meta, "__gc") ~= nil then
+    error("a metatable here cannot have __gc", 2)
+  end
+  return setmetatable(value, meta)
+end
+
+local ranks = { number = 1, string = 2, boolean = 3 }
+local function before(a, b)
+  local left, right = type(a), type(b)
+  if left ~= right then return ranks[left] < ranks[right] end
+  if left == "boolean" then return a and not b end
+  return a < b
+end
+
+local function sorted_pairs(value)
+  if type(value) ~= "table" then error("sorted_pairs takes a table", 2) end
+  local keys, plain, kind = {}, true, nil
+  for key in next, value do
+    local this = type(key)
+    if not ranks[this] then error("sorted_pairs cannot order a key that is a " .. this, 2) end
+    kind = kind or this
+    plain = plain and this == kind and this ~= "boolean"
+    keys[#keys + 1] = key
+  end
+  if plain then sort(keys) else sort(keys, before) end
+  local i = 0
+  return function()
+    i = i + 1
+    local key = keys[i]
+    if key ~= nil then return key, value[key] end
+  end
+end
+
+local function copied(from, ...)
+  local copy = {}
+  for key, value in next, from do copy[key] = value end
+  for _, key in ipairs({ ... }) do copy[key] = nil end
+  return copy
+end
+
+local plain = {
+  assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next,
+  pairs = pairs, pcall = pcall, rawequal = rawequal, rawget = rawget, rawlen = rawlen,
+  rawset = rawset, select = select, tonumber = tonumber, tostring = tostring, type = type,
+  xpcall = xpcall, _VERSION = _VERSION, null = null, object = object, print = print_,
+  setmetatable = setmetatable_, sorted_pairs = sorted_pairs,
+}
+
+local import
+
+-- Every script has globals and libraries of its own: one cannot change another's.
+local function environment()
+  local env = copied(plain)
+  env._G = env
+  env.coroutine = copied(coroutines)
+  env.math = copied(math, "randomseed")
+  env.string = copied(string, "dump")
+  env.table = copied(table)
+  env.utf8 = copied(utf8)
+  env.host = { call = call }
+  env.import = function(name) return import(name) end
+  env.load = function(chunk, name, _, given)
+    if type(chunk) == "function" then
+      local parts = {}
+      for part in chunk do
+        if part == "" then break end
+        parts[#parts + 1] = part
+      end
+      chunk = concat(parts)
+    elseif type(chunk) ~= "string" then
+      error("load takes a string or a function that gives strings", 2)
+    end
+    name = "=" .. (type(name) == "string" and gsub(name, "^[=@]", "") or "load")
+    return load(chunk, name, "t", given == nil and env or given)
+  end
+  return env
+end
+
+local function compiled(name)
+  local env = environment()
+  local chunk, problem = load(run.sources[name], "=" .. name, "t", env)
+  if not chunk then error(problem, 0) end
+  return chunk, env
+end
+
+function import(name)
+  if type(name) ~= "string" then error("import takes the name of a script", 3) end
+  if not run.sources[name] then error("there is no script " .. format("%q", name), 3) end
+  local known = run.imported[name]
+  if known == CALL then error("import of " .. name .. " goes in a circle", 3) end
+  if known == nil then
+    local chunk = compiled(name)
+    run.imported[name] = CALL
+    known = chunk(name)
+    if known == nil then known = true end
+    run.imported[name] = known
+  end
+  return known
+end
+
+-- The run ----------------------------------------------------------------------------------------
+
+-- Takes the place off a message, and says which it was.
+local function split(message, script)
+  local short = sub(script, 1, 59)
+  if sub(message, 1, #short + 1) == short .. ":" then
+    local line, rest = match(message, "^(%d+): (.*)$", #short + 2)
+    if line then return tonumber(line), rest end
+  end
+end
+
+local function blamed(message)
+  for script in next, run.sources do
+    local line, rest = split(message, script)
+    if line then return script, line, rest end
+  end
+end
+
+-- An error's place: what it says itself, else the innermost line of a script.
+local function failure(problem)
+  local record = setmetatable({ problem = problem }, FAILURE)
+  for level = 2, 200 do
+    local info = getinfo(level, "Sl")
+    if not info then break end
+    local script = sub(info.source, 2)
+    if info.currentline > 0 and run.sources[script] then
+      record.script, record.line = script, info.currentline
+      break
+    end
+  end
+  return record
+end
+
+local function printed() return encode(copied(run.log, "size", "full"), huge, "the log") end
+
+local function report(kind, message, script, line)
+  message = sub(message, 1, MESSAGE)
+  return "error", concat({
+    '{"kind":', quoted(kind), ',"message":', quoted(message), ',"script":', quoted(script or ""),
+    ',"line":', format("%d", line or 0), ',"log":', printed(), "}",
+  })
+end
+
+local function failed(problem)
+  if rawequal(problem, TOO_LONG) then return report("output", "") end
+  local script, line
+  if rawequal(getmetatable(problem), FAILURE) then
+    script, line, problem = problem.script, problem.line, problem.problem
+    if rawequal(problem, TOO_LONG) then return report("output", "") end
+  elseif problem == "not enough memory" then
+    run.main, run.imported, run.sources = nil, nil, {}
+    collect()
+    return report("memory", "")
+  end
+  local message
+  if type(problem) == "string" then
+    local said_script, said_line, rest = blamed(problem)
+    if said_line then script, line, problem = said_script, said_line, rest end
+    message = problem
+  else
+    local fine, text = pcall(tostring, problem)
+    message = fine and text or "an error that cannot be shown: a " .. type(problem)
+  end
+  if run.late then return report("timeout", "", script, line) end
+  return report("failed", match(message, "^stack overflow") or match(message, "^C stack overflow")
+    or message, script, line)
+end
+
+local function concluded(ok, kind, body)
+  if not ok then return failed(kind) end
+  if rawequal(kind, CALL) then return "call", body end
+  return "value", '{"value":' .. kind .. ',"log":' .. printed() .. "}"
+end
+
+-- The first script is run, and then the function it has made: returned, returned in a table, or
+-- left as a global.
+local function main(entry, snapshot)
+  local name = run.first
+  local chunk, env = compiled(name)
+  run.imported[name] = CALL
+  local given = chunk(name)
+  run.imported[name] = given
+  local made = given
+  if type(given) == "table" then made = rawget(given, entry) end
+  if type(made) ~= "function" then made = rawget(env, entry) end
+  if type(made) ~= "function" then
+    error(name .. " does not make a function " .. entry, 0)
+  end
+  return encode(made(snapshot), run.output, "the result")
+end
+
+local function guarded(entry, snapshot)
+  local ok, result = xpcall(main, failure, entry, snapshot)
+  if not ok then error(result, 0) end
+  return result
+end
+
+local strings = getmetatable("")
+strings.__index = copied(string, "dump")
+strings.__metatable = false
+math.randomseed(1)
+
+return {
+  inbox = inbox,
+  null = null,
+  empty = function() return object({}) end,
+  -- names and texts: lists of the same length; seconds: of processor time; sizes in bytes
+  prepare = function(names, texts, entry, snapshot, seconds, output, max_log, max_calls)
+    local deadline = clock() + seconds
+    run.sources, run.imported, run.first = {}, {}, names[1]
+    for i, name in ipairs(names) do run.sources[name] = texts[i] end
+    run.output, run.max_log, run.max_calls, run.calls = output, max_log, max_calls, 0
+    run.log = { size = 0 }
+    run.hook = function()
+      if clock() > deadline then
+        run.late = true
+        error("", 2)
+      end
+    end
+    run.main = watched(create(guarded))
+    inbox[1], inbox[2] = entry, snapshot
+  end,
+  step = function()
+    local first, second = inbox[1], inbox[2]
+    inbox[1], inbox[2] = nil, nil
+    return concluded(resume(run.main, first, second))
+  end,
+}
