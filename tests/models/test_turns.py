@@ -38,6 +38,7 @@ class Scripted:
 
     script: Script
     model: str = "scripted"
+    needs_context: bool = False
     asked: list[Request] = field(default_factory=list)
 
     def stream(self, request: Request) -> AsyncIterator[Part]:

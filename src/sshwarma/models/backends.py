@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from sshwarma.models.faults import Empty, Fault, Silent, expected, fault
+from sshwarma.models.faults import Cut, Empty, Fault, Silent, expected, fault
 from sshwarma.models.history import Given, estimate, messages, parameters
 from sshwarma.models.port import Call, Part, Request, Text, Thought, Usage
 from sshwarma.models.providers import KINDS, Loaded, load
@@ -85,7 +85,7 @@ class ModelBackend:
         system = request.system or self._settings.prompt
         sent = messages(request, system, self._given, plain=self._plain)
         first, stall = self._settings.first_token_seconds, self._settings.stall_seconds
-        text = ""
+        text = held = ""  # blank text is held until there is more: by itself it is no answer
         async with AsyncExitStack() as stack:
             async with _within(first, begun=False):
                 asked = model_request_stream(
@@ -99,15 +99,23 @@ class ModelBackend:
                 event = await anext(events, None)
             while event is not None:
                 for part in _parts(event):
-                    text += part.delta if isinstance(part, Text) else ""
-                    yield part
+                    if isinstance(part, Thought):
+                        yield part
+                    else:
+                        text += part.delta
+                        held += part.delta
+                        if text.strip():
+                            yield Text(held)
+                            held = ""
                 async with _within(stall, begun=True):
                     event = await anext(events, None)
             answer = stream.get()
+        if loaded.ends and not _ended(answer):
+            raise Cut
         names = {offer.name for offer in request.offers}
         calls = [_call(part, names) for part in answer.tool_calls]
         if not calls and not text.strip():
-            raise Empty
+            raise Empty(answer.finish_reason or "")
         asis = all(not call.broken for call in calls) and all(
             call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
         )
@@ -152,6 +160,12 @@ def _parts(event: ModelResponseStreamEvent) -> Iterator[Text | Thought]:
             yield Text(event.delta.content_delta)
         elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
             yield Thought(event.delta.content_delta)
+
+
+def _ended(answer: ModelResponse) -> bool:
+    """Whether the server said why it stopped. One that did not was cut off, however politely the
+    connection was closed; pydantic-ai would take it for whole."""
+    return bool((answer.provider_details or {}).keys() & {"finish_reason", "refusal"})
 
 
 def _call(part: ToolCallPart, names: set[str]) -> Call:

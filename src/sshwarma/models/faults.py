@@ -42,7 +42,11 @@ class Silent(Exception):
 
 
 class Empty(Exception):
-    """The stream ended and there was nothing in it."""
+    """The stream ended and there was nothing in it; the argument is why it ended, if known."""
+
+
+class Cut(Exception):
+    """The stream ended without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def expected() -> tuple[type[Exception], ...]:
     import httpx2
     from pydantic_ai.exceptions import AgentRunError, UserError
 
-    return (Silent, Empty, AgentRunError, UserError, httpx2.HTTPError)
+    return (Silent, Empty, Cut, AgentRunError, UserError, httpx2.HTTPError)
 
 
 def fault(error: Exception, settings: ModelSettings, key: Secret, *, begun: bool) -> Fault:
@@ -75,7 +79,14 @@ def fault(error: Exception, settings: ModelSettings, key: Secret, *, begun: bool
     if isinstance(error, Silent):
         when = "amid its answer" if error.begun else "to begin with"
         return Fault(BackendFailed(f"{model} said nothing for {error.seconds:g} s {when}"))
+    if isinstance(error, Cut):
+        return _unreachable(settings, begun=True)
     if isinstance(error, Empty):
+        if "length" in error.args:
+            words = f"{model} used up its tokens before it began to answer"
+            return Fault(BackendFailed(words))
+        if "content_filter" in error.args:
+            return Fault(BackendFailed(f"{where} withheld the answer of {model}"))
         return Fault(BackendFailed(f"{model} gave no answer"), tries=2)
     if isinstance(error, known.ContentFilterError):
         return Fault(BackendFailed(f"{where} withheld the answer of {model}"))

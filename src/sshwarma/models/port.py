@@ -108,6 +108,10 @@ class Backend(Protocol):
     def model(self) -> str:
         """The model's name, as its provider calls it: for usage and for people."""
 
+    @property
+    def needs_context(self) -> bool:
+        """Whether `Request.system` and `Request.conversation` are read."""
+
     def stream(self, request: Request) -> AsyncIterator[Part]:
         """One step: text as it comes, and calls. A step without calls ends the turn. Closing the
         iterator early ends the request.

@@ -37,12 +37,14 @@ would else take an address, and where to send a key, from variables of their own
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model ready to be asked, with the connections that are its own."""
+    """A model ready to be asked, with the connections that are its own. `ends`: its server says
+    why an answer ended, so one without a reason was cut off."""
 
     model: Model
     knobs: Knobs
     key: Secret
     http: httpx2.AsyncClient
+    ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)

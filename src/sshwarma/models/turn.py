@@ -10,15 +10,28 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
 
-from sshwarma.models.port import Backend, BackendFailed, Call, Done, Offer, Request, Step, Text
+from sshwarma.models.port import (
+    Backend,
+    BackendFailed,
+    Call,
+    Done,
+    Message,
+    Offer,
+    Request,
+    Step,
+    Text,
+    Thought,
+    Usage,
+)
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_model
-from sshwarma.world import rows, turns
+from sshwarma.world import rows, turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
@@ -26,6 +39,8 @@ from sshwarma.world.events import Row, StreamEnded, Streaming
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Status, Turn
 from sshwarma.world.world import World
+from sshwarma.wrap.compose import Composed, Composer
+from sshwarma.wrap.host import LuaError
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +67,7 @@ class _Running:
     agent: Agent
     question: Row
     text: str = ""
+    thought: str = ""
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     started: float = field(default_factory=time.monotonic)
@@ -62,17 +78,27 @@ class Turns:
     """The turns of a world. `backends` are by the id of the agent they answer for."""
 
     def __init__(
-        self, world: World, tools: Tools, backends: Mapping[str, Backend], limits: LimitSettings
+        self,
+        world: World,
+        tools: Tools,
+        backends: Mapping[str, Backend],
+        limits: LimitSettings,
+        composer: Composer | None = None,
     ) -> None:
         self._world = world
         self._tools = tools
         self._backends = backends
         self._limits = limits
+        self._composer = composer
         self._running: dict[str, _Running] = {}
 
     def answers(self, agent: Agent) -> bool:
         """Whether a mention of the agent is answered by a backend."""
         return agent.id in self._backends and not agent.disabled
+
+    def model_of(self, agent: Agent) -> str:
+        """The name of the model that answers for an agent."""
+        return self._backends[agent.id].model
 
     def begin(self, turn: Turn, agent: Agent, question: Row) -> None:
         """Answer a row, in a turn that is open and stored."""
@@ -133,9 +159,10 @@ class Turns:
     async def _answer(self, running: _Running) -> str:
         """Ask and call until the backend is done. Returns a note if it was not let finish."""
         backend = self._backends[running.agent.id]
+        composed = await self._compose(running) if backend.needs_context else Composed(())
         steps: tuple[Step, ...] = ()
         for _ in range(STEPS):
-            calls = await self._step(running, backend, steps)
+            calls = await self._step(running, backend, composed, steps)
             if not calls:
                 return ""
             said = running.text
@@ -144,7 +171,11 @@ class Turns:
         return f"was stopped after {STEPS} steps"
 
     async def _step(
-        self, running: _Running, backend: Backend, steps: tuple[Step, ...]
+        self,
+        running: _Running,
+        backend: Backend,
+        composed: Composed,
+        steps: tuple[Step, ...],
     ) -> list[Call]:
         caller = self._caller(running)
         room = await caller.room()
@@ -159,19 +190,77 @@ class Turns:
             for item in sorted(load.usable, key=lambda item: item.thing.label)
         )
         asker = self._world.agents.name_of(running.question.author_id)
-        request = Request(room.name, asker, running.question.content, offers, steps)
+        request = Request(
+            room.name,
+            asker,
+            running.question.content,
+            offers,
+            steps,
+            composed.system,
+            tuple(Message(line.role, line.text) for line in composed.conversation),
+        )
         calls: list[Call] = []
         stream = aiter(backend.stream(request))
         while True:
             async with asyncio.timeout(STALL_SECONDS):
                 part = await anext(stream, None)
             if part is None:
+                await self._keep_thought(running)
                 return calls
             if isinstance(part, Text):
                 running.text = (running.text + part.delta)[:ANSWER_CHARACTERS]
                 self._tell(running)
-            elif isinstance(part, Call):
+            elif isinstance(part, Thought):
+                running.thought = (running.thought + part.delta)[:ANSWER_CHARACTERS]
+            elif isinstance(part, Usage):
+                await self._spend(running, backend.model, part)
+            else:
                 calls.append(part)
+
+    async def _compose(self, running: _Running) -> Composed:
+        """What the model is told; what went wrong with a script is a notice in the room."""
+        if self._composer is None:
+            raise BackendFailed("this server composes no context")
+        question, caller = running.question, self._caller(running)
+        asker = self._world.agents.name_of(question.author_id)
+        try:
+            composed = await self._composer.compose(caller, question.content, asker, question.seq)
+        except LuaError as error:
+            raise BackendFailed(f"its context could not be composed: {error}") from error
+        for notice in composed.notices:
+            await self._world.change(partial(self._notice, running=running, text=notice))
+        return composed
+
+    async def _keep_thought(self, running: _Running) -> None:
+        """Reasoning is a row of its own, which the room sees folded and no model sees."""
+        text, running.thought = running.thought.strip(), ""
+        if text:
+            turn, agent_id = running.turn, running.agent.id
+            await self._world.change(
+                lambda tx: rows.append(
+                    tx, turn.room_id, "thought", text, author_id=agent_id, turn_id=turn.id
+                )
+            )
+
+    async def _spend(self, running: _Running, model: str, spent: Usage) -> None:
+        turn = running.turn
+        await self._world.change(
+            lambda tx: usage.record(
+                tx,
+                turn.room_id,
+                running.agent.id,
+                turn.id,
+                model,
+                spent.prompt_tokens,
+                spent.completion_tokens,
+                estimated=spent.estimated,
+            )
+        )
+
+    @staticmethod
+    def _notice(tx: Change, running: _Running, text: str) -> None:
+        turn, agent_id = running.turn, running.agent.id
+        rows.append(tx, turn.room_id, "notice", text, author_id=agent_id, turn_id=turn.id)
 
     async def _call_all(self, running: _Running, calls: list[Call]) -> tuple[Done, ...]:
         """Carry out a step's calls side by side; results keep the order of the calls."""
@@ -228,9 +317,7 @@ class Turns:
             if text:
                 self._append(tx, running, text, cut=status == "cancelled" or bool(note))
             if note:
-                rows.append(
-                    tx, turn.room_id, "notice", note, author_id=running.agent.id, turn_id=turn.id
-                )
+                self._notice(tx, running, note)
             turns.close_turn(tx, turn.id, status)
             tx.emit(StreamEnded(turn.room_id, turn.id))
 

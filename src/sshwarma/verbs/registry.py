@@ -20,7 +20,7 @@ Run = Callable[..., Awaitable[Any]]
 F = TypeVar("F", bound=Run)
 
 GROUPS: Final = (
-    "Looking", "Moving", "Talking", "Remembering", "Inventory", "Building", "Access", "Yourself",
+    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Building", "Access", "Yourself",
     "Upkeep",
 )  # fmt: skip
 """In the order /help shows them."""

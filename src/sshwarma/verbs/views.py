@@ -144,6 +144,8 @@ def row_block(
             return _spoken(
                 [*stamp, ("heading", f"[{label}] "), ("name", author), ("", ": ")], row, "text"
             )
+        case "thought":
+            return _folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
         case "tool.call":
             head = [*stamp, ("tool", f"⚙ {author} → {row.meta.get('tool', '')} ")]
             return _folded(head, row, "dim")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import sshwarma
@@ -18,6 +16,7 @@ from sshwarma.verbs.views import columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.shipped import shipped
 
 ALIASES = 100
 """Most aliases of one agent."""
@@ -142,15 +141,9 @@ def topics() -> dict[str, str]:
     """The help texts shipped with the program, by name."""
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in sorted(help_dir().iterdir())
+        for entry in sorted((shipped("embedded") / "help").iterdir())
         if entry.name.endswith(".md")
     }
-
-
-def help_dir() -> Path:
-    """Where the help texts are: in the installed package, or at the top of a checkout."""
-    inside = Path(str(resources.files(sshwarma))) / "embedded" / "help"
-    return inside if inside.is_dir() else inside.parents[3] / "embedded" / "help"
 
 
 @dataclass(frozen=True, slots=True)

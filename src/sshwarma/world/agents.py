@@ -41,6 +41,7 @@ class Agent:
     prefs: dict[str, Any] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     room_id: str = "lobby"  # where it last stood
+    prompt: str = ""  # of a model: what it is told of itself
 
     @classmethod
     def of(cls, thing: Thing) -> Agent:
@@ -55,6 +56,7 @@ class Agent:
             prefs=meta.get("prefs", {}),
             aliases=meta.get("aliases", {}),
             room_id=meta.get("room_id", "lobby"),
+            prompt=meta.get("prompt", ""),
         )
 
 

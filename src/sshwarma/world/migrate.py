@@ -10,14 +10,13 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
+from sshwarma.world.shipped import shipped
 from sshwarma.world.store import engine_for
 
 
 def migrations_dir() -> Path:
-    """Where the migrations are: in the installed package, or at the top of a checkout."""
-    package = Path(__file__).resolve().parent.parent
-    inside = package / "migrations"
-    return inside if inside.is_dir() else package.parent.parent / "migrations"
+    """Where the numbered migrations are."""
+    return shipped("migrations")
 
 
 def newest() -> str:

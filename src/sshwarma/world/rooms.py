@@ -33,6 +33,7 @@ class Room:
     vibe: str = ""
     mode: AccessMode = "open"
     nav: bool = True  # whether models may move out of it by tool
+    context_size: int | None = None  # turns that models see; None for the usual number
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
     bag: tuple[Thing, ...] = ()  # the first BAG_SHOWN, by name
@@ -155,6 +156,7 @@ def _of(conn: Connection, thing: Thing) -> Room:
         plain.vibe,
         plain.mode,
         plain.nav,
+        plain.context_size,
         plain.members,
         exits.exits_of(conn, thing.id),
         tuple(bag),
@@ -171,5 +173,6 @@ def _plain(conn: Connection, thing: Thing) -> Room:
         vibe=meta.get("vibe", ""),
         mode=meta.get("access", "open"),
         nav=meta.get("nav", "on") != "off",
+        context_size=meta.get("context_size"),
         members=access.members_of(conn, thing.id),
     )

@@ -1,0 +1,12 @@
+"""Files shipped with the program: inside the installed package, or at the top of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def shipped(folder: str) -> Path:
+    """Where `embedded` or `migrations` is."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / folder
+    return inside if inside.is_dir() else package.parent.parent / folder
