@@ -141,13 +141,14 @@ async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
     """A new world, closed afterwards; it must leave neither a task nor a thread behind."""
     path = tmp_path / "world.db"
     shutil.copyfile(newborn, path)
-    before = asyncio.all_tasks()
+    before, threads = asyncio.all_tasks(), set(threading.enumerate())
     opened = await World.open(path, tool_specs())
     yield opened
     await opened.close()
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     assert not left
-    assert not [t for t in threading.enumerate() if t.name.startswith("store-")]
+    started = set(threading.enumerate()) - threads
+    assert not [thread for thread in started if thread.name.startswith("store-")]
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     Raises:
         Refused: saying what is wrong and what would be right.
     """
+    _refuse_broken(line, piped)
     line = _expanded(caller, line)
     if not line.startswith("/") or line.startswith("//"):
         said = line.removeprefix("/") if line.startswith("//") else line
@@ -71,6 +72,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     verb = find_verb(name)
     if verb is None:
         raise NotFound(f"There is no verb {name[:40]}.")
+    _refuse_broken(*(value for value in arguments.values() if isinstance(value, str)))
     return await _carry_out(caller, verb, validate(verb, arguments), line or f"/{name}")
 
 
@@ -100,6 +102,16 @@ def _with_piped(verb: Verb, line: str, piped: str) -> str:
         return f"{line}\n{piped}"
     separator = f" {rest.arg.particle} " if rest.arg.particle else " "
     return f"{line}{separator}{piped}"
+
+
+def _refuse_broken(*texts: str | None) -> None:
+    """Half a character (a lone surrogate) can be neither stored nor shown."""
+    for text in texts:
+        if text is not None and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise Invalid("That has half a character in it, which is no text.") from None
 
 
 def _joined(said: str, piped: str | None) -> str:

@@ -210,8 +210,8 @@ class World:
             self.version += 1
         elif isinstance(happened, RowAppended):
             tail = self._tails.get(happened.row.room_id)
-            if tail is not None:
-                tail.append(happened.row)
+            if tail is not None and (not tail or tail[-1].seq < happened.row.seq):
+                tail.append(happened.row)  # unless it was read between its commit and this
             self._index_later()
         elif isinstance(happened, AgentsChanged):
             self._stale_agents.add(happened.agent_id)
