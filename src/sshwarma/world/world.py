@@ -80,8 +80,12 @@ class World:
             log.info("schema migrated", before=before, after=after)
         world = cls()
         world.store = Store(path, world._told)
-        world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
-        found, keys = await world.store.read(agents.read_all)
+        try:
+            world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
+            found, keys = await world.store.read(agents.read_all)
+        except BaseException:
+            await world.store.close()
+            raise
         world.agents.load(found, keys)
         world._index_later()
         return world
