@@ -72,7 +72,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", True, "none yet")
         return
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as database:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
             schema = str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
     except sqlite3.Error as error:
@@ -137,7 +139,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
         return
     try:
         with contextlib.closing(
-            sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True)
+            sqlite3.connect(f"{settings.database.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
             owners = database.execute(
                 "SELECT count(DISTINCT things.id) FROM things"

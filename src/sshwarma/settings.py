@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -166,6 +168,10 @@ class Settings(BaseSettings):
         return self.data_dir / "world.db"
 
 
+class BadSettings(Exception):
+    """Settings that cannot be read at all; the words say where."""
+
+
 class _TomlFile(TomlConfigSettingsSource):
     """The file named by `Settings.load`, read once per load."""
 
@@ -180,9 +186,15 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     Raises:
         FileNotFoundError: if `config` is given and is not there.
+        BadSettings: if the file is not TOML, or a variable not what can be read.
         pydantic.ValidationError: naming each field that is wrong.
     """
     if config is not None and not config.exists():
         raise FileNotFoundError(f"there is no settings file {config}")
     _TomlFile.path = config or default_config_file()
-    return Settings(**flags)
+    try:
+        return Settings(**flags)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{_TomlFile.path}: {error}") from error
+    except SettingsError as error:
+        raise BadSettings(str(error)) from error
