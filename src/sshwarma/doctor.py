@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sshwarma import control
 from sshwarma.settings import Settings, default_config_file, is_loopback, split_address
-from sshwarma.world.migrate import newest
+from sshwarma.world.migrate import known, newest
 
 FREE_BYTES = 200 * 1024 * 1024
 """Less free disk than this is worth a word."""
@@ -84,6 +84,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
         return
     remedy = "" if verdict == "ok" else "restore a backup: sshwarma restore FILE --force"
     yield Finding("database", verdict == "ok", f"{path}, {verdict}", remedy)
+    if schema not in known():
+        yield Finding("schema", False, f"{schema}, of a newer sshwarma", "install that version")
+        return
     note = "" if schema == newest() else f", the next start brings it to {newest()}"
     yield Finding("schema", True, f"{schema}{note}")
 

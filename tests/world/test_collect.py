@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from sshwarma.world import agents, collect, rows, things
+from sshwarma.world import agents, collect, rows, schema, things
 from sshwarma.world.world import World
 from world.living import Someone, do, everything, make, refused
 
@@ -120,3 +120,18 @@ async def test_a_purge_of_very_many(world: World, alice: Someone) -> None:
 
 async def test_only_administrators_collect_garbage(bob: Someone) -> None:
     assert "admin right" in (await refused(bob, "/gc orphans")).message
+
+
+def test_whoever_may_point_at_a_thing_is_known_to_the_purge() -> None:
+    """A table that comes later and refers to things must be named in collect.py."""
+    pointing = {
+        key.parent
+        for table in schema.metadata.tables.values()
+        for key in table.foreign_keys
+        if key.column is schema.things.c.id
+    }
+    taken_with_it = {
+        schema.equipped.c.context_id, schema.equipped.c.thing_id, schema.exits.c.from_room_id,
+        schema.exits.c.to_room_id, schema.room_members.c.room_id, schema.things.c.parent_id,
+    }  # fmt: skip
+    assert pointing == {*collect._REFERENCES} | taken_with_it
