@@ -146,6 +146,15 @@ def test_a_newcomers_user_name_and_terminal_are_shown_dead(
     assert is_harmless(server.log().encode().replace(b"\x1b[0m", b""))
 
 
+def test_a_greeting_with_sequences_in_it_is_shown_dead(serve: Callable[..., Server]) -> None:
+    server = serve(motd="Mind the gap \x1b]0;pwned\x07\x9b31m\nsecond row")
+    ann = server.person("ann")
+    screen = ann.sit()
+    screen.wait_for("Mind the gap ^[]0;pwned^G<U+009B>31m\nsecond row")
+    _is_harmless_on_screen(screen)
+    ann.hang_up()
+
+
 def test_a_hostile_terminal_type_and_locale_are_not_echoed(alice: Person) -> None:
     screen = alice.sit(term="xterm\x1b]0;x\x07", env={"LC_ALL": "\x1b]0;x\x07.utf8"})
     screen.enter("/who")
