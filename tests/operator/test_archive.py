@@ -236,6 +236,15 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         restore(tmp_path / "nowhere.tar.gz", tmp_path / "new")
 
 
+def test_a_database_that_is_not_the_one_written_is_refused(database: Path, tmp_path: Path) -> None:
+    content = database.read_bytes()
+    told = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
+    bad = write(tmp_path / "bad.tar.gz", ("manifest.json", told), ("world.db", content))
+    with pytest.raises(BadArchive, match="is not what was written"):
+        restore(bad, tmp_path / "new")
+    assert not (tmp_path / "new" / "world.db").exists()
+
+
 def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path) -> None:
     content = bytearray(database.read_bytes())
     for at in range(len(content) // 2, len(content) // 2 + 8192):
