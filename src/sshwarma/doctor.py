@@ -150,6 +150,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
                 " WHERE kind = 'agent' AND things.deleted_at IS NULL"
                 " AND agent_keys.deleted_at IS NULL"
                 " AND json_extract(metadata, '$.role') = 'owner'"
+                " AND json_extract(metadata, '$.disabled') IS NULL"
             ).fetchone()[0]
     except sqlite3.Error:
         return  # the database finding says what is wrong with it

@@ -58,9 +58,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
         said = line.removeprefix("/") if line.startswith("//") else line
         return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
     verb, start = split_verb(line)
-    if piped is not None:
-        line = _with_piped(verb, line, piped)
-    return await _carry_out(caller, verb, parse(verb, line, start), line)
+    return await _carry_out(caller, verb, parse(verb, line, start, piped), line)
 
 
 async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:
@@ -92,16 +90,6 @@ def _expanded(caller: Caller, line: str) -> str:
     first, space, rest = line[1:].partition(" ")
     meaning = caller.agent.aliases.get(first.lower())
     return f"{meaning}{space}{rest}" if meaning else line
-
-
-def _with_piped(verb: Verb, line: str, piped: str) -> str:
-    rest = next((p for p in verb.positional if p.arg.rest and p.arg.what == "text"), None)
-    if rest is None:
-        raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
-    if len(line.split()) > len(verb.positional):
-        return f"{line}\n{piped}"
-    separator = f" {rest.arg.particle} " if rest.arg.particle else " "
-    return f"{line}{separator}{piped}"
 
 
 def _refuse_broken(*texts: str | None) -> None:
