@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
 from sshwarma.models.guide import Guide
+from sshwarma.models.port import Backend
+from sshwarma.models.roster import enlist
 from sshwarma.models.turn import Turns
 from sshwarma.operations import operate
 from sshwarma.settings import Settings, is_loopback, split_address
@@ -39,6 +41,8 @@ from sshwarma.web.metrics import LoopLag, WorldCollector
 from sshwarma.world.errors import Refused
 from sshwarma.world.names import check_name
 from sshwarma.world.world import World
+from sshwarma.wrap.compose import Composer
+from sshwarma.wrap.host import LuaHost
 
 log = structlog.get_logger(__name__)
 
@@ -120,10 +124,17 @@ class App:
         if is_loopback(host):
             self.admitted = await admit_operator(self.world, settings.data_dir)
         tools = Tools(self.world, dict.fromkeys(("internal", "global"), Verbs()))
-        turns = Turns(self.world, tools, {"guide": Guide(topics())}, settings.limits)
-        self.world.provide(tools)
-        self.world.provide(turns)
+        lua = await LuaHost.start()
+        parts.push_async_callback(lua.close)
+        composer = Composer(lua)
+        enlisted = await enlist(self.world, settings.models)
+        for backend in enlisted.values():
+            parts.push_async_callback(backend.close)
+        backends: dict[str, Backend] = {"guide": Guide(topics()), **enlisted}
+        turns = Turns(self.world, tools, backends, settings.limits, composer)
         parts.push_async_callback(turns.close)
+        for part in (tools, composer, turns):
+            self.world.provide(part)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = Pace(settings.limits.lines_per_10_seconds)

@@ -7,6 +7,7 @@ operator keys are not in it: whoever holds a backup must not be able to pose as 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import io
 import json
@@ -16,6 +17,7 @@ import sqlite3
 import tarfile
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +45,9 @@ def backup(database: Path, to: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:
         copy = Path(work) / DATABASE
         with (
-            contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as source,
+            contextlib.closing(
+                sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source,
             contextlib.closing(sqlite3.connect(copy)) as target,
         ):
             source.backup(target)
@@ -100,11 +104,7 @@ def _unpack(archive: Path, copy: Path) -> dict[str, Any]:
     """Read the two entries we know; nothing else in the file is looked at or written."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            first = tar.next()
-            if first is None or first.name != MANIFEST or first.size > MANIFEST_BYTES:
-                raise BadArchive(f"{archive} is not a backup made by sshwarma")
-            text = tar.extractfile(first)
-            manifest: dict[str, Any] = json.loads(text.read()) if text else {}
+            manifest = _manifest(tar)
             second = tar.next()
             size = manifest.get("bytes")
             if (
@@ -119,16 +119,38 @@ def _unpack(archive: Path, copy: Path) -> dict[str, Any]:
                 raise BadArchive(f"{archive} does not hold a database")
             with copy.open("xb") as file:
                 shutil.copyfileobj(content, file)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (
+        tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
+    ) as error:  # fmt: skip
         raise BadArchive(f"{archive} cannot be read as a backup: {error}") from error
     if _sha256(copy) != manifest.get("sha256"):
         raise BadArchive(f"{archive} is damaged: its database is not what was written")
-    with contextlib.closing(sqlite3.connect(copy)) as database:
-        verdict = database.execute("PRAGMA integrity_check").fetchone()[0]
+    verdict = _verdict(copy)
     if verdict != "ok":
         raise BadArchive(f"the database in {archive} is damaged: {verdict}")
     copy.chmod(0o600)
     return manifest
+
+
+def _manifest(tar: tarfile.TarFile) -> dict[str, Any]:
+    first = tar.next()
+    if first is not None and first.name == MANIFEST and first.isfile():
+        content = tar.extractfile(first)
+        if content is not None and first.size <= MANIFEST_BYTES:
+            manifest = json.loads(content.read())
+            if isinstance(manifest, dict):
+                return manifest
+    raise ValueError("it does not begin with a manifest")
+
+
+def _verdict(copy: Path) -> str:
+    """`ok`, or what is wrong with a database."""
+    try:
+        with contextlib.closing(sqlite3.connect(copy)) as database:
+            database.execute("SELECT version_num FROM alembic_version").fetchone()
+            return str(database.execute("PRAGMA integrity_check").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        return str(error)
 
 
 def _sha256(path: Path) -> str:

@@ -126,7 +126,7 @@ def _settings(asked: argparse.Namespace) -> Any:
     """The settings in force, with this command's flags on top."""
     from pydantic import ValidationError
 
-    from sshwarma.settings import load_settings
+    from sshwarma.settings import BadSettings, load_settings
 
     flags: dict[str, Any] = {}
     if asked.data_dir is not None:
@@ -146,6 +146,9 @@ def _settings(asked: argparse.Namespace) -> Any:
             for found in error.errors(include_url=False)
         ]
         print("sshwarma: the settings are wrong:", *lines, sep="\n", file=sys.stderr)
+        raise SystemExit(USAGE) from None
+    except BadSettings as error:
+        print(f"sshwarma: the settings are wrong:\n  {error}", file=sys.stderr)
         raise SystemExit(USAGE) from None
 
 

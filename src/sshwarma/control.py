@@ -75,7 +75,14 @@ class Control:
                 answer = await self._answer(await reader.readline())
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
-        except (TimeoutError, ConnectionError, ValueError, KeyError, TypeError) as error:
+        except (
+            TimeoutError,
+            ConnectionError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ) as error:
             log.warning("a control request failed", error=repr(error))
         finally:
             writer.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sshwarma import control
 from sshwarma.settings import Settings, default_config_file, is_loopback, split_address
-from sshwarma.world.migrate import newest
+from sshwarma.world.migrate import known, newest
 
 FREE_BYTES = 200 * 1024 * 1024
 """Less free disk than this is worth a word."""
@@ -72,7 +72,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", True, "none yet")
         return
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as database:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
             schema = str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
     except sqlite3.Error as error:
@@ -82,6 +84,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
         return
     remedy = "" if verdict == "ok" else "restore a backup: sshwarma restore FILE --force"
     yield Finding("database", verdict == "ok", f"{path}, {verdict}", remedy)
+    if schema not in known():
+        yield Finding("schema", False, f"{schema}, of a newer sshwarma", "install that version")
+        return
     note = "" if schema == newest() else f", the next start brings it to {newest()}"
     yield Finding("schema", True, f"{schema}{note}")
 
@@ -137,7 +142,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
         return
     try:
         with contextlib.closing(
-            sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True)
+            sqlite3.connect(f"{settings.database.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
             owners = database.execute(
                 "SELECT count(DISTINCT things.id) FROM things"
@@ -145,6 +150,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
                 " WHERE kind = 'agent' AND things.deleted_at IS NULL"
                 " AND agent_keys.deleted_at IS NULL"
                 " AND json_extract(metadata, '$.role') = 'owner'"
+                " AND json_extract(metadata, '$.disabled') IS NULL"
             ).fetchone()[0]
     except sqlite3.Error:
         return  # the database finding says what is wrong with it

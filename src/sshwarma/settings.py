@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -152,6 +154,8 @@ def _web_address(value: str) -> str:
 class ModelSettings(_Section):
     """One model that answers when mentioned; `[[models]]` in the file."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # a key put into the wrong field
+
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
     )
@@ -196,7 +200,11 @@ class Settings(BaseSettings):
     """Everything that can be set. `sshwarma config show` prints the values in force."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SSHWARMA_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="SSHWARMA_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     data_dir: Path = Field(
@@ -237,6 +245,10 @@ class Settings(BaseSettings):
         return self.data_dir / "world.db"
 
 
+class BadSettings(Exception):
+    """Settings that cannot be read at all; the words say where."""
+
+
 class _TomlFile(TomlConfigSettingsSource):
     """The file named by `Settings.load`, read once per load."""
 
@@ -251,9 +263,15 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     Raises:
         FileNotFoundError: if `config` is given and is not there.
+        BadSettings: if the file is not TOML, or a variable not what can be read.
         pydantic.ValidationError: naming each field that is wrong.
     """
     if config is not None and not config.exists():
         raise FileNotFoundError(f"there is no settings file {config}")
     _TomlFile.path = config or default_config_file()
-    return Settings(**flags)
+    try:
+        return Settings(**flags)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{_TomlFile.path}: {error}") from error
+    except SettingsError as error:
+        raise BadSettings(str(error)) from error

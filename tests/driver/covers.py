@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -18,8 +19,13 @@ def covered(folder: Path) -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "covers":
-                    body = "\n".join(ast.unparse(statement) for statement in node.body)
-                    for argument in mark.args:
-                        yield ast.literal_eval(argument), body
+            marks = [mark for mark in node.decorator_list if _is_covers(mark)]
+            others = [mark for mark in node.decorator_list if not _is_covers(mark)]
+            source = "\n".join(ast.unparse(part) for part in (*others, *node.body))
+            for mark in marks:
+                for argument in mark.args:
+                    yield ast.literal_eval(argument), source
+
+
+def _is_covers(mark: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(mark, ast.Call) and ast.unparse(mark.func) == "covers"

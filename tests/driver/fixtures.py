@@ -23,7 +23,7 @@ _TROUBLE = re.compile(r"\[(?:error|critical)\s*\]|Traceback \(most recent")
 
 
 @contextlib.contextmanager
-def _homes() -> Iterator[Callable[[], Path]]:
+def homes() -> Iterator[Callable[[], Path]]:
     """Directories that are gone afterwards. Not pytest's own: their names grow too long for a
     Unix socket, and runs side by side clean up each other's."""
     with contextlib.ExitStack() as stack:
@@ -37,7 +37,7 @@ def _homes() -> Iterator[Callable[[], Path]]:
 
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[Server]:
-    with _homes() as home:
+    with homes() as home:
         yield from _shared(home())
 
 
@@ -65,7 +65,7 @@ def world(shared_server: Server) -> Iterator[Server]:
 def serve() -> Iterator[Callable[..., Server]]:
     """Start a server of one's own; settings as for `Server`."""
     started: list[Server] = []
-    with _homes() as home:
+    with homes() as home:
 
         def start(*flags: str, **settings: Any) -> Server:
             server = Server(home(), *flags, **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -171,7 +172,11 @@ class Person:
             screen.close()
         for process in self._pipes:
             process.kill()
-            process.communicate()
+            process.wait()
+            for end in (process.stdin, process.stdout):
+                if end:
+                    with contextlib.suppress(BrokenPipeError):
+                        end.close()
         if self._multiplexes:
             subprocess.run(
                 [*self.ssh(*self._shared_login(), "-O", "exit")],

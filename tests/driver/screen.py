@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -60,6 +61,7 @@ class Screen:
         self.glass = Glass(columns, rows)
         self.stream = pyte.ByteStream(self.glass)
         self.raw = b""
+        self._above: list[str] = []
         self.ended = False
         self._fd, line = pty.openpty()
         self._set_size(columns, rows)
@@ -143,7 +145,13 @@ class Screen:
     def everything(self) -> list[str]:
         """The scrollback and the visible rows."""
         shown = self.lines
-        return [self._row(row) for row in self.glass.history.top] + shown
+        above = self.glass.history.top
+        if len(above) < len(self._above):
+            self._above.clear()
+        # Rows that have scrolled away do not change any more: each is read once.
+        fresh = itertools.islice(above, len(self._above), None)
+        self._above += [self._row(row) for row in fresh]
+        return self._above + shown
 
     @property
     def text(self) -> str:

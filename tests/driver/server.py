@@ -30,7 +30,8 @@ class Server:
         self._env = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "PYTHONWARNINGS": "error::ResourceWarning",
+            # So that a copy of the program, broken by hand, can be put to these tests.
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
             **{f"SSHWARMA_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self._log = home / "log"

@@ -89,7 +89,7 @@ async def test_without_a_good_token_nothing_is_done(web: Client, token: str) -> 
 
 
 async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None:
-    revoked, expired = await web.token("alice"), await web.token("alice", days=0)
+    revoked, expired = await web.token("alice"), await web.token("alice", days=1e-9)
     listed = await operations.operate(web.world, "token_list", {"name": "alice"})
     assert len(listed) == 1
     await operations.operate(web.world, "token_revoke", {"token_id": listed[0]["id"]})

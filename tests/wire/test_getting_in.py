@@ -123,7 +123,7 @@ def test_an_invite_is_redeemed_by_a_command_and_carries_its_role(
     assert "ann" in ann.run("say hello", b"", "-T").out
     roles = {agent["name"]: agent["role"] for agent in server.operate("agents_list")}
     assert roles["ann"] == "admin"
-    stale = server.operate("invite", hours=0)["code"]
+    stale = server.operate("invite", hours=1e-9)["code"]
     late = server.stranger("late").run(f"register {stale}", b"", "-T")
     assert late.status == 1
     assert "expired" in late.err

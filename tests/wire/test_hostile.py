@@ -105,8 +105,9 @@ def test_hostile_keys_typed_at_a_terminal_reach_nobody_alive(
         watch.wait_for(f": that was {number}\n")
     _look_around(watch)
     _is_harmless_on_screen(watch)
-    # One of the payloads is Ctrl-L to who types it: that one repaint is the server's own.
-    _is_harmless_on_screen(screen, but=(b"\x1b[H",))
+    # To who types them one payload is Ctrl-L, and some make drafts of many rows: the repaint and
+    # the way up over five rows are the server's own.
+    _is_harmless_on_screen(screen, but=(b"\x1b[H", b"\x1b[5A"))
 
 
 def test_the_glass_is_the_same_after_every_payload(alice: Person, bob: Person, room: str) -> None:
@@ -144,6 +145,15 @@ def test_a_newcomers_user_name_and_terminal_are_shown_dead(
         assert done.status in (1, 255), number
         _is_dead(done)
     assert is_harmless(server.log().encode().replace(b"\x1b[0m", b""))
+
+
+def test_a_greeting_with_sequences_in_it_is_shown_dead(serve: Callable[..., Server]) -> None:
+    server = serve(motd="Mind the gap \x1b]0;pwned\x07\x9b31m\nsecond row")
+    ann = server.person("ann")
+    screen = ann.sit()
+    screen.wait_for("Mind the gap ^[]0;pwned^G<U+009B>31m\nsecond row")
+    _is_harmless_on_screen(screen)
+    ann.hang_up()
 
 
 def test_a_hostile_terminal_type_and_locale_are_not_echoed(alice: Person) -> None:

@@ -11,7 +11,10 @@ from driver.covers import covers
 
 Named = Callable[[str], str]
 
-DEFAULTS = ["look", "who", "say", "history", "vibe", "inventory", "journal", "note", "decide", "idea", "milestone", "rooms", "exits", "join", "leave", "go", "create"]
+DEFAULTS = (
+    "look", "who", "say", "history", "vibe", "inventory", "journal", "note", "decide", "idea",
+    "milestone", "rooms", "exits", "join", "leave", "go", "create",
+)  # fmt: skip
 
 
 def equipped(person: Person, what: str = "room") -> list[str]:
@@ -172,8 +175,11 @@ def test_what_is_at_home_can_be_equipped_in_every_room(
 def test_who_may_not_build_may_not_equip_drop_or_put(alice: Person, bob: Person, room: str) -> None:
     alice.does("put notes = x")
     bob.does(f"join {room}")
-    for command in ("equip room sshwarma:fork", "unequip room *", "drop room notes", "put a = b",
-                    "portal north lobby", "describe mine", "link a https://b.example/"):  # fmt: skip
+    build = (
+        "equip room sshwarma:fork", "unequip room *", "drop room notes", "put a = b",
+        "portal north lobby", "describe mine", "link a https://b.example/",
+    )  # fmt: skip
+    for command in build:
         refused = bob.run(command)
         assert (command, refused.status) == (command, 1)
         assert f"That needs the build right in {room}." in refused.err

@@ -1,4 +1,4 @@
-"""`--json` and `--room` at the exec door, for every verb that needs no preparation and many more."""
+"""`--json` at the exec door: answers and refusals of nearly every verb."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ ALONE = (
     "inv me", "inv all", "inv room", "vibe", "describe", "journal", "history", "history --stats",
     "history --tools", "search something", "help", "help look", "help keys", "version", "set",
     "set theme", "alias", "edit brand-new", "say hello", "me waves", "note x", "decide x",
-    "idea x", "milestone x", "put notes = x", "link a https://example.org/", "equip room sshwarma:fork",
-    "unequip room sshwarma:fork", "drop room notes", "restore notes", "move notes me", "portal n lobby",
+    "idea x", "milestone x", "put notes = x", "link a https://example.org/",
+    "equip room sshwarma:fork", "unequip room sshwarma:fork", "drop room notes", "restore notes",
+    "move notes me", "portal n lobby",
     "route lobby", "unportal n", "nav on", "vibe v", "describe d", "room invite", "room open",
     "alias z = /who", "set theme light", "leave", "quit",
 )  # fmt: skip

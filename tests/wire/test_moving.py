@@ -288,6 +288,47 @@ def test_coming_and_going_is_announced_once(alice: Person, bob: Person, room: st
     assert told == ["arrives from lobby", "leaves"]
 
 
+def test_who_has_several_links_arrives_with_the_first_and_leaves_with_the_last(
+    alice: Person, bob: Person
+) -> None:
+    watch = alice.sit()
+    first = bob.sit()
+    watch.wait_for(f"· {bob.name} arrives")
+    second = bob.sit()
+    second.enter("the second is here")
+    watch.wait_for("the second is here")
+    first.press("ctrl-d")
+    first.wait_for_end()
+    second.enter("the first is gone")
+    watch.wait_for("the first is gone")
+    assert watch.count(f"{bob.name} leaves") == 0
+    here = [one["name"] for one in alice.json("look --room lobby")["here"]]
+    assert here.count(bob.name) == 1
+    second.kill()
+    watch.wait_for(f"· {bob.name} leaves")
+    assert watch.count(f"{bob.name} arrives") == 1
+
+
+def test_comings_and_goings_do_not_push_what_was_said_out_of_sight(
+    alice: Person, bob: Person, room: str
+) -> None:
+    alice.does("say the one line that matters")
+    his = bob.sit()
+    for _ in range(12):
+        his.enter(f"/join {room}")
+        his.wait_for_prompt(room)
+        his.enter("/leave")
+        his.wait_for_prompt("lobby")
+    before = his.count("the one line that matters")
+    his.enter(f"/join {room}")
+    his.wait_for_prompt(room)
+    his.wait_for_count("the one line that matters", before + 1)
+    alice.does("set history 0")
+    hers = alice.sit(room=room)
+    hers.wait_for(f"Here: {bob.name}")
+    assert hers.count("the one line that matters") == 0
+
+
 def test_who_moves_is_announced_in_both_rooms(alice: Person, bob: Person, room: str) -> None:
     watch, lobby = alice.sit(room=room), alice.sit()
     screen = bob.sit(room=room)

@@ -15,11 +15,11 @@ from sqlalchemy import text
 
 from sshwarma import verbs
 from sshwarma.settings import LimitSettings
-from sshwarma.world.caller import Caller
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.presence import Connection, Door
@@ -141,13 +141,14 @@ async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
     """A new world, closed afterwards; it must leave neither a task nor a thread behind."""
     path = tmp_path / "world.db"
     shutil.copyfile(newborn, path)
-    before = asyncio.all_tasks()
+    before, threads = asyncio.all_tasks(), set(threading.enumerate())
     opened = await World.open(path, tool_specs())
     yield opened
     await opened.close()
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     assert not left
-    assert not [t for t in threading.enumerate() if t.name.startswith("store-")]
+    started = set(threading.enumerate()) - threads
+    assert not [thread for thread in started if thread.name.startswith("store-")]
 
 
 @pytest.fixture

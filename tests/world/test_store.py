@@ -290,7 +290,7 @@ async def test_a_full_disk_refuses_changes_and_lets_people_read(
 
 
 async def test_a_unit_too_big_for_the_disk_does_not_take_its_batch_with_it_unsaid(
-    kept: Store,
+    kept: Store, told: list[Event]
 ) -> None:
     """Either a unit is stored and answered so, or refused and not stored."""
 
@@ -307,6 +307,7 @@ async def test_a_unit_too_big_for_the_disk_does_not_take_its_batch_with_it_unsai
     for words, answer in zip(("small", "x" * 100_000, "tiny"), answers[1:], strict=True):
         assert isinstance(answer, int) == (words in stored)
         assert isinstance(answer, int | Unavailable)
+    assert {event.row.content for event in told if isinstance(event, RowAppended)} == stored
 
 
 async def test_a_read_only_file(kept: Store, told: list[Event]) -> None:

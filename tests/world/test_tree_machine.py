@@ -321,6 +321,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.timeout(400)  # only a failure takes long: it is made small before it is shown
 def test_random_lives_of_a_world(template: Path) -> None:
     Worlds.template = template
     run_state_machine_as_test(

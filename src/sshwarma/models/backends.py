@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 class ModelBackend:
     """The backend of one model of the settings."""
 
+    needs_context = True
+
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is where keys are looked for; the process's own if not given."""
         self._settings = settings
-        self._environ = os.environ if environ is None else environ
+        held = os.environ if environ is None else environ
+        self._load = lambda: load(settings, held)  # not a field: what holds keys is not shown
         self._plain = KINDS[settings.kind].plain
         self._given = Given()
         self._loaded: Loaded | None = None
@@ -48,7 +51,7 @@ class ModelBackend:
         """
         async with self._loading:
             if self._loaded is None:
-                self._loaded = await asyncio.to_thread(load, self._settings, self._environ)
+                self._loaded = await asyncio.to_thread(self._load)
             return self._loaded
 
     async def close(self) -> None:

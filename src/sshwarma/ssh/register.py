@@ -8,7 +8,7 @@ from typing import Final
 from sshwarma.ssh.gate import Newcomer, WorldGate
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.safe import safe
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import Conflict, Refused
 
 SECONDS: Final = 120.0
 """A newcomer has this long to answer."""
@@ -79,23 +79,25 @@ class RegisterShell:
     async def _register(self) -> bool:
         peer = self._newcomer.peer
         self._say(f"{safe(self._newcomer.why)}\r\n")
-        wanted = peer.username
+        wanted, code = peer.username, ""
         for _ in range(TRIES):
             name = await self._ask(f"Your name here [{safe(wanted)}]: ")
             if name is None:
                 return False
-            code: str | None = ""
-            if self._gate.needs_invite:
-                code = await self._ask("Invite code: ")
-                if code is None:
+            if self._gate.needs_invite and not code:
+                answer = await self._ask("Invite code: ")
+                if answer is None:
                     return False
+                code = answer
             try:
                 if self._gate.needs_invite:
-                    agent = await self._gate.redeem(peer, name or wanted, code or "")
+                    agent = await self._gate.redeem(peer, name or wanted, code)
                 else:
                     agent = await self._gate.register(peer, name or wanted)
             except Refused as refused:
                 self._say(f"{safe(str(refused))}\r\n")
+                if not isinstance(refused, Conflict):
+                    code = ""  # a taken name leaves the code good, and it need not be typed again
                 continue
             self._say(f"Welcome, {agent.name}. Your key is known now: log in again.\r\n")
             return True

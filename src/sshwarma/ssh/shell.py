@@ -41,6 +41,7 @@ from sshwarma.world.events import (
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection
+from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
 
@@ -247,12 +248,12 @@ class Shell:
         shown = int(
             self._house.agent(self._agent_id).prefs.get("history", PREFERENCES["history"].values[0])
         )
-        tail = await self._world.tail(room_id, shown)
+        # More than is shown: comings and goings must not take the place of what was said.
+        tail = await self._world.tail(room_id, TAIL_ROWS)
         # From here to the end there is no wait: no row is missed and none is printed twice.
         self._stop_room = self._world.bus.on_room(room_id, self._heard)
-        for row in tail:
-            if row.kind == "presence":
-                continue
+        said = [row for row in tail if row.kind != "presence"]
+        for row in said[max(0, len(said) - shown) :]:
             self._print(row_block(row, self._world.agents, self._agent_id, timestamps=True))
         self._print(draw(await look_around(self._caller())))
 

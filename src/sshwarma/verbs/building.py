@@ -345,14 +345,18 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     name: the thing.
     """
     bag_id = await _own_bag(caller, bag)
-    found = await caller.world.store.read(lambda conn: things.child(conn, bag_id, name))
-    if found is None:
-        where = "this room" if bag == "room" else "your bag"
-        raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
-    if found.kind in ("room", "agent", "container"):
-        raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
+
+    def work(tx: Change) -> None:
+        found = things.child(tx.conn, bag_id, name)
+        if found is None:
+            where = "this room" if bag == "room" else "your bag"
+            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
+        if found.kind in ("room", "agent", "container"):
+            raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
+        things.delete(tx, found)
+
     told = f"dropped {name}" if bag == "room" else ""
-    await caller.change(lambda tx: things.delete(tx, found), told)
+    await caller.change(work, told)
     return Done(f"Dropped {name}. /restore {name} brings it back.")
 
 
@@ -403,6 +407,8 @@ async def move(
         raise Conflict(f"{thing.name} is there already.")
 
     def carry(tx: Change) -> None:
+        if things.get_live(tx.conn, thing.id).parent_id != thing.parent_id:
+            raise NotFound(f"{thing.name} was moved just now.")
         _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
         things.move(tx, thing.id, bag_id)
 

@@ -52,14 +52,13 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     Raises:
         Refused: saying what is wrong and what would be right.
     """
+    _refuse_broken(line, piped)
     line = _expanded(caller, line)
     if not line.startswith("/") or line.startswith("//"):
         said = line.removeprefix("/") if line.startswith("//") else line
         return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
     verb, start = split_verb(line)
-    if piped is not None:
-        line = _with_piped(verb, line, piped)
-    return await _carry_out(caller, verb, parse(verb, line, start), line)
+    return await _carry_out(caller, verb, parse(verb, line, start, piped), line)
 
 
 async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:
@@ -71,6 +70,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     verb = find_verb(name)
     if verb is None:
         raise NotFound(f"There is no verb {name[:40]}.")
+    _refuse_broken(*(value for value in arguments.values() if isinstance(value, str)))
     return await _carry_out(caller, verb, validate(verb, arguments), line or f"/{name}")
 
 
@@ -92,14 +92,14 @@ def _expanded(caller: Caller, line: str) -> str:
     return f"{meaning}{space}{rest}" if meaning else line
 
 
-def _with_piped(verb: Verb, line: str, piped: str) -> str:
-    rest = next((p for p in verb.positional if p.arg.rest and p.arg.what == "text"), None)
-    if rest is None:
-        raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
-    if len(line.split()) > len(verb.positional):
-        return f"{line}\n{piped}"
-    separator = f" {rest.arg.particle} " if rest.arg.particle else " "
-    return f"{line}{separator}{piped}"
+def _refuse_broken(*texts: str | None) -> None:
+    """Half a character (a lone surrogate) can be neither stored nor shown."""
+    for text in texts:
+        if text is not None and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise Invalid("That has half a character in it, which is no text.") from None
 
 
 def _joined(said: str, piped: str | None) -> str:

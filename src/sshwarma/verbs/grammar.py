@@ -46,13 +46,20 @@ def split_verb(line: str) -> tuple[Verb, int]:
     )
 
 
-def parse(verb: Verb, line: str, start: int) -> dict[str, Any]:
-    """The validated arguments of a verb, from `line` after `start`.
+def parse(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
+    """The validated arguments of a verb, from `line` after `start`. `piped` is text that came
+    beside the line, just as it is: the verb's text, or more of it.
 
     Raises:
         Invalid: pointing at the word that is wrong, and saying how the verb is used.
     """
     given, places = _assign(verb, line, start)
+    if piped is not None:
+        text = next((p for p in verb.positional if p.arg.rest and p.arg.what == "text"), None)
+        if text is None:
+            raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
+        typed = given.get(text.name)
+        given[text.name] = f"{typed}\n{piped}" if typed else piped
     for parameter in verb.positional:
         if parameter.required and parameter.name not in given:
             raise Invalid(

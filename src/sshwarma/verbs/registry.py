@@ -20,8 +20,8 @@ Run = Callable[..., Awaitable[Any]]
 F = TypeVar("F", bound=Run)
 
 GROUPS: Final = (
-    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Building", "Access", "Yourself",
-    "Upkeep",
+    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Building", "Access",
+    "Yourself", "Upkeep",
 )  # fmt: skip
 """In the order /help shows them."""
 

@@ -24,6 +24,9 @@ from sshwarma.world.things import Thing
 
 SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
 AGENT_KINDS: Final = ("person", "model", "external", "bot")
+INVITE_HOURS: Final = 24 * 365
+"""The longest an invite is good for."""
+
 INPUT_LINES: Final = 300
 """Lines of input history kept for each agent."""
 
@@ -279,8 +282,14 @@ def remember(tx: Change, agent_id: str, **values: Any) -> None:
 
 
 def invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
-    """Make a one-time code that admits a new agent. Only its hash is stored."""
+    """Make a one-time code that admits a new agent. Only its hash is stored.
+
+    Raises:
+        Invalid: if there is no such role, or `hours` is not within 0 and INVITE_HOURS.
+    """
     _known_role(role)
+    if not 0 < hours <= INVITE_HOURS:
+        raise Invalid(f"An invite is good for more than 0 and at most {INVITE_HOURS} hours.")
     code = secrets.token_urlsafe(9)
     tx.conn.execute(
         insert(invites).values(

@@ -109,7 +109,7 @@ def _ensure_tool(tx: Change, spec: ToolSpec) -> None:
             description=spec.description,
             metadata=meta,
         )
-    elif (known.description, known.metadata.get("input_schema")) != (
+    elif known.deleted_at is None and (known.description, known.metadata.get("input_schema")) != (
         spec.description,
         spec.input_schema,
     ):

@@ -30,6 +30,7 @@ _REFERENCES: Final = (
     schema.usage.c.session_id,
     schema.usage.c.agent_id,
     schema.agent_keys.c.agent_id,
+    schema.tokens.c.agent_id,
     schema.invites.c.created_by,
     schema.invites.c.used_by,
     schema.input_lines.c.agent_id,

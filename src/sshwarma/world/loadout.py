@@ -148,7 +148,9 @@ def _tools_below(conn: Connection, namespace: Thing, decided: Collection[str]) -
 
 def _auto_loaded(conn: Connection) -> list[Thing]:
     query = select(things_table).where(
-        things_table.c.auto_load == 1, things_table.c.deleted_at.is_(None)
+        things_table.c.auto_load == 1,
+        things_table.c.deleted_at.is_(None),
+        things_table.c.kind.in_(NAMESPACE_KINDS),
     )
     return [things.from_row(row) for row in conn.execute(query).mappings()]
 

@@ -27,6 +27,11 @@ def newest() -> str:
     return head
 
 
+def known() -> set[str]:
+    """Every revision this program can start from."""
+    return {script.revision for script in ScriptDirectory(str(migrations_dir())).walk_revisions()}
+
+
 def revision_of(connection: Connection) -> str | None:
     """The revision a database is at; None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
@@ -42,11 +47,7 @@ def migrate(path: Path, revision: str = "head") -> tuple[str | None, str]:
     try:
         with engine.connect() as connection:
             before = revision_of(connection)
-            known = {
-                script.revision
-                for script in ScriptDirectory(str(migrations_dir())).walk_revisions()
-            }
-            if before is not None and before not in known:
+            if before is not None and before not in known():
                 raise RuntimeError(
                     f"{path} is at schema {before}, which this version does not know:"
                     " it was used by a newer sshwarma."

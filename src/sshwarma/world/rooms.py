@@ -61,10 +61,8 @@ def read(conn: Connection, room_id: str) -> Room:
 
 def read_all(conn: Connection) -> list[Room]:
     """Every live room, by name; without its bag and exits, for lists."""
-    return [
-        _plain(conn, thing)
-        for thing in [*things.children(conn, "rooms", "room"), things.get_live(conn, "home")]
-    ]
+    found = [*things.children(conn, "rooms", "room"), things.get_live(conn, "home")]
+    return [_plain(conn, thing) for thing in sorted(found, key=lambda thing: thing.name)]
 
 
 def id_of(conn: Connection, name: str) -> str | None:

@@ -71,7 +71,7 @@ def find(
 
 def match_expression(words: str) -> str:
     """What a person typed as an FTS5 query: every term quoted, so that none is an operator."""
-    parts = words.split('"')
+    parts = words.replace("\0", " ").split('"')  # FTS5 reads no further than a NUL
     terms: list[str] = []
     for index, part in enumerate(parts):
         inside_quotes = index % 2 == 1

@@ -23,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
 
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -95,14 +94,9 @@ class StoreCounts:
     reads: int = 0
 
 
-def file_uri(path: Path, mode: str) -> str:
-    """The file as SQLite opens it in a mode; `?`, `#` and `%` in its name are just characters."""
-    return f"file:{quote(str(path))}?mode={mode}"
-
-
 def engine_for(path: Path, *, read_only: bool = False) -> Engine:
     """An engine whose transactions are ours to begin: the driver's own guesses are off."""
-    uri = file_uri(path, "ro" if read_only else "rwc")
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
     def connect() -> sqlite3.Connection:
         # check_same_thread is off so that `close` may be called from the loop's thread.

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import tokens
@@ -21,6 +21,7 @@ from sshwarma.world.store import Change
 
 PREFIX: Final = "swt_"
 DAY_MS: Final = 86_400_000
+TOKEN_DAYS: Final = 3650
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,13 @@ class Token:
 def issue(
     tx: Change, agent_id: str, label: str, days: float | None, created_by: str | None
 ) -> tuple[Token, str]:
-    """Make a token for an agent; returns it and its secret text, which is not kept."""
+    """Make a token for an agent; returns it and its secret text, which is not kept.
+
+    Raises:
+        Invalid: if `days` is not within 0 and TOKEN_DAYS.
+    """
+    if days is not None and not 0 < days <= TOKEN_DAYS:
+        raise Invalid(f"A token is good for more than 0 and at most {TOKEN_DAYS} days.")
     secret = PREFIX + secrets.token_urlsafe(32)
     expires = None if days is None else tx.now + int(days * DAY_MS)
     token = Token(new_id(), agent_id, label[:200], tx.now, expires)

@@ -23,6 +23,7 @@ def record(
     estimated: bool,
 ) -> None:
     """Add what one step cost. `estimated`: the provider did not count, we did."""
+    at = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
             session_id=room_id,
@@ -32,6 +33,6 @@ def record(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             estimated=int(estimated),
-            created_at=datetime.fromtimestamp(tx.now / 1000, UTC).isoformat(timespec="milliseconds"),
+            created_at=at.isoformat(timespec="milliseconds"),
         )
     )

@@ -81,9 +81,13 @@ class World:
             log.info("schema migrated", before=before, after=after)
         world = cls()
         world.store = Store(path, world._told)
-        await world.store.write(turns.cancel_left_open)
-        world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
-        found, keys = await world.store.read(agents.read_all)
+        try:
+            await world.store.write(turns.cancel_left_open)
+            world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
+            found, keys = await world.store.read(agents.read_all)
+        except BaseException:
+            await world.store.close()
+            raise
         world.agents.load(found, keys)
         world._index_later()
         return world
@@ -196,7 +200,12 @@ class World:
 
     async def _read_tail(self, room_id: str) -> list[Row]:
         arrived: list[Row] = []
-        stop = self.bus.on_room(room_id, lambda happened: arrived.append(happened.row))
+
+        def heard(happened: Event) -> None:
+            if isinstance(happened, RowAppended):
+                arrived.append(happened.row)
+
+        stop = self.bus.on_room(room_id, heard)
         try:
             read = await self.store.read(lambda conn: rows.tail(conn, room_id, TAIL_ROWS))
         finally:
@@ -220,8 +229,8 @@ class World:
             self.version += 1
         elif isinstance(happened, RowAppended):
             tail = self._tails.get(happened.row.room_id)
-            if tail is not None:
-                tail.append(happened.row)
+            if tail is not None and (not tail or tail[-1].seq < happened.row.seq):
+                tail.append(happened.row)  # unless it was read between its commit and this
             self._index_later()
         elif isinstance(happened, AgentsChanged):
             self._stale_agents.add(happened.agent_id)

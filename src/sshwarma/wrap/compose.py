@@ -134,9 +134,7 @@ class Composer:
             if isinstance(found, str):
                 found = {"name": thing.name, "text": found}
             if isinstance(found, dict):
-                made.append(
-                    {"stability": "volatile", "side": "conversation", "budget": 1000, **found}
-                )
+                made.append({"stability": "turn", "side": "conversation", "budget": 1000, **found})
         return made
 
     def _snapshot(

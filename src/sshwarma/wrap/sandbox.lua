@@ -10,7 +10,7 @@ local encode, null, object, quoted, TOO_LONG =
   wire.encode, wire.null, wire.object, wire.quoted, wire.TOO_LONG
 local error, getmetatable, ipairs, load, next, pcall, rawequal, rawget, select, setmetatable =
   error, getmetatable, ipairs, load, next, pcall, rawequal, rawget, select, setmetatable
-local tonumber, tostring, type, xpcall = tonumber, tostring, type, xpcall
+local rawlen, tonumber, tostring, type, xpcall = rawlen, tonumber, tostring, type, xpcall
 local find, format, gsub, match, sub =
   string.find, string.format, string.gsub, string.match, string.sub
 local concat, pack, sort, unpack = table.concat, table.pack, table.sort, table.unpack
@@ -73,6 +73,9 @@ local function call(name, arguments)
   if arguments ~= nil and type(arguments) ~= "table" then
     error("host.call(name, arguments): the arguments are a table", 2)
   end
+  if arguments and rawlen(arguments) > 0 then
+    error("host.call(name, arguments): every argument has a name", 2)
+  end
   if not isyieldable() then
     error("host.call cannot wait here: not inside table.sort, string.gsub or a metamethod", 2)
   end
@@ -87,7 +90,7 @@ local function call(name, arguments)
     error(body, 2)
   end
   local fine, answer = yield(CALL, body)
-  if not fine then error(answer, 2) end
+  if not fine then error(answer, 0) end
   return answer
 end
 
@@ -250,29 +253,30 @@ local function report(kind, message, script, line)
   })
 end
 
+local function out_of_memory()
+  run.main, run.imported, run.sources = nil, nil, {}
+  collect()
+  return report("memory", "")
+end
+
 local function failed(problem)
-  if rawequal(problem, TOO_LONG) then return report("output", "") end
   local script, line
   if rawequal(getmetatable(problem), FAILURE) then
     script, line, problem = problem.script, problem.line, problem.problem
-    if rawequal(problem, TOO_LONG) then return report("output", "") end
-  elseif problem == "not enough memory" then
-    run.main, run.imported, run.sources = nil, nil, {}
-    collect()
-    return report("memory", "")
   end
-  local message
+  if rawequal(problem, TOO_LONG) then return report("output", "") end
   if type(problem) == "string" then
     local said_script, said_line, rest = blamed(problem)
     if said_line then script, line, problem = said_script, said_line, rest end
-    message = problem
+    problem = gsub(problem, "^sandbox:%d+: ", "") -- said of us, where a script's call was its last
   else
     local fine, text = pcall(tostring, problem)
-    message = fine and text or "an error that cannot be shown: a " .. type(problem)
+    problem = fine and text or "an error that cannot be shown: a " .. type(problem)
   end
+  if problem == "not enough memory" then return out_of_memory() end
   if run.late then return report("timeout", "", script, line) end
-  return report("failed", match(message, "^stack overflow") or match(message, "^C stack overflow")
-    or message, script, line)
+  local overflow = match(problem, "^stack overflow") or match(problem, "^C stack overflow")
+  return report("failed", overflow or problem, script, line)
 end
 
 local function concluded(ok, kind, body)

@@ -1,0 +1,525 @@
+"""Backends without a wire: what is sent, what comes back, keys, faults, what could be had here."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sshwarma.models import backends, providers
+from sshwarma.models.backends import ModelBackend, collapsed
+from sshwarma.models.discover import LOCAL, PROBE_SECONDS, discover
+from sshwarma.models.faults import LONGEST_WAIT, Fault
+from sshwarma.models.port import (
+    BackendFailed,
+    Call,
+    Done,
+    Message,
+    Offer,
+    Part,
+    Request,
+    Step,
+    Text,
+    Usage,
+)
+from sshwarma.models.providers import Loaded, load
+from sshwarma.models.secrets import Secret, place, read_key
+from sshwarma.settings import ModelSettings, load_settings
+
+KEY = "sk-a-key-that-nobody-may-see-0123456789"
+LOOK = Offer("look", "world:look", "Look at it.", {"type": "object", "properties": {}})
+
+
+def settings(**more: Any) -> ModelSettings:
+    return ModelSettings(**{"name": "qwen", "kind": "openai", "model": "gpt-4o"} | more)
+
+
+def request(*steps: Step, said: tuple[Message, ...] = (), **more: Any) -> Request:
+    return Request("lobby", "alice", "hello", (LOOK,), steps, conversation=said, **more)
+
+
+class Played:
+    """A backend with pydantic-ai's own double behind it, which plays a script."""
+
+    def __init__(self) -> None:
+        self.script: Callable[..., AsyncIterator[Any]] = nothing
+        self.asked: list[Any] = []
+        self.waits: list[float] = []
+        self.backend = ModelBackend(settings(), {})
+
+    async def answers(self, asked: Request) -> list[Part]:
+        async with asyncio.timeout(10):
+            return [part async for part in self.backend.stream(asked)]
+
+
+async def nothing(messages: Any, info: Any) -> AsyncIterator[Any]:
+    return
+    yield
+
+
+@pytest.fixture
+async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
+    from pydantic_ai.models import create_async_httpx2_client
+    from pydantic_ai.models.function import FunctionModel
+
+    made = Played()
+    http = create_async_httpx2_client()
+    right_wait = Fault.wait
+
+    def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        made.asked.append(messages)
+        return made.script(messages, info)
+
+    def loaded(settings: ModelSettings, environ: Any) -> Loaded:
+        model = FunctionModel(stream_function=script)
+        return Loaded(model, {}, Secret(KEY), http, ends=False)
+
+    def wait(fault: Fault, tried: int) -> float:
+        made.waits.append(right_wait(fault, tried))
+        return 0
+
+    monkeypatch.setattr(backends, "load", loaded)
+    monkeypatch.setattr(Fault, "wait", wait)
+    yield made
+    await made.backend.close()
+
+
+def tool_call(name: str, arguments: str, ident: str) -> dict[int, Any]:
+    from pydantic_ai.models.function import DeltaToolCall
+
+    return {0: DeltaToolCall(name=name, json_args=arguments, tool_call_id=ident)}
+
+
+async def test_text_then_whole_calls_then_usage(played: Played) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "Let me "
+        yield "look."
+        yield tool_call("look", '{"at": ', "a")
+        yield tool_call("", '"door"}', "a")
+
+    async def said(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "A door."
+
+    played.script = script
+    *texts, call, usage = await played.answers(request())
+    assert texts == [Text("Let me "), Text("look.")]
+    assert isinstance(call, Call)
+    assert call.arguments == {"at": "door"}
+    assert isinstance(usage, Usage)
+    assert usage.cost is None
+
+
+async def test_a_request_is_instructions_a_conversation_and_steps_with_their_ids(
+    played: Played,
+) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        assert [tool.name for tool in info.function_tools] == ["look"]
+        assert info.function_tools[0].strict is False
+        yield "done"
+
+    said = (
+        Message("assistant", "I was here first"),
+        Message("user", "bob: hi"),
+        Message("user", "  "),
+        Message("user", "alice: look"),
+    )
+    done = (
+        Done(Call("id-1", "look", {"at": "door"}), "red", False),
+        Done(Call("id-2", "look", {}), "no such thing", True),
+    )
+    played.script = script
+    await played.answers(request(Step("Let me.", done), said=said, system="You are qwen."))
+    (sent,) = played.asked
+    assert [type(message).__name__ for message in sent] == [
+        "ModelRequest",
+        "ModelResponse",
+        "ModelRequest",
+        "ModelResponse",
+        "ModelRequest",
+    ]
+    assert {m.instructions for m in sent if hasattr(m, "instructions")} == {"You are qwen."}
+    assert [part.content for part in sent[2].parts] == ["bob: hi", "alice: look"]
+    text, first, second = sent[3].parts
+    assert text.content == "Let me."
+    assert [(p.tool_call_id, p.args) for p in (first, second)] == [
+        ("id-1", {"at": "door"}),
+        ("id-2", {}),
+    ]
+    results = [(p.tool_call_id, p.content, p.outcome) for p in sent[4].parts]
+    assert results == [("id-1", "red", "success"), ("id-2", "no such thing", "failed")]
+
+
+async def test_without_a_context_the_question_and_the_models_own_prompt_are_sent(
+    played: Played,
+) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "done"
+
+    played.script = script
+    played.backend = ModelBackend(settings(prompt="Be brief."), {})
+    await played.answers(request())
+    (message,) = played.asked[0]
+    assert message.parts[0].content == "alice: hello"
+    assert message.instructions == "Be brief."
+
+
+async def test_each_turn_begins_with_what_the_turn_before_sent(played: Played) -> None:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "done"
+
+    played.script = script
+    said = (Message("user", "alice: one"), Message("assistant", "two"))
+    await played.answers(request(said=said))
+    await played.answers(request(said=(*said, Message("user", "bob: three"))))
+    first, second = ([_parts(m) for m in sent] for sent in played.asked)
+    assert second[: len(first)] == first
+    assert ModelMessagesTypeAdapter.dump_json(played.asked[0])
+
+
+def _parts(message: Any) -> list[tuple[str, str]]:
+    return [(part.part_kind, part.content) for part in message.parts]
+
+
+async def test_an_empty_answer_is_asked_for_once_more(played: Played) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "" if len(played.asked) == 1 else "here"
+
+    played.script = script
+    parts = await played.answers(request())
+    assert parts[0] == Text("here")
+    played.asked.clear()
+
+    async def blank(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield " \n"
+
+    played.script = blank
+    with pytest.raises(BackendFailed, match="gave no answer"):
+        await played.answers(request())
+    assert len(played.asked) == 2
+
+
+def refusal(status: int, **headers: str) -> Exception:
+    from pydantic_ai import exceptions
+
+    kinds: dict[int, Any] = {
+        429: exceptions.ModelRateLimitError,
+        500: exceptions.ModelServerError,
+        400: exceptions.ModelRequestRejectedError,
+    }
+    return exceptions.ModelHTTPError.for_category(
+        kinds[status],
+        status_code=status,
+        model_name="m",
+        body={"error": {"message": f"the key {KEY} is\n{'very ' * 100}bad"}},
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "tries", "least", "most"),
+    [
+        (refusal(429), 3, 0.25, 1.5),
+        (refusal(500), 3, 0.25, 1.5),
+        (refusal(429, retry_after="7"), 3, 7, 7),
+        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5),
+        (refusal(429, retry_after=f"{LONGEST_WAIT + 1:.0f}"), 1, 0, 0),
+        (refusal(500, x_should_retry="false"), 1, 0, 0),
+        (refusal(400), 1, 0, 0),
+    ],
+)
+async def test_waits_are_what_the_server_asks_for_or_grow(
+    played: Played, error: Exception, tries: int, least: float, most: float
+) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        raise error
+        yield
+
+    played.script = script
+    with pytest.raises(BackendFailed) as raised:
+        await played.answers(request())
+    assert len(played.asked) == tries
+    assert len(played.waits) == tries - 1
+    assert all(least <= wait <= most for wait in played.waits)
+    assert KEY not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 500
+    assert raised.value.__context__ is None
+    assert raised.value.__cause__ is None
+
+
+async def test_nothing_is_asked_again_once_something_was_said(played: Played) -> None:
+    async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
+        yield "I think"
+        raise refusal(500)
+
+    played.script = script
+    parts: list[Part] = []
+    with pytest.raises(BackendFailed, match="in trouble"):
+        async for part in played.backend.stream(request()):
+            parts.append(part)
+    assert parts == [Text("I think")]
+    assert len(played.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("look", "look"),
+        ("looklook", "look"),
+        ("looklooklook", "look"),
+        ("looksay", "looksay"),
+        ("loo", "loo"),
+        ("", ""),
+        ("gogo", "gogo"),
+    ],
+)
+def test_only_whole_copies_of_a_name_are_collapsed(name: str, meant: str) -> None:
+    assert collapsed(name, {"look", "say", "go", "gogo"}) == meant
+
+
+# Keys.
+
+
+def private(tmp_path: Path, text: str = f"{KEY}\n", mode: int = 0o600) -> Path:
+    path = tmp_path / "key"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_key_is_read_from_its_variable_or_a_file_of_ones_own(tmp_path: Path) -> None:
+    assert read_key(settings(), {"OPENAI_API_KEY": KEY}).reveal() == KEY
+    assert read_key(settings(key_env="MINE"), {"MINE": f" {KEY}\n"}).reveal() == KEY
+    assert read_key(settings(key_file=private(tmp_path)), {}).reveal() == KEY
+
+
+@pytest.mark.parametrize("kind", ["ollama", "llamacpp", "compatible"])
+def test_no_key_goes_where_none_was_named(kind: str) -> None:
+    local = settings(kind=kind, base_url="http://127.0.0.1:1/v1")
+    assert read_key(local, {"OPENAI_API_KEY": KEY}).reveal() == ""
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+def test_a_file_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = private(tmp_path, mode=mode)
+    with pytest.raises(BackendFailed, match=f"chmod 600 {path}") as raised:
+        read_key(settings(key_file=path), {})
+    assert KEY not in repr(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "no key in the environment variable OPENAI_API_KEY"),
+        ({"key_env": "MINE"}, "no key in the environment variable MINE"),
+        ({"key_file": "/nowhere/key"}, "cannot read the file /nowhere/key: No such file"),
+        ({"key_file": "/"}, "it is not a file"),
+    ],
+)
+def test_a_key_that_is_not_there_is_missed_by_its_place(given: Any, said: str) -> None:
+    with pytest.raises(BackendFailed, match=said):
+        read_key(settings(**given), {})
+
+
+def test_a_pipe_is_no_key_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(BackendFailed, match="not a file"):
+        read_key(settings(key_file=tmp_path / "pipe"), {})
+
+
+@pytest.mark.parametrize("text", [f"export A={KEY} B", f"{KEY}\n{KEY}", f"{KEY}é", f"{KEY}\0"])
+def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BackendFailed, match="is no key") as raised:
+        read_key(settings(key_file=private(tmp_path, text)), {})
+    assert KEY not in repr(raised.value)
+
+
+def test_a_key_is_shown_to_nobody() -> None:
+    key = Secret(KEY)
+    shown = [repr(key), str(key), f"{key}", f"{key!r:>50}", f"{[key]}", repr({"k": key})]
+    assert not any(KEY in text for text in shown)
+    assert key.hide(f"a {KEY} b") == "a ••• b"
+    for store in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError):
+            store(key)
+
+
+async def test_a_key_is_in_no_representation_and_no_log(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    free = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{free.sockets[0].getsockname()[1]}/v1"
+    backend = ModelBackend(settings(base_url=url), {"OPENAI_API_KEY": KEY})
+    loaded = await backend.ready()
+    assert loaded.key.reveal() == KEY
+    with pytest.raises(BackendFailed) as raised:
+        async for _ in backend.stream(request()):
+            pass
+    free.close()
+    await backend.close()
+    out, err = capfd.readouterr()
+    shown = [repr(backend), repr(vars(backend)), repr(loaded), repr(loaded.model), out, err]
+    shown += [repr(raised.value), repr(raised.value.__context__), caplog.text]
+    assert not any(KEY in text for text in shown)
+    assert place(settings()) in "the environment variable OPENAI_API_KEY"
+
+
+# Settings.
+
+
+def test_models_are_tables_of_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "sshwarma.toml"
+    path.write_text(
+        "[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'qwen3:8b'\n"
+        "[[models]]\nname = 'claude'\nkind = 'anthropic'\nmodel = 'claude-sonnet-5-5'\n"
+        "key_file = '/etc/sshwarma/anthropic.key'\nmax_output_tokens = 4000\ntemperature = 0.3\n"
+    )
+    first, second = load_settings(path).models
+    assert (first.name, first.kind, first.base_url) == ("qwen", "ollama", None)
+    assert second.key_file == Path("/etc/sshwarma/anthropic.key")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"kind": "compatible"}, "needs a base_url"),
+        ({"base_url": "127.0.0.1:8080"}, "not an address"),
+        ({"base_url": f"https://me:{KEY}@example.org/v1"}, "does not belong into an address"),
+        ({"key_env": KEY}, "should match pattern"),
+        ({"key_env": "MINE", "key_file": "/k"}, "not both"),
+        ({"name": "Qwen"}, "should match pattern"),
+        ({"api_key": KEY}, "not permitted"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_without_repeating_a_key(
+    wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        settings(**wrong)
+    told = " ".join(error["msg"] for error in raised.value.errors())
+    assert said in told
+    assert KEY not in told
+    assert KEY not in str(raised.value)
+
+
+def test_a_key_in_the_wrong_place_of_the_file_is_not_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "sshwarma.toml"
+    path.write_text(f"[[models]]\nname = 'a'\nkind = 'openai'\nmodel = 'b'\nkey = '{KEY}'\n")
+    with pytest.raises(ValidationError) as raised:
+        load_settings(path)
+    assert KEY not in str(raised.value)
+
+
+def test_two_models_have_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "sshwarma.toml"
+    path.write_text("[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'a'\n" * 2)
+    with pytest.raises(ValidationError, match="same name"):
+        load_settings(path)
+
+
+# Loading.
+
+
+def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
+    code = (
+        "import sys, sshwarma.models.backends, sshwarma.models.discover\n"
+        "late = {'pydantic_ai', 'openai', 'anthropic', 'httpx2', 'genai_prices'}\n"
+        "assert not late & set(sys.modules), late & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_a_missing_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "_installed", lambda module: False)
+    with pytest.raises(BackendFailed, match="pip install"):
+        load(settings(kind="google", model="gemini-3.8-flash"), {"GEMINI_API_KEY": KEY})
+
+
+async def test_two_first_questions_load_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[int] = []
+
+    def loaded(settings: ModelSettings, environ: Any) -> Any:
+        times.append(1)
+        time.sleep(0.02)  # in a thread: what importing does
+        return object()
+
+    monkeypatch.setattr(backends, "load", loaded)
+    backend = ModelBackend(settings(), {})
+    first, second = await asyncio.gather(backend.ready(), backend.ready())
+    assert first is second
+    assert times == [1]
+
+
+# What could be had here.
+
+
+async def _listening(answer: bytes | None) -> tuple[asyncio.Server, int]:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if answer is None:
+            await reader.read()
+        else:
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+OLLAMA = b'{"models": [{"name": "qwen3:8b"}, {"name": "me/Qwen3:30b"}, {"name": "3b"}]}'
+LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
+
+
+async def test_keys_and_local_servers_are_offered() -> None:
+    ollama, ollama_port = await _listening(OLLAMA)
+    llamacpp, llamacpp_port = await _listening(LLAMACPP)
+    local = (replace(LOCAL[0], port=ollama_port), replace(LOCAL[1], port=llamacpp_port))
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": " "}
+    found = await discover(keys | {"ANTHROPIC_BASE_URL": "https://gateway.example"}, local)
+    ollama.close()
+    llamacpp.close()
+    assert [(offer.name, offer.kind) for offer in found] == [
+        ("gpt", "openai-responses"),
+        ("claude", "anthropic"),
+        ("qwen3", "ollama"),
+        ("qwen3-2", "ollama"),
+        ("model-3b", "ollama"),
+        ("tiny-q4", "llamacpp"),
+    ]
+    assert found[1].base_url == "https://gateway.example"
+    assert found[2].base_url == f"http://127.0.0.1:{ollama_port}/v1"
+    assert found[3].model == "me/Qwen3:30b"
+    assert KEY not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
+)
+async def test_others_on_those_ports_are_no_offer_and_cost_little(answer: bytes | None) -> None:
+    server, port = await _listening(answer)
+    began = time.monotonic()
+    found = await discover({}, tuple(replace(one, port=port) for one in LOCAL))
+    took = time.monotonic() - began
+    server.close()
+    assert found == []
+    assert took < PROBE_SECONDS + 0.3
+
+
+async def test_an_address_that_is_none_is_no_offer() -> None:
+    assert await discover({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []

@@ -1,0 +1,109 @@
+"""What Tab offers, by what the argument under the cursor is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sshwarma.verbs.completion import OFFERED, _parameter_at, complete
+from sshwarma.verbs.registry import every_verb, find_verb
+from world.living import Someone, do, make
+
+
+async def offered(who: Someone, text: str) -> list[str]:
+    """What is offered at the end of the text; each replaces what it completes."""
+    found = await complete(who.caller, text, len(text))
+    for candidate in found:
+        assert candidate.text.lower().startswith(text[candidate.start :].lower())
+    return [candidate.text for candidate in found]
+
+
+async def test_verbs_and_aliases(alice: Someone) -> None:
+    assert set(await offered(alice, "/")) == {f"/{verb.name}" for verb in every_verb()}
+    assert await offered(alice, "/por") == ["/portal"]
+    assert await offered(alice, "/POR") == ["/portal"]
+    await do(alice, "/alias work = /join")
+    assert "/work" in await offered(alice, "/wo")
+    assert await offered(alice, "/nothing") == []
+
+
+async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None:
+    await do(bob, "/create den")
+    await do(alice, "/portal north den")
+    await do(alice, "/put note = x")
+    await do(alice, "/put me:mine = x")
+    assert await offered(alice, "/join d") == ["den"]
+    assert await offered(alice, "/go n") == ["north"]
+    assert "northwest" in await offered(alice, "/portal no")
+    assert "den" in await offered(alice, "/portal north ")
+    assert await offered(alice, "/portal north den ") == ["--both"]
+    assert await offered(alice, "/tell b") == ["bob"]
+    assert await offered(alice, "/tell bob b") == []
+    assert await offered(alice, "/examine n") == ["note"]
+    assert "mine" in await offered(alice, "/examine ")
+    assert "@bob" in await offered(alice, "/examine @")
+    assert await offered(alice, "/equip r") == ["room"]
+    assert "sshwarma:*" in await offered(alice, "/equip room ssh")
+    assert "sshwarma:put" in await offered(alice, "/equip room sshwarma:look,sshwarma:pu")
+    assert "sshwarma:put" not in await offered(alice, "/unequip room sshwarma:pu")
+    assert "sshwarma:look" in await offered(alice, "/unequip room ssh")
+    assert await offered(alice, "/nav o") == ["on", "off"]
+    assert await offered(alice, "/gc p") == ["purge"]
+    assert await offered(alice, "/set th") == ["theme"]
+    assert await offered(alice, "/set theme l") == ["light"]
+    assert "portal" in await offered(alice, "/help po")
+    assert await offered(alice, "/history --b") == ["--before"]
+    assert await offered(alice, "/history --before 3 --before") == []
+    assert await offered(alice, "/move note to h") == ["home"]
+
+
+async def test_names_in_speech(alice: Someone, bob: Someone) -> None:
+    assert await offered(alice, "ask @b") == ["@bob"]
+    assert await offered(alice, "ask b") == []
+    assert await offered(alice, "//b") == []
+    assert await offered(alice, "ask @alice"[:5]) == ["@bob"], "not oneself"
+
+
+async def test_what_one_may_not_know_is_not_offered(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/create vault")
+    await do(alice, "/put me:secret = x")
+    await do(alice, "/room private")
+    assert await offered(bob, "/join v") == []
+    assert await offered(bob, "/examine se") == []
+    assert await offered(alice, "/join v") == ["vault"]
+
+
+async def test_home_is_offered_to_equip(alice: Someone) -> None:
+    await make(alice.world, "home", "data", "prompt:common")
+    assert await offered(alice, "/equip me home:") == ["home:prompt:common"]
+
+
+async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
+    def many(tx: object) -> None:
+        from sshwarma.world import things
+
+        for n in range(OFFERED + 20):
+            things.create(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
+
+    await alice.world.change(many)
+    assert len(await offered(alice, "/join r")) == OFFERED
+
+
+@pytest.mark.parametrize("text", ["/ ", "/look\t", "/,", "/x,y ", "/alias ", "/equip  ,", "@", " @",
+                                  "/\n", "/say @", '/join "', "/equip room a,b,"])  # fmt: skip
+async def test_odd_lines_are_no_trouble(alice: Someone, text: str) -> None:
+    for cursor in range(len(text) + 1):
+        await complete(alice.caller, text, cursor)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([verb.name for verb in every_verb()]),
+    st.lists(st.sampled_from(["a", "to", "=", "--yes", "--both", "--n", "--priority=1", "-"])),
+)
+def test_the_argument_under_the_cursor_is_one_of_the_verbs(name: str, given: list[str]) -> None:
+    verb = find_verb(name)
+    assert verb is not None
+    found = _parameter_at(verb, given)
+    assert found is None or found in verb.parameters

@@ -1,0 +1,460 @@
+"""Carrying out what was typed: rights, navigation, aliases, pipes, pace, and nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sshwarma.verbs import dispatch
+from sshwarma.verbs.dispatch import Pace, invoke
+from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
+from sshwarma.verbs.views import draw
+from sshwarma.world.access import Right
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Refused, Unavailable
+from sshwarma.world.world import World
+from world.living import Someone, arrive, do, everything, refused
+
+
+async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
+    return [(row.kind, row.content) for row in await world.tail(room, 50)]
+
+
+async def test_plain_text_is_said(world: World, bob: Someone) -> None:
+    await do(bob, "hello there")
+    await do(bob, "//shrug")
+    await do(bob, "/say /look")
+    await do(bob, " /look")
+    await do(bob, "two\nlines\n")
+    assert [text for _, text in await said(world)] == [
+        "hello there", "/shrug", "/look", " /look", "two\nlines",
+    ]  # fmt: skip
+    for nothing in ("", "  ", "\n", "//".replace("/", " ")):
+        await refused(bob, nothing)
+
+
+async def test_a_line_may_be_so_long_and_no_longer(bob: Someone) -> None:
+    bob.limits = bob.limits.model_copy(update={"line_bytes": 256, "stdin_bytes": 300})
+    await do(bob, "é" * 128)
+    assert "at most 256" in (await refused(bob, "é" * 128 + "x")).message
+    for line in ("/me ", "/tell bob ", "/note "):
+        await refused(bob, line + "x" * 257)
+    bob.link.door = "exec"
+    await do(bob, "x" * 300)
+    assert "at most 300" in (await refused(bob, "x" * 301)).message
+
+
+async def test_text_that_is_no_unicode_is_refused(bob: Someone) -> None:
+    for line in ("hello \ud800", "/put me:a = \udfff", "/join \ud83d", "/\ud800", "/help \udc00"):
+        await refused(bob, line)
+
+
+NEEDS = {
+    # Something that guests, who are in an open room, may not do: the right, where, who grants it.
+    "/vibe calm": ("build right in lobby", "alice can grant it with /room."),
+    "/describe a room": ("build right in lobby", "alice can grant"),
+    "/put note = x": ("build right in lobby", "alice can grant"),
+    "/drop room note": ("build right in lobby", "alice can grant"),
+    "/equip room sshwarma:put": ("build right in lobby", "alice can grant"),
+    "/nav off": ("build right in lobby", "alice can grant"),
+    "/portal north home": ("build right in lobby", "alice can grant"),
+    "/unportal north": ("build right in lobby", "alice can grant"),
+    "/link a https://example.org/": ("build right in lobby", "alice can grant"),
+    "/kick bob": ("moderate right in lobby", "alice can grant"),
+    "/mute bob": ("moderate right in lobby", "alice can grant"),
+    "/ban bob": ("moderate right in lobby", "alice can grant"),
+    "/room private": ("moderate right in lobby", "alice can grant"),
+    "/create den": ("create right on this server", "Ask alice"),
+    "/fork lobby": ("create right on this server", "Ask alice"),
+    "/gc orphans": ("admin right on this server", "Ask alice"),
+    "/inv defaults": ("admin right on this server", "Ask alice"),
+}
+
+
+@pytest.mark.parametrize("line", NEEDS)
+async def test_who_lacks_a_right_is_told_which_and_who_grants_it(
+    alice: Someone, bob: Someone, guest: Someone, line: str
+) -> None:
+    right, granter = NEEDS[line]
+    refusal = await refused(guest, line)
+    assert isinstance(refusal, Forbidden)
+    assert right in refusal.message
+    assert granter in refusal.hint
+
+
+def test_every_right_that_a_verb_needs_is_tried_above() -> None:
+    tried = {line.split()[0].removeprefix("/") for line in NEEDS}
+    for verb in every_verb():
+        if verb.needs not in (None, Right.ENTER, Right.TALK):
+            assert verb.name in tried, f"/{verb.name} needs {verb.needs}"
+
+
+async def test_the_owner_of_a_room_is_who_grants_there(alice: Someone, bob: Someone) -> None:
+    await do(bob, "/create den")
+    carol = await arrive(bob.world, "carol", room=bob.room_id)
+    assert "bob can grant it" in (await refused(carol, "/vibe mine")).hint
+    await do(bob, "/room builder carol")
+    await do(carol, "/vibe mine")
+
+
+async def test_whoever_is_banned_cannot_act_from_where_they_stood(
+    alice: Someone, bob: Someone
+) -> None:
+    await do(alice, "/create den")
+    await do(bob, "/join den")
+    await do(alice, "/ban bob 5 spam")
+    for line in ("hi", "/look", "/history", "/journal", "/exits", "/inv"):
+        assert "banned from den for another 5 min: spam" in (await refused(bob, line)).message
+
+
+async def test_nav_off_holds_models_and_not_people(
+    world: World, alice: Someone, bob: Someone, qwen: Someone
+) -> None:
+    await do(alice, "/create den")
+    await do(alice, "/portal out lobby")
+    for who in (bob, qwen):
+        await do(who, "/join den")
+    await do(alice, "/nav off")
+    for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
+        refusal = await refused(qwen, line)
+        assert refusal.message == "Navigation is off in this room: models stay where they are."
+    with pytest.raises(Forbidden, match="Navigation is off"):
+        await invoke(qwen.caller, "go", {"direction": "out"})
+    await do(qwen, "/look")
+    await do(bob, "/go out")
+    assert bob.room_id == "lobby"
+    await do(alice, "/nav on")
+    await do(qwen, "/go out")
+    assert qwen.room_id == "lobby"
+
+
+async def test_aliases_expand_once(alice: Someone) -> None:
+    await do(alice, "/alias ws = /join home")
+    await do(alice, "/alias greet = hello to")
+    await do(alice, "/alias again = /ws")
+    await do(alice, "/alias p = /put")
+    await do(alice, "/greet all of you")
+    await do(alice, "/p note = x")
+    assert (await do(alice, "/examine note")).content == "x"
+    assert ("chat", "hello to all of you") in await said(alice.world)
+    assert isinstance(await refused(alice, "/again"), NotFound)
+    await do(alice, "/WS")
+    assert alice.room_id == "home"
+    await do(alice, "/alias ws = -")
+    await refused(alice, "/ws")
+
+
+async def test_aliases_are_checked(alice: Someone) -> None:
+    assert "is a verb already" in (await refused(alice, "/alias look = /who")).message
+    assert "Say what /xx stands for" in (await refused(alice, "/alias xx =")).message
+    assert "no alias xx" in (await refused(alice, "/alias xx")).message
+    for name in ("é", "x" * 33, "a/b", "\x1b", '"a b"'):
+        assert "letters and digits" in (await refused(alice, f"/alias {name} = y")).message
+    for n in range(100):
+        await do(alice, f"/alias n{n} = hello")
+    assert "100 aliases" in (await refused(alice, "/alias over = hello")).message
+    await do(alice, "/alias n1 = changed")
+
+
+async def test_what_is_piped_becomes_the_text(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/put note", "from\na file\n")
+    assert (await do(alice, "/examine note")).content == "from\na file\n"
+    await do(alice, "/put note =", "again")
+    assert (await do(alice, "/examine note")).content.strip() == "again"
+    await do(alice, "what failed?", "line 1\nline 2\n")
+    await do(alice, "/tell bob see this", "piped")
+    assert ("chat", "what failed?\nline 1\nline 2") in await said(alice.world)
+    assert (await do(bob, "/history @alice")).entries[-1].text == "see this\npiped"
+    assert "takes no text from a pipe" in (await refused(alice, "/look", "x")).message
+
+
+async def test_a_program_gives_arguments_by_name(alice: Someone) -> None:
+    await invoke(alice.caller, "put", {"name": "note", "text": "x"})
+    for arguments in ({"name": "note"}, {"name": "note", "text": "x", "y": 1}, {"name": 1}):
+        with pytest.raises(Invalid):
+            await invoke(alice.caller, "put", arguments)
+    with pytest.raises(NotFound):
+        await invoke(alice.caller, "pot", {})
+
+
+async def test_a_change_leaves_an_audit_row_with_who_where_and_what(alice: Someone) -> None:
+    await do(alice, "/put note = secret sauce")
+    stored = (await everything(alice.world))["audit"]
+    assert len(stored) == 1
+    for part in (alice.id, "lobby", "ssh", "put", "/put note = secret sauce"):
+        assert repr(part) in stored[0]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(dispatch, "time", clock)
+    pace = Pace(3)
+    for _ in range(3):
+        pace.check("alice")
+        clock.now += 1
+    with pytest.raises(Unavailable, match="more than 3 lines in 10 seconds") as caught:
+        pace.check("alice")
+    assert "Wait 7 s" in caught.value.hint
+    pace.check("bob")
+    clock.now += 7.1
+    pace.check("alice")  # what was refused was not counted
+    with pytest.raises(Unavailable):
+        pace.check("alice")
+
+
+def test_pace_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "WATCHED_AGENTS", 5)
+    pace = Pace(1)
+    for n in range(50):
+        pace.check(str(n))
+    assert len(pace._recent) == 5
+    with pytest.raises(Unavailable):
+        pace.check("49")
+
+
+REFUSALS = """
+/look nowhere
+/examine @nobody
+/examine home:nothing
+/join nowhere
+/join lobby
+/leave
+/go north
+/create lobby
+/create Über
+/create system
+/fork nowhere
+/fork lobby lobby
+/route nowhere
+/nav sideways
+/exits here
+/portal north nowhere
+/portal n!rth home
+/portal hatch home --both
+/unportal north
+/put
+/put bad/name = x
+/put note
+/edit @bob
+/edit sshwarma:look
+/link note
+/link note nothing
+/drop room nothing
+/drop home nothing
+/restore nothing
+/move nothing home
+/move @bob home
+/move sshwarma:look me
+/equip room
+/equip chair sshwarma:look
+/equip @nobody sshwarma:look
+/equip room nothing:*
+/unequip room nothing
+/unequip room global:help
+/inv chair
+/inv @nobody
+/say
+/me
+/tell nobody hi
+/tell alice to myself
+/reply hi
+/note
+/idea
+/milestone
+/decide  
+/journal gossip
+/journal note 0
+/history 0
+/history @nobody
+/history @bob
+/history --row 99
+/search
+/search !!
+/room builder
+/room builder nobody
+/room private
+/room delete lobby
+/kick nobody
+/kick alice
+/kick bob
+/mute alice
+/mute bob soon
+/ban nobody
+/gc everything
+/gc purge -1
+/help nothing-like-it
+/set nothing on
+/set plain maybe
+/alias look = x
+/alias nothing
+/version 2
+/quit now
+/who me
+/rooms all
+/vibe %(long)s
+/describe %(long)s
+/nonsense
+""".strip().split("\n")  # fmt: skip # noqa: W291
+
+
+@pytest.mark.parametrize("line", REFUSALS)
+async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
+    refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
+    assert refusal.message.endswith((".", "?", "!")), refusal.message
+    assert refusal.message.isprintable()
+
+
+def test_every_verb_that_can_be_refused_is() -> None:
+    tried = {line.split()[0].removeprefix("/") for line in REFUSALS}
+    assert {verb.name for verb in every_verb()} <= tried
+
+
+NAMES = ["lobby", "den", "home", "note", "prompt:style", "sshwarma:look", "global:help", "skill:a"]
+PEOPLE = ["alice", "bob", "@bob", "qwen", "@nobody"]
+SENSIBLE = {
+    "room": ["lobby", "den", "home", "nowhere"],
+    "direction": ["north", "n", "up", "hatch"],
+    "exit": ["north", "n", "up", "hatch"],
+    "agent": [*PEOPLE, "5"],
+    "thing": [
+        *NAMES,
+        "me:note",
+        "home:note",
+        "room:note",
+        "@bob",
+        "me",
+        "room",
+        "directs",
+        "world",
+    ],
+    "pattern": [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?", "[a]"],
+    "context": ["room", "me", "all", "@bob", "defaults"],
+    "topic": ["look", "start", "keys"],
+    "setting": ["plain", "start"],
+    "number": ["1", "20", "0.5", "0"],
+    "word": [*NAMES, "me", "room", "on", "off", "https://example.org/"],
+    "text": ["words", "- ", '"a phrase" and more', "look look"],
+}
+ODD = ["", "=", "-", "--", "--n", "-1", "1e400", "nan", "inf", "9" * 25, "9" * 5000, "x" * 300, '"',
+       "'", "\\", "\x00", "\x1b[2J", "\u202e", "é", "²", "https://[", "%", "a\nb"]  # fmt: skip
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> str:
+    """A verb with arguments that are mostly of the right sort and sometimes anything."""
+    verb = draw(
+        st.sampled_from([verb for verb in every_verb() if verb.name not in ("ban", "mute")])
+    )
+
+    def word(parameter: Parameter) -> str:
+        sensible = parameter.choices or SENSIBLE[parameter.arg.what]
+        source = draw(st.sampled_from([sensible, sensible, sensible, ODD, None]))
+        return draw(st.sampled_from(source) if source else st.text(max_size=6))
+
+    parts = [word(p) for p in verb.positional if p.required or draw(st.booleans())]
+    for option, parameter in verb.flags.items():
+        if draw(st.booleans()):
+            parts.insert(0, f"--{option}" if parameter.boolean else f"--{option} {word(parameter)}")
+    return " ".join([f"/{verb.name}", *parts])
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def crowd(
+    runner: asyncio.Runner, newborn: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Someone]]:
+    """Three people in a world that many lines are tried on."""
+    path = tmp_path_factory.mktemp("fuzz") / "world.db"
+    shutil.copyfile(newborn, path)
+
+    async def begin() -> list[Someone]:
+        world = await World.open(path, tool_specs())
+        return [
+            await arrive(world, "alice", role="owner"),
+            await arrive(world, "bob"),
+            await arrive(world, "qwen", kind="model", role="guest"),
+        ]
+
+    people = runner.run(begin())
+    yield people
+    runner.run(people[0].world.close())
+
+
+@settings(
+    max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(who=st.integers(0, 2), line=lines())
+def test_whatever_is_typed_is_done_or_refused(
+    runner: asyncio.Runner, crowd: list[Someone], who: int, line: str
+) -> None:
+    """Nothing that anybody types is ever an error of the program, and every result can be drawn."""
+
+    async def typed() -> None:
+        person = crowd[who]
+        if not await stands(person):
+            person.world.presence.move(person.link, "lobby")
+        try:
+            result = await do(person, line)
+        except Refused as refused:
+            assert refused.message
+        else:
+            assert draw(result) is not None
+
+    runner.run(typed())
+
+
+async def stands(person: Someone) -> bool:
+    try:
+        await person.world.room(person.room_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_two_at_once_in_one_direction(alice: Someone) -> None:
+    """One of two identical requests finds what the other made."""
+    results = await asyncio.gather(
+        *(do(alice, "/put note = x") for _ in range(5)),
+        *(do(alice, "/create den") for _ in range(2)),
+        return_exceptions=True,
+    )
+    assert sorted(result.made for result in results[:5]) == [False, False, False, False, True]
+    assert any(isinstance(result, Conflict) for result in results[5:])
+
+
+async def test_a_thing_is_taken_once(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/put note = x")
+    results = await asyncio.gather(
+        do(alice, "/move note to me"), do(alice, "/drop room note"), return_exceptions=True
+    )
+    done = [result for result in results if not isinstance(result, Exception)]
+    assert len(done) == 1, "whoever comes second finds nothing there"
+    await do(alice, "/put third = x")
+    await do(alice, "/room builder bob")
+    results = await asyncio.gather(
+        do(alice, "/move third to me"), do(bob, "/move third to me"), return_exceptions=True
+    )
+    assert sorted(type(result).__name__ for result in results) == ["Done", "NotFound"]
+    await do(alice, "/put other = x")
+    results = await asyncio.gather(
+        *(do(alice, "/drop room other") for _ in range(3)), return_exceptions=True
+    )
+    assert sorted(type(result).__name__ for result in results) == ["Done", "NotFound", "NotFound"]

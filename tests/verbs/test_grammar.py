@@ -1,0 +1,166 @@
+"""From a line to arguments: any text is either understood or refused, pointing at the word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sshwarma import verbs
+from sshwarma.verbs.grammar import parse, split_verb
+from sshwarma.verbs.registry import every_verb, verb_names
+from sshwarma.world.errors import Invalid, NotFound, Refused
+
+_ = verbs.__all__
+
+
+def parsed(line: str) -> dict[str, Any]:
+    verb, start = split_verb(line)
+    return parse(verb, line, start)
+
+
+def at_fault(line: str) -> str:
+    """The part of the line that a refusal points at."""
+    with pytest.raises(Refused) as caught:
+        parsed(line)
+    assert caught.value.at is not None
+    start, end = caught.value.at
+    return line[start:end]
+
+
+pieces = st.one_of(
+    st.sampled_from(
+        ["--", "--yes", "--both", "--priority", "--priority=1", "--n", "=", "to", '"', "'", "\\",
+         '"a b"', "room", "me", "@x", "-1", "9" * 30, "nan", "\n", "\t", "\u2028", "\ud800", "\x00"]
+    ),
+    st.text(max_size=8),
+)  # fmt: skip
+lines = st.builds(
+    lambda name, words, gap: f"/{name}{gap}{gap.join(words)}",
+    st.sampled_from(verb_names()) | st.text(max_size=6),
+    st.lists(pieces, max_size=6),
+    st.sampled_from([" ", "  ", "\t", " \n"]),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(lines)
+def test_any_line_is_understood_or_refused_at_a_place_in_it(line: str) -> None:
+    try:
+        arguments = parsed(line)
+    except Refused as refused:
+        assert refused.message
+        if refused.at is not None:
+            start, end = refused.at
+            assert 0 <= start <= end <= len(line)
+    else:
+        verb, _start = split_verb(line)
+        assert set(arguments) == {parameter.name for parameter in verb.parameters}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_free_text_is_taken_as_it_stands(text: str) -> None:
+    line = f"/say {text}"
+    if not text.strip():
+        with pytest.raises(Invalid, match="needs TEXT"):
+            parsed(line)
+    else:
+        assert parsed(line) == {"text": text[len(text) - len(text.lstrip()) :]}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(min_size=1))
+def test_anything_can_be_quoted(word: str) -> None:
+    for quote in "\"'":
+        inside = word.replace("\\", "\\\\").replace(quote, "\\" + quote)
+        line = f"/join {quote}{inside}{quote}"
+        assert parsed(line) == {"room": word}
+
+
+def test_words_and_quotes() -> None:
+    assert parsed("/tell bob  hi there ") == {"name": "bob", "text": "hi there "}
+    assert parsed('/tell "bob" "quoted" text')["text"] == '"quoted" text'
+    assert parsed("/join o'neill") == {"room": "o'neill"}
+    assert parsed("/join ''") == {"room": ""}
+    assert at_fault('/join "work') == '"work'
+    assert at_fault("/join 'a\\'") == "'a\\'"
+
+
+def test_flags_stand_anywhere_before_free_text() -> None:
+    expected = {"direction": "north", "to": "studio", "both": True}
+    for line in ("/portal north studio --both", "/portal --both north studio",
+                 "/portal north --both studio", "/portal north studio --both=true"):  # fmt: skip
+        assert parsed(line) == expected
+    assert parsed("/portal north studio --both=no")["both"] is False
+    assert parsed("/equip room a,b --priority -2.5 c") == {
+        "context": "room", "patterns": "a,b c", "priority": -2.5,
+    }  # fmt: skip
+    assert parsed("/equip room x --priority=1")["priority"] == 1
+    assert parsed('/search --n 5 relay --n "box"') == {"text": 'relay --n "box"', "n": 5}
+    assert parsed("/say --not a flag") == {"text": "--not a flag"}
+    assert parsed("/say -- x") == {"text": "-- x"}
+
+
+def test_particles_mean_nothing_by_themselves() -> None:
+    assert parsed("/move note to home") == parsed("/move note home") == {
+        "name": "note", "to": "home",
+    }  # fmt: skip
+    assert parsed("/put a = b = c") == {"name": "a", "text": "b = c"}
+    assert parsed("/put a b") == {"name": "a", "text": "b"}
+    assert parsed("/put a =") == {"name": "a", "text": ""}
+    assert parsed("/put a =   two  spaces  ") == {"name": "a", "text": "  two  spaces  "}
+    assert parsed("/put a = = b")["text"] == "= b"
+    assert at_fault("/move note to") == "to"
+
+
+def test_a_line_may_have_several_lines() -> None:
+    assert parsed("/put a = one\ntwo\n") == {"name": "a", "text": "one\ntwo\n"}
+    assert parsed("/say one\n\n  two") == {"text": "one\n\n  two"}
+
+
+@pytest.mark.parametrize(("line", "fault"), [
+    ("/jion x", "/jion"),
+    ("/", "/"),
+    ("/join", ""),
+    ("/join a b c", "b c"),
+    ("/portal north studio --back", "--back"),
+    ("/equip room x --priority", "--priority"),
+    ("/equip room x --priority high", "--priority high"),
+    ("/history --before 0", "--before 0"),
+    ("/history --before=two", "--before=two"),
+    ("/gc orphan", "orphan"),
+    ("/gc stale -1", "-1"),
+    ("/gc stale 99999", "99999"),
+    ("/gc stale 1.5", "1.5"),
+    ("/nav maybe", "maybe"),
+    ("/room nonsense bob", "nonsense"),
+    ("/move note to mars", "mars"),
+])  # fmt: skip
+def test_a_refusal_points_at_the_word(line: str, fault: str) -> None:
+    assert at_fault(line) == fault
+
+
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("/jion", "/join"), ("/lok", "/look"), ("/hlep", "/help"), ("/eqip", "/equip"),
+])  # fmt: skip
+def test_unknown_verbs_suggest_the_nearest(typed: str, meant: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        split_verb(typed)
+    assert meant in caught.value.hint
+
+
+def test_a_verb_is_known_in_any_case_and_by_its_aliases() -> None:
+    for verb in every_verb():
+        for name in (verb.name, *verb.aliases):
+            assert split_verb(f"/{name.upper()} x")[0] is verb
+
+
+def test_what_is_missing_is_named_with_its_meaning() -> None:
+    with pytest.raises(Invalid, match=r"/tell needs NAME \(who it is for") as caught:
+        parsed("/tell")
+    assert caught.value.hint == "Usage: /tell NAME TEXT…"
+    with pytest.raises(Invalid, match="/gc needs orphans, stale or purge"):
+        parsed("/gc")

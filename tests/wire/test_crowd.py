@@ -1,0 +1,128 @@
+"""Fifty people in one room: everybody sees every line once, and all in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import asyncssh
+import pytest
+
+from driver import Server
+
+PEOPLE = 50
+LINES = 4
+SECONDS = 40.0
+
+SAID = re.compile(rb"(p[a-z]{2}): line (\d+) of (p[a-z]{2})\r\n")
+
+
+class Member(asyncssh.SSHClientSession[bytes]):
+    """One person's terminal; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.seen = b""
+        self.more = asyncio.Event()
+        self.over = False
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        self.seen += data
+        self.more.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over = True
+        self.more.set()
+
+    async def until(self, what: Callable[[bytes], object]) -> None:
+        while not what(self.seen):
+            assert not self.over, self.seen[-500:]
+            self.more.clear()
+            await self.more.wait()
+
+
+@pytest.fixture
+def crowd_server(serve: Callable[..., Server]) -> Iterator[Server]:
+    yield serve(
+        ssh__limit_loopback="false",
+        ssh__max_connections_per_key=PEOPLE * 2,
+        limits__lines_per_10_seconds=1_000,
+    )
+
+
+def names() -> list[str]:
+    letters = "abefghjk"
+    return [f"p{a}{b}" for a in letters for b in letters][:PEOPLE]
+
+
+@pytest.fixture
+async def crowd(
+    crowd_server: Server,
+) -> AsyncIterator[list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]]]:
+    """Everybody logged in and in the lobby, each with a terminal of a different width."""
+    connections: list[asyncssh.SSHClientConnection] = []
+    people = []
+    async with asyncio.timeout(SECONDS):
+        for number, name in enumerate(names()):
+            key = asyncssh.generate_private_key("ssh-ed25519")
+            crowd_server.operate("keys_add", name=name, public_key=key.export_public_key().decode())
+            connection = await asyncssh.connect(
+                crowd_server.host,
+                crowd_server.port,
+                username=name,
+                client_keys=[key],
+                known_hosts=None,
+                config=None,
+            )
+            connections.append(connection)
+            channel, session = await connection.create_session(
+                Member,
+                term_type="xterm",
+                term_size=(60 + number, 24),
+                encoding=None,
+            )
+            people.append((name, session, channel))
+        for _, member, _ in people:
+            await member.until(lambda seen: b"lobby> " in seen)
+        yield people
+    for connection in connections:
+        connection.abort()
+    await asyncio.gather(*(connection.wait_closed() for connection in connections))
+
+
+async def test_everybody_sees_every_line_once_and_in_the_same_order(
+    crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
+) -> None:
+    async with asyncio.timeout(SECONDS):
+        for number in range(LINES):
+            for name, _, channel in crowd:
+                channel.write(f"line {number} of {name}\r".encode())
+        for _, member, _ in crowd:
+            await member.until(lambda seen: len(SAID.findall(_plain(seen))) >= PEOPLE * LINES)
+    orders = [
+        [(number, speaker) for author, number, speaker in SAID.findall(_plain(member.seen))]
+        for _, member, _ in crowd
+    ]
+    assert len(orders[0]) == PEOPLE * LINES
+    assert len(set(orders[0])) == PEOPLE * LINES
+    assert all(order == orders[0] for order in orders)
+    for name in names():
+        mine = [int(number) for number, speaker in orders[0] if speaker == name.encode()]
+        assert mine == list(range(LINES))
+
+
+async def test_the_room_counts_everybody_once(
+    crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
+) -> None:
+    async with asyncio.timeout(SECONDS):
+        _, first, _channel = crowd[0]
+        await first.until(lambda seen: f"{PEOPLE} here".encode() in seen)
+        for name in names()[1:]:
+            assert _plain(first.seen).count(f"· {name} arrives\r\n".encode()) == 1
+        crowd[-1][2].close()
+        await first.until(lambda seen: f"· {names()[-1]} leaves".encode() in _plain(seen))
+        await first.until(lambda seen: f"{PEOPLE - 1} here".encode() in seen[-400:])
+
+
+def _plain(seen: bytes) -> bytes:
+    return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", seen)

@@ -1,0 +1,136 @@
+"""Rights: the whole table of server role, room role, access mode, mute and ban."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from sshwarma.world import access
+from sshwarma.world.access import Member, Right
+from sshwarma.world.agents import SERVER_ROLES, Agent
+from sshwarma.world.errors import Conflict
+from sshwarma.world.world import World
+from world.living import Someone, do, refused
+
+NOW = 1_000_000
+LATER, BEFORE = NOW + 1, NOW
+E, T, B, M, C = Right.ENTER, Right.TALK, Right.BUILD, Right.MODERATE, Right.CREATE
+EVERYTHING = set(Right)
+
+# role on the server; access mode; role in the room; rights
+TABLE = [
+    *(("owner", mode, role, EVERYTHING) for mode in ("open", "invite", "private")
+      for role in (None, "member")),
+    *(("admin", mode, role, EVERYTHING - {Right.OWN}) for mode in ("open", "invite", "private")
+      for role in (None, "member")),
+    ("member", "open", None, {C, E, T}),
+    ("member", "open", "member", {C, E, T}),
+    ("member", "open", "builder", {C, E, T, B}),
+    ("member", "open", "owner", {C, E, T, B, M}),
+    *(row for mode in ("invite", "private") for row in (
+        ("member", mode, None, {C}),
+        ("member", mode, "member", {C, E, T}),
+        ("member", mode, "builder", {C, E, T, B}),
+        ("member", mode, "owner", {C, E, T, B, M}),
+        ("guest", mode, None, set()),
+        ("guest", mode, "builder", {E, T, B}),
+    )),
+    ("guest", "open", None, {E, T}),
+    ("guest", "open", "member", {E, T}),
+    ("nonsense", "open", None, {E, T}),
+    ("nonsense", "private", "nonsense", set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "mode", "in_room", "expected"), TABLE)
+def test_rights(role: str, mode: access.AccessMode, in_room: str | None, expected: set) -> None:
+    agent = Agent("a", "a", role=role)
+    member = Member("a", in_room)
+    assert access.rights(agent, mode, member, NOW) == expected
+    if in_room is None:
+        assert access.rights(agent, mode, None, NOW) == expected
+    admin = role in ("owner", "admin")
+    server = expected - {E, T, B, M} if not admin else expected
+
+    muted = access.rights(agent, mode, Member("a", in_room, muted_until=LATER), NOW)
+    assert muted == (expected if admin else expected - {T})
+    banned = access.rights(agent, mode, Member("a", in_room, banned_until=LATER), NOW)
+    assert banned == server
+    over = Member("a", in_room, muted_until=BEFORE, banned_until=BEFORE)
+    assert access.rights(agent, mode, over, NOW) == expected
+
+
+def test_no_role_gives_more_than_one_above_it() -> None:
+    ranks = [*reversed(SERVER_ROLES)]
+    for lower, higher in itertools.pairwise(ranks):
+        for mode in ("open", "invite", "private"):
+            one = access.rights(Agent("a", "a", role=lower), mode, None, NOW)
+            other = access.rights(Agent("a", "a", role=higher), mode, None, NOW)
+            assert one <= other
+
+
+async def test_a_room_keeps_an_owner(alice: Someone, bob: Someone) -> None:
+    await do(bob, "/create den")
+    for line in ("/room member bob", "/room remove bob", "/room builder bob"):
+        assert "only owner" in (await refused(bob, line)).message
+    await do(bob, "/room owner alice")
+    await do(bob, "/room member bob")
+    assert "moderate right in den" in (await refused(bob, "/room private")).message
+
+
+async def test_two_owners_cannot_both_go_at_once(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await do(bob, "/create den")
+    await do(bob, "/room owner alice")
+
+    async def step_down(agent_id: str) -> object:
+        return await world.change(
+            lambda tx: access.set_member(tx, bob.room_id, agent_id, created_by=None, role=None)
+        )
+
+    results = await asyncio.gather(step_down(alice.id), step_down(bob.id), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["Conflict", "Member"]
+    assert any(isinstance(result, Conflict) for result in results)
+
+
+async def test_a_private_room_is_known_to_members_only(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "/put secret = 42")
+    await do(alice, "/room private")
+    assert "There is no room named den" in (await refused(bob, "/join den")).message
+    assert "There is no room named den" in (await refused(bob, "/route den")).message
+    assert "There is no den here" in (await refused(bob, "/examine den")).message
+    assert "den" not in [room.name for room in (await do(bob, "/rooms")).rooms]
+    assert "(private)" in [who.room for who in (await do(bob, "/who")).people]
+    await do(alice, "/room member bob")
+    await do(bob, "/join den")
+    assert (await do(bob, "/examine secret")).content == "42"
+
+
+async def test_an_invite_room_is_seen_and_not_entered(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "/room invite")
+    assert "enter right in den" in (await refused(bob, "/join den")).message
+    assert "alice can grant it" in (await refused(bob, "/join den")).hint
+    assert "den" in [room.name for room in (await do(bob, "/rooms")).rooms]
+
+
+async def test_mute_and_ban_say_what_they_are(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/mute bob 10 too loud")
+    refusal = await refused(bob, "hello")
+    assert refusal.message == "You are muted in lobby for another 10 min: too loud."
+    await do(bob, "/look")
+    await do(alice, "/mute bob off")
+    await do(bob, "hello")
+    await do(alice, "/create den")
+    await do(bob, "/join den")
+    await do(alice, "/ban bob")
+    await do(bob, "/leave")
+    assert (await refused(bob, "/join den")).message.startswith("You are banned from den")
+    for minutes in ("0", "-1", "x", "9" * 5000, "1e3"):
+        await refused(alice, f"/mute bob {minutes}")
+    await refused(bob, "/ban alice")
+    await refused(alice, "/ban alice")

@@ -1,0 +1,209 @@
+"""Agents, keys and invites; and what the directory in memory knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from sshwarma.world import agents, directs
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.events import Event, MustLeave
+from sshwarma.world.world import World
+from world.living import Someone
+
+F1, F2 = "SHA256:aaaa1", "SHA256:aaab2"
+
+
+async def add(world: World, name: str, **values: Any) -> Agent:
+    return await world.change(lambda tx: agents.create(tx, name, **values))
+
+
+async def give_key(world: World, agent: Agent | Someone, fingerprint: str) -> None:
+    await world.change(lambda tx: agents.add_key(tx, agent.id, fingerprint, "ssh-ed25519 AAAA"))
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    ("bo0", "boo"), ("bill", "bi1l"), ("bill", "blll"), ("arne", "ame"), ("a-b", "a_b"),
+    ("ivvo", "iwo"), ("clan", "dan"), ("kim5", "kims"),
+])  # fmt: skip
+async def test_a_name_that_looks_like_anothers_is_refused(
+    world: World, first: str, second: str
+) -> None:
+    await add(world, first)
+    with pytest.raises(Conflict, match=f"{second} looks too much like {first}"):
+        await add(world, second)
+    assert world.agents.named(second) is None
+
+
+async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
+    with pytest.raises(Conflict, match="The name bob is taken"):
+        await add(world, "bob")
+
+
+async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Someone) -> None:
+    await world.change(lambda tx: agents.set_role(tx, bob.id, "admin"))
+    assert world.agents.named("bob").role == "admin"  # type: ignore[union-attr]
+    await world.change(lambda tx: agents.remember(tx, bob.id, prefs={"bell": "off"}))
+    assert bob.agent.prefs == {"bell": "off"}
+    await asyncio.gather(
+        *(world.change(lambda tx, n=n: agents.create(tx, f"m{n:02}xyz"[:6])) for n in (3, 7))
+    )
+    assert world.agents.named("m03xyz") and world.agents.named("m07xyz")
+
+
+async def test_the_directory_equals_the_database(world: World, alice: Someone) -> None:
+    bob = await add(world, "bob")
+    for agent, fingerprint in ((alice, F1), (bob, F2)):
+        await give_key(world, agent, fingerprint)
+    await world.change(lambda tx: agents.remove_key(tx, bob.id, F2))
+    await world.change(lambda tx: agents.set_disabled(tx, bob.id, True))
+    found, keys = await world.store.read(agents.read_all)
+    assert sorted(world.agents, key=lambda a: a.id) == sorted(found, key=lambda a: a.id)
+    assert world.agents.keys_of(alice.id) == keys
+    assert world.agents.keys_of(bob.id) == []
+
+
+async def test_the_last_owner_stays(world: World, alice: Someone) -> None:
+    for work in (
+        lambda tx: agents.set_role(tx, alice.id, "admin"),
+        lambda tx: agents.set_disabled(tx, alice.id, True),
+    ):
+        with pytest.raises(Conflict, match="only owner"):
+            await world.change(work)
+    assert (alice.agent.role, alice.agent.disabled) == ("owner", False)
+    other = await add(world, "zoe", role="owner")
+    await world.change(lambda tx: agents.set_disabled(tx, alice.id, True))
+    with pytest.raises(Conflict, match="only owner"):  # a disabled owner does not count
+        await world.change(lambda tx: agents.set_role(tx, other.id, "member"))
+
+
+async def test_one_key_is_one_identity(world: World, alice: Someone, bob: Someone) -> None:
+    await give_key(world, alice, F1)
+    await give_key(world, alice, F2)
+    assert world.agents.by_key(F1) == world.agents.by_key(F2) == alice.agent
+    with pytest.raises(Conflict, match="belongs to alice already"):
+        await give_key(world, bob, F1)
+    await world.change(lambda tx: agents.remove_key(tx, alice.id, F1))
+    assert world.agents.by_key(F1) is None
+    await give_key(world, bob, F1)
+    assert world.agents.by_key(F1) == bob.agent
+
+
+async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    told: list[Event] = []
+    world.bus.on_agent(alice.id, told.append)
+    await give_key(world, alice, F1)
+    await give_key(world, alice, F2)
+    told.clear()
+    for wanted, count in (("aaa", "2 keys"), ("zzz", "no key"), ("aaaa1 ", "no key")):
+        with pytest.raises(NotFound, match=count):
+            await world.change(lambda tx, wanted=wanted: agents.remove_key(tx, alice.id, wanted))
+    with pytest.raises(NotFound):
+        await world.change(lambda tx: agents.remove_key(tx, bob.id, F1))
+    assert not told
+    assert await world.change(lambda tx: agents.remove_key(tx, alice.id, "aaaa")) == F1
+    assert [type(event) for event in told if isinstance(event, MustLeave)] == [MustLeave]
+
+
+async def test_a_disabled_agents_links_end(world: World, bob: Someone) -> None:
+    told: list[Event] = []
+    world.bus.on_agent(bob.id, told.append)
+    await world.change(lambda tx: agents.set_disabled(tx, bob.id, True))
+    assert [e.room_id for e in told if isinstance(e, MustLeave)] == [None]
+    assert bob.agent.disabled
+    await world.change(lambda tx: agents.set_disabled(tx, bob.id, False))
+    assert not bob.agent.disabled
+
+
+async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) -> None:
+    code = await world.change(lambda tx: agents.invite(tx, "guest", 1, alice.id))
+    stored = await world.store.read(lambda c: c.execute(text("SELECT * FROM invites")).all())
+    assert code not in repr(stored), "only the hash is stored"
+
+    async def redeem(name: str, fingerprint: str, with_code: str = code) -> Agent:
+        return await world.change(
+            lambda tx: agents.redeem(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
+        )
+
+    with pytest.raises(Invalid, match="unknown, used or expired"):
+        await redeem("carol", F1, code.swapcase())
+    with pytest.raises(Conflict, match="taken"):
+        await redeem("alice", F1)  # then the code is still good
+    with pytest.raises(Invalid, match="reserved"):
+        await redeem("system", F1)
+    both = await asyncio.gather(redeem("carol", F1), redeem("dave", F2), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in both) == ["Agent", "Invalid"]
+    admitted = next(result for result in both if isinstance(result, Agent))
+    assert admitted.role == "guest"
+    assert world.agents.by_key(F1) == world.agents.named("carol")
+    assert {agent.name for agent in world.agents} == {"alice", admitted.name}
+    with pytest.raises(Invalid, match="used"):
+        await redeem("erin", "SHA256:e")
+
+
+async def test_an_invite_expires(world: World) -> None:
+    code = await world.change(lambda tx: agents.invite(tx, "member", 1, None))
+    await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
+    with pytest.raises(Invalid, match="expired"):
+        await world.change(lambda tx: agents.redeem(tx, code, "carol", F1, "k"))
+    assert world.agents.named("carol") is None
+
+
+async def test_find_takes_a_unique_prefix(world: World, alice: Someone, bob: Someone) -> None:
+    bea = await add(world, "bea")
+    assert world.agents.find("@ALI").id == alice.id
+    assert world.agents.find("bea") == bea
+    with pytest.raises(NotFound, match="b could be bea, bob"):
+        world.agents.find("@b")
+    for nobody in ("", "@", "zoe"):
+        with pytest.raises(NotFound):
+            world.agents.find(nobody)
+
+
+async def test_input_history_keeps_the_last_lines(
+    world: World, alice: Someone, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "INPUT_LINES", 3)
+    typed = [(alice.id, f"a{n}") for n in range(5)] + [(bob.id, "b0")]
+    await world.change(lambda tx: agents.remember_input(tx, typed))
+    await world.change(lambda tx: agents.remember_input(tx, [(alice.id, "a5")]))
+    read = world.store.read
+    assert await read(lambda c: agents.input_history(c, alice.id)) == ["a3", "a4", "a5"]
+    assert await read(lambda c: agents.input_history(c, bob.id)) == ["b0"]
+    stored = await read(lambda c: c.execute(text("SELECT count(*) FROM input_lines")).scalar())
+    assert stored == 4
+
+
+async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
+    world: World, alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    heard: list[tuple[str, str]] = []
+    for who in (alice, bob, guest):
+        world.bus.on_agent(who.id, lambda e, who=who: heard.append((who.name, e.row.content)))
+    world.bus.on_room("lobby", lambda e: heard.append(("lobby", e.row.content)))
+    forth = await world.change(lambda tx: directs.tell(tx, alice.id, bob.id, "psst"))
+    back = await world.change(lambda tx: directs.tell(tx, bob.id, alice.id, "what"))
+    assert sorted(heard) == [("alice", "psst"), ("alice", "what"), ("bob", "psst"), ("bob", "what")]
+    assert (forth.room_id, forth.seq, back.room_id, back.seq) == (
+        forth.room_id,
+        1,
+        forth.room_id,
+        2,
+    )
+
+    def check(conn: Any) -> None:
+        assert directs.log_of(conn, bob.id, alice.id) == forth.room_id
+        assert directs.log_of(conn, guest.id, alice.id) is None
+        assert directs.logs_of(conn, alice.id) == directs.logs_of(conn, bob.id)
+        assert directs.logs_of(conn, guest.id) == []
+        assert directs.last_from(conn, alice.id) == bob.id
+        assert directs.last_from(conn, bob.id) == alice.id
+        assert directs.last_from(conn, guest.id) is None
+
+    await world.store.read(check)

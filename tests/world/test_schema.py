@@ -1,0 +1,305 @@
+"""The file: migrations, the tables and views that reports read, the tree a world starts with."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import equipment, rows, search, things
+from sshwarma.world.bootstrap import CONTAINERS, ToolSpec, bootstrap
+from sshwarma.world.migrate import migrate, newest
+from sshwarma.world.schema import metadata
+from sshwarma.world.store import engine_for
+from sshwarma.world.world import World
+from world.living import Someone, arrive, do, make
+
+DEFAULT_TOOLS = [
+    "look", "who", "say", "history", "vibe", "inventory",
+    "journal", "note", "decide", "idea", "milestone",
+    "rooms", "exits", "join", "leave", "go", "create",
+]  # fmt: skip
+
+# Columns as the seeds give them.
+VIEWS = {
+    "messages": "id session_id role content tool_call_id status group_id created_at",
+    "skills": "id name description system_prompt_patch",
+    "sessions": "id context_size",
+    "session_state": "session_id state_blob last_updated",
+    "tools": "name description json_schema is_enabled tool_id toolset_id input_schema "
+             "requires_confirmation enabled entrypoint",
+    "toolsets": "id name version description enabled installed_at source_type source_ref "
+                "manifest_version",
+    "toolset_mcp_servers": "id toolset_id server_type enabled command args cwd url headers env "
+                           "requires_confirmation created_at",
+    "chats": "id active_leaf_message_id active_manifest_id",
+    "projects": "name path",
+    "project_memory": "project key value",
+}  # fmt: skip
+TABLES = {
+    "usage": "id session_id model prompt_tokens completion_tokens total_tokens created_at",
+    "tool_calls": "id chat_id message_id tool_id args result render_plan status error started_at "
+                  "finished_at pre_manifest_id post_manifest_id",
+    "tool_overrides": "id toolset_id tool_id renderer renderer_config name_override "
+                      "description_override requires_confirmation enabled",
+    "toolset_files": "toolset_id path kind sha256 size stored_path",
+    "workspace_manifests": "id chat_id parent_id files created_at source source_ref",
+    "things": "id parent_id kind name qualified_name description content uri metadata available "
+              "created_at updated_at deleted_at",
+    "equipped": "context_id thing_id priority created_at deleted_at",
+    "exits": "from_room_id direction to_room_id created_at deleted_at",
+}  # fmt: skip
+
+
+def dump(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as database:
+        return "\n".join(database.iterdump())
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    return tmp_path / "world.db"
+
+
+def test_an_empty_file_is_brought_to_the_newest_schema(empty: Path) -> None:
+    assert migrate(empty) == (None, newest())
+    assert migrate(empty) == (newest(), newest())
+    engine = engine_for(empty)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "compare_type": True,
+                # The search index is not SQLAlchemy's to know.
+                "include_name": lambda name, kind, _: (
+                    kind != "table" or not str(name).startswith("rows_")
+                ),
+            },
+        )
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_a_file_of_the_first_schema_keeps_its_data(empty: Path) -> None:
+    migrate(empty, "0001")
+    with closing(sqlite3.connect(empty)) as database:
+        database.executescript("""
+            INSERT INTO things (id, kind, name, created_at, updated_at)
+                VALUES ('den', 'room', 'den', 1, 1), ('ann', 'agent', 'ann', 1, 1);
+            INSERT INTO rows (id, room_id, seq, author_id, kind, content, created_at)
+                VALUES ('r1', 'den', 1, 'ann', 'chat', 'old words', 1);
+        """)
+        before = database.execute("SELECT * FROM things ORDER BY id").fetchall()
+    assert migrate(empty) == ("0001", newest())
+    with closing(sqlite3.connect(empty)) as database:
+        columns = ", ".join(
+            row[1] for row in database.execute("PRAGMA table_info(things)").fetchall()[:16]
+        )
+        after = database.execute(f"SELECT {columns} FROM things ORDER BY id").fetchall()
+        assert after == before
+        assert database.execute("SELECT content FROM messages").fetchall() == [("old words",)]
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_a_world_of_the_first_schema_opens_and_is_searched(empty: Path) -> None:
+    test_a_file_of_the_first_schema_keeps_its_data(empty)
+    world = await World.open(empty, tool_specs())
+    await world.index_rows()
+    found = await world.store.read(lambda c: search.find(c, "old", ["den"], 5))
+    assert [row.content for row in found] == ["old words"]
+    await world.close()
+
+
+def test_a_file_of_a_newer_program_is_refused_and_left_alone(empty: Path) -> None:
+    migrate(empty)
+    with closing(sqlite3.connect(empty)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    before = dump(empty)
+    with pytest.raises(RuntimeError, match=r"9999.*newer sshwarma"):
+        migrate(empty)
+    assert dump(empty) == before
+
+
+def test_a_migration_that_fails_changes_nothing(empty: Path) -> None:
+    migrate(empty, "0001")
+    with closing(sqlite3.connect(empty)) as database:
+        database.execute("CREATE VIEW project_memory AS SELECT 1")  # in the way of 0002
+    before = dump(empty)
+    with pytest.raises(Exception, match="project_memory"):
+        migrate(empty)
+    assert dump(empty) == before
+
+
+async def test_a_second_start_changes_nothing(empty: Path) -> None:
+    await (await World.open(empty, tool_specs())).close()
+    before = dump(empty)
+    again = await World.open(empty, tool_specs())
+    assert not again.is_new
+    await again.close()
+    assert dump(empty) == before
+
+
+async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
+    world = await World.open(empty, tool_specs())
+    assert world.is_new
+    alice = await arrive(world, "alice", role="owner")
+    await do(alice, "/describe mine")
+    await do(alice, "/unequip defaults sshwarma:look")
+    await do(alice, "/unequip room sshwarma:say")
+    await world.change(lambda tx: things.change(tx, "tool_who", enabled=0))
+    look = await world.store.read(lambda c: things.get_live(c, "tool_rooms"))
+    await world.change(lambda tx: things.delete(tx, look))
+    await world.close()
+    changed = [
+        ToolSpec(s.namespace, s.name, f"{s.description}!", s.input_schema, s.default)
+        for s in tool_specs()
+    ]
+    world = await World.open(empty, [*changed, ToolSpec("sshwarma", "newer", "New", {}, True)])
+
+    def check(conn: Any) -> None:
+        assert things.get_live(conn, "lobby").description == "mine"
+        who = things.get_live(conn, "tool_who")
+        assert (who.enabled, who.description) == (False, "List participants!")
+        gone = things.get(conn, "tool_rooms")
+        assert gone is not None and gone.deleted_at is not None
+        on = {
+            (row.context_id, row.thing.id)
+            for row in equipment.rows_of(conn, ["defaults", "lobby"])
+            if row.live
+        }
+        assert ("defaults", "tool_look") not in on and ("lobby", "tool_say") not in on
+        assert ("defaults", "tool_newer") in on and ("lobby", "tool_newer") not in on
+
+    await world.store.read(check)
+    await world.close()
+
+
+async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path) -> None:
+    before = set(threading.enumerate())
+
+    class Broken(ToolSpec):
+        @property
+        def id(self) -> str:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await World.open(empty, [Broken("sshwarma", "x", "x", {})])
+    left = [t for t in set(threading.enumerate()) - before if t.name.startswith("store-")]
+    assert not left
+
+
+async def test_the_tree_is_the_seeds(world: World) -> None:
+    def check(conn: Any) -> None:
+        root = things.get_live(conn, "world")
+        assert (root.parent_id, root.kind) == (None, "container")
+        for name in ("rooms", "agents", "mcps", "internal", "defaults"):
+            assert name in CONTAINERS
+        for name in CONTAINERS:
+            found = things.get_live(conn, name)
+            assert (found.parent_id, found.kind, found.name) == ("world", "container", name)
+        home, lobby = things.get_live(conn, "home"), things.get_live(conn, "lobby")
+        assert (home.parent_id, home.kind) == ("world", "room")
+        assert home.metadata["vibe"] == "Shared resources"
+        assert (lobby.parent_id, lobby.kind) == ("rooms", "room")
+        assert lobby.metadata["vibe"] == "Welcome to sshwarma"
+        assert things.children(conn, "defaults") == [], "only equipped rows"
+
+        def equipped(context: str) -> set[str | None]:
+            return {row.thing.qualified_name for row in equipment.rows_of(conn, [context])}
+
+        expected = {f"sshwarma:{name}" for name in DEFAULT_TOOLS}
+        assert equipped("defaults") == equipped("lobby") == expected
+        for name in DEFAULT_TOOLS:
+            tool = things.get_live(conn, f"tool_{name}")
+            assert (tool.parent_id, tool.name) == ("internal", name)
+            assert tool.qualified_name == f"sshwarma:{name}"
+        assert things.get_live(conn, "tool_look").description == "Describe current room"
+        assert things.get_live(conn, "tool_say").description == "Send message to room"
+        assert things.get_live(conn, "tool_who").description == "List participants"
+
+    await world.store.read(check)
+    assert not await world.change(lambda tx: bootstrap(tx, tool_specs()))
+
+
+@pytest.mark.parametrize("name", [*VIEWS, *TABLES])
+def test_a_seeds_table_has_its_columns(newborn: Path, name: str) -> None:
+    with closing(sqlite3.connect(newborn)) as database:
+        query = "SELECT type FROM sqlite_schema WHERE name = ?"
+        kind = database.execute(query, (name,)).fetchone()[0]
+        found = [row[0] for row in database.execute(f'SELECT * FROM "{name}"').description]
+    assert kind == ("view" if name in VIEWS else "table")
+    assert set((VIEWS | TABLES)[name].split()) <= set(found)
+    assert len(found) == len(set(found))
+
+
+async def test_what_the_views_hold(world: World, alice: Someone, qwen: Someone) -> None:
+    await do(alice, "hello")
+    await do(qwen, "hi")
+
+    def more(tx: Any) -> None:
+        call = rows.append(tx, "lobby", "tool.call", "{}", author_id=qwen.id,
+                           meta={"tool": "a:b"})  # fmt: skip
+        rows.append(tx, "lobby", "tool.result", "ok", author_id=None, parent_row_id=call.id,
+                    meta={"tool": "a:b"})  # fmt: skip
+        rows.append(tx, "lobby", "chat", "undone", author_id=alice.id, status="dropped")
+        things.create(tx, "skills", "data", "skill:tidy", description="d", content="be tidy")
+        gone = things.create(tx, "skills", "data", "skill:gone", content="x")
+        things.delete(tx, gone)
+        things.create(tx, "lobby", "data", "state", content="S", metadata={"role": "state"})
+        kit = things.create(tx, "toolsets", "toolset", "kit", qualified_name="kit",
+                            metadata={"version": "1.0", "source_type": "zip"})  # fmt: skip
+        things.create(tx, kit.id, "tool", "cut", qualified_name="kit:cut", description="Cut",
+                      metadata={"input_schema": {}, "entrypoint": "m:f"})  # fmt: skip
+        things.create(tx, kit.id, "mcp", "srv", metadata={"server_type": "stdio", "args": ["-x"]})
+        project = things.create(tx, "projects", "container", "apollo", metadata={"path": "/a"})
+        things.create(tx, project.id, "data", "goal", content="moon")
+        things.set_metadata(tx, "lobby", context_size=9, active_leaf="m1")
+
+    await world.change(more)
+
+    async def query(sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await world.store.read(lambda c: c.execute(text(sql)).all())]
+
+    messages = await query("SELECT session_id, role, content, status, tool_call_id FROM messages")
+    assert [message[:4] for message in messages] == [
+        ("lobby", "user", "hello", "completed"),
+        ("lobby", "assistant", "hi", "completed"),
+        ("lobby", "assistant", "{}", "tool_call"),
+        ("lobby", "tool", "ok", "completed"),
+        ("lobby", "user", "undone", "dropped"),
+    ]
+    call, result = messages[2][4], messages[3][4]
+    assert call == result and call.endswith("|a:b")
+    assert await query("SELECT id, name, description, system_prompt_patch FROM skills") == [
+        (1, "tidy", "d", "be tidy")
+    ]
+    assert await query("SELECT context_size FROM sessions ORDER BY id = 'lobby'") == [(5,), (9,)]
+    assert await query("SELECT session_id, state_blob FROM session_state") == [("lobby", "S")]
+    tools = await query("SELECT name, entrypoint, is_enabled FROM tools WHERE toolset_id NOTNULL")
+    assert tools == [("kit:cut", "m:f", 1)]
+    assert (await query("SELECT count(*) FROM tools"))[0][0] == len(tool_specs()) + 1
+    assert await query("SELECT id, name, version, source_type, enabled FROM toolsets") == [
+        ("kit", "kit", "1.0", "zip", 1)
+    ]
+    servers = await query("SELECT id, toolset_id, server_type, args FROM toolset_mcp_servers")
+    assert servers == [("srv", "kit", "stdio", '["-x"]')]
+    chats = await query("SELECT id, active_leaf_message_id FROM chats WHERE id = 'lobby'")
+    assert chats == [("lobby", "m1")]
+    assert await query("SELECT name, path FROM projects") == [("apollo", "/a")]
+    assert await query("SELECT project, key, value FROM project_memory") == [("/a", "goal", "moon")]
+
+
+async def test_the_views_cannot_be_written(world: World) -> None:
+    for view in VIEWS:
+        with pytest.raises(Exception, match=r"because it is a view|cannot modify"):
+            await world.change(lambda tx, v=view: tx.conn.execute(text(f"DELETE FROM {v}")))
+    assert (await make(world, "lobby", "data", "fine")).name == "fine"

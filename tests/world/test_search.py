@@ -1,0 +1,85 @@
+"""Finding what was said."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sshwarma.world import search
+from world.living import Someone, do, refused
+
+
+async def found(who: Someone, words: str) -> list[str]:
+    return [entry.text for entry in (await do(who, f"/search {words}")).entries]
+
+
+async def test_words_phrases_and_prefixes(alice: Someone) -> None:
+    said = ["the relay box is cold", "a box of relays", "cold Café tonight", "relay the box"]
+    for words in said:
+        await do(alice, words)
+    assert await found(alice, "relay box") == ["relay the box", "the relay box is cold"]
+    assert await found(alice, '"relay box"') == ["the relay box is cold"]
+    assert await found(alice, "box rel") == ["relay the box", "a box of relays", said[0]]
+    assert await found(alice, "cafe") == ["cold Café tonight"]
+    assert await found(alice, '"cold caf') == ["cold Café tonight"]
+    assert await found(alice, '"cold caf"') == []
+    assert len(await found(alice, "--n 2 box")) == 2
+    assert await found(alice, "penguin") == []
+
+
+@pytest.mark.parametrize("operator", ["NOT", "AND", "OR", "NEAR(a b)", "content:", "^a", "a*b",
+                                      "(", "-x", "{a b}", "a + b", "col : x"])  # fmt: skip
+async def test_operators_are_text(alice: Someone, operator: str) -> None:
+    await do(alice, f"we typed {operator} here")
+    await do(alice, "nothing of the kind")
+    if search.match_expression(operator):
+        assert await found(alice, f"typed {operator}") == [f"we typed {operator} here"]
+    else:
+        assert "Say what to search for" in (await refused(alice, f"/search {operator}")).message
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
+    | st.text('"* ()a\x00:^', max_size=12)
+)
+def test_whatever_is_typed_is_a_query(words: str) -> None:
+    index = sqlite3.connect(":memory:")
+    index.execute("CREATE VIRTUAL TABLE t USING fts5(content)")
+    query = search.match_expression(words)
+    if query:
+        index.execute("SELECT * FROM t WHERE t MATCH ?", (query,)).fetchall()
+    index.close()
+
+
+async def test_very_many_words(alice: Someone) -> None:
+    await do(alice, "many " * 3000)
+    assert len(await found(alice, "many " * 2500)) == 1
+
+
+async def test_what_one_may_not_read_is_not_found(
+    alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    await do(bob, "/create den")
+    await do(bob, "/room private")
+    await do(bob, "treasure in the den")
+    await do(bob, "/tell alice treasure for two")
+    await do(alice, "treasure in the lobby")
+    assert await found(guest, "treasure") == ["treasure in the lobby"]
+    assert sorted(await found(bob, "treasure")) == [
+        "treasure for two", "treasure in the den", "treasure in the lobby",
+    ]  # fmt: skip
+    assert "treasure for two" in await found(alice, "treasure")
+
+
+async def test_a_search_never_misses_what_was_just_said(
+    alice: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "INDEX_PASS", 3)
+    for n in range(8):
+        await do(alice, f"needle {n}")
+        assert len(await found(alice, "needle")) == n + 1
+    assert await alice.world.store.read(search.behind) == 0

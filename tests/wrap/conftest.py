@@ -1,0 +1,43 @@
+"""`lua`: runs the body of a script, in a host with short limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sshwarma.wrap.host import Limits, LuaHost, Script
+
+SHORT = Limits(
+    seconds=0.4,
+    total_seconds=2.0,
+    memory=96 << 20,
+    output=100_000,
+    log=1_000,
+    snapshot=4 << 20,
+    calls=20,
+    workers=2,
+    waiting=3,
+)
+
+Run = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[LuaHost]:
+    host = await LuaHost.start(SHORT)
+    yield host
+    await host.close()
+
+
+@pytest.fixture
+def lua(host: LuaHost) -> Run:
+    """`await lua(body, snapshot, more scripts..., call=, log=)`: what `body` returns, given the
+    snapshot as `s`."""
+
+    async def run(body: str, snapshot: Any = None, *scripts: Script, **given: Any) -> Any:
+        script = Script("main", f"function main(s) {body}\nend")
+        return await host.run([script, *scripts], "main", snapshot or {}, **given)
+
+    return run

@@ -1,0 +1,159 @@
+"""Composing: what a model would be told, through the real Lua host."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sshwarma import verbs
+from sshwarma.settings import LimitSettings
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, rows
+from sshwarma.world.caller import Caller
+from sshwarma.world.world import World
+from sshwarma.wrap.compose import Composed, Composer
+from sshwarma.wrap.host import LuaHost
+from sshwarma.wrap.layers import STABILITIES
+
+
+class Setting:
+    """A world with alice, who owns it, and the model qwen."""
+
+    def __init__(self, world: World, composer: Composer) -> None:
+        self.world = world
+        self.composer = composer
+
+    def caller(self, name: str, door: str = "ssh") -> Caller:
+        agent = self.world.agents.find(name)
+        return Caller(self.world, LimitSettings(), agent, "lobby", door)  # type: ignore[arg-type]
+
+    async def does(self, line: str) -> None:
+        await run_line(self.caller("alice"), line)
+
+    async def puts(self, name: str, text: str) -> None:
+        await run_line(self.caller("alice"), f"/put {name} = {text}")
+        await self.does(f"/equip room {name}")
+
+    async def answers(self, text: str) -> None:
+        model = self.world.agents.find("qwen")
+        await self.world.change(
+            lambda tx: rows.append(tx, "lobby", "chat", text, author_id=model.id)
+        )
+
+    async def told(self, question: str = "what now?") -> Composed:
+        return await self.composer.compose(self.caller("qwen", "model"), question, "alice", 2**62)
+
+
+@pytest.fixture
+async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
+    _ = verbs.__all__
+    world = await World.open(tmp_path / "world.db", tool_specs())
+    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+    model = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
+    await world.change(lambda tx: agents.remember(tx, model.id, prompt="Answer in rhyme."))
+    host = await LuaHost.start()
+    yield Setting(world, Composer(host))
+    await host.close()
+    await world.close()
+
+
+async def test_layers_come_from_stable_to_volatile_and_end_with_the_question(
+    setting: Setting,
+) -> None:
+    await setting.does("/describe A bench under north light.")
+    await setting.does("hello there")
+    await setting.puts("prompt:style", "Prefer short words.")
+    composed = await setting.told("who is here?")
+    names = [layer.name for layer in composed.layers]
+    assert names == ["charter", "you", "equipped", "room", "log", "now"]
+    ranks = [STABILITIES.index(layer.stability) for layer in composed.layers]
+    assert ranks == sorted(ranks)
+    for said in ("Answer in rhyme.", "Prefer short words.", "north light"):
+        assert said in composed.system
+    assert composed.conversation[0].text == "<alice> hello there"
+    assert composed.conversation[-1].text.endswith("alice asks you:\nwho is here?")
+
+
+async def test_two_turns_in_a_row_share_the_prefix_up_to_the_end_of_the_log(
+    setting: Setting,
+) -> None:
+    await setting.does("first")
+    await setting.answers("second")
+    before = await setting.told("one?")
+    await setting.does("third")
+    after = await setting.told("two?")
+    assert after.system == before.system
+    log = before.conversation[:-1]
+    assert after.conversation[: len(log)] == log
+    assert [line.role for line in log] == ["user", "assistant"]
+
+
+async def test_the_room_s_data_wins_over_the_agent_s_of_the_same_name(setting: Setting) -> None:
+    await setting.puts("prompt:style", "of the room")
+    await setting.does("/put me:prompt:style = of alice")
+    composed = await setting.told()
+    assert "of the room" in composed.system
+    assert "of alice" not in composed.system
+
+
+async def test_presence_and_notices_are_not_told(setting: Setting) -> None:
+    await setting.does("/vibe quiet")
+    await setting.does("hello")
+    assert [line.text for line in (await setting.told()).conversation[:-1]] == ["<alice> hello"]
+
+
+async def test_a_hook_adds_a_layer_before_the_question(setting: Setting) -> None:
+    await setting.puts("hook:wrap", 'function layer(s) return "sunny in " .. s.room.name end')
+    conversation = (await setting.told()).conversation
+    assert conversation[-2].text == "sunny in lobby"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "function layer(s) while true do end end",
+        "function layer(s) error('no') end",
+        "this is no lua",
+        "function layer(s) return s.nothing.at.all end",
+    ],
+)
+async def test_a_hook_that_fails_costs_its_own_layer_and_a_notice(
+    setting: Setting, script: str
+) -> None:
+    await setting.puts("hook:wrap:bad", script)
+    composed = await setting.told()
+    assert composed.layers[-1].name == "now"
+    assert len(composed.notices) == 1
+    assert "hook:wrap:bad failed" in composed.notices[0]
+
+
+async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
+    await setting.puts(
+        "wrap.lua",
+        'function wrap(s) return {{ name = "all", stability = "turn", side = "system",'
+        ' text = "only this: " .. s.question }} end',
+    )
+    composed = await setting.told("hm?")
+    assert (composed.system, composed.conversation) == ("only this: hm?", ())
+
+
+async def test_one_that_is_broken_gives_way_to_the_usual_one(setting: Setting) -> None:
+    await setting.puts("wrap.lua", "function wrap(s) return 7 end")
+    composed = await setting.told()
+    assert "charter" in [layer.name for layer in composed.layers]
+    assert "wrap.lua equipped here failed" in composed.notices[0]
+
+
+async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
+    model = setting.world.agents.find("qwen")
+    await setting.world.change(
+        lambda tx: rows.append(
+            tx, "lobby", "tool.result", "x" * 5_000, author_id=model.id, meta={"tool": "a:b"}
+        )
+    )
+    line = (await setting.told()).conversation[0]
+    assert len(line.text) < 800
+    assert "4400 more characters, row 1" in line.text

@@ -1,0 +1,175 @@
+"""Whatever a script does, it ends within its limits, by name, and the next run is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sshwarma.wrap.host import (
+    LuaError,
+    LuaFailed,
+    LuaHost,
+    LuaMemory,
+    LuaOutput,
+    LuaTimeout,
+)
+from wrap.conftest import SHORT, Run
+
+NEVER_ENDING = {
+    "a loop": "while true do end",
+    "a goto": "::again:: goto again",
+    "pcall in a loop": "while true do pcall(error) end",
+    "a loop in pcall in a loop": "while true do pcall(function() while true do end end) end",
+    "nested pcall": """
+        local function deep(n) if n > 0 then return pcall(deep, n - 1) end while true do end end
+        while true do deep(100) end""",
+    "an xpcall handler that loops": "xpcall(error, function() while true do end end)",
+    "nested xpcall": """
+        local function again() return xpcall(error, again) end
+        while true do xpcall(again, again) end""",
+    "a coroutine that loops": "coroutine.wrap(function() while true do end end)()",
+    "coroutines in coroutines": """
+        local function bomb()
+          while true do pcall(coroutine.wrap(bomb)) end
+        end
+        bomb()""",
+    "coroutines without end": "while true do coroutine.wrap(function() end)() end",
+    "a pattern that backtracks": 'return (("a"):rep(40) .. "b"):find(("(a*)"):rep(20) .. "c")',
+    "gsub that backtracks": 'return (("a"):rep(50000)):gsub(".-.-.-.-x", "")',
+    "sort by a C function": """
+        local t = {}
+        for i = 1, 200000 do t[i] = setmetatable({}, {__lt = function() return true end}) end
+        while true do pcall(table.sort, t) end""",
+    "a comparator that loops": "table.sort({3, 2, 1}, function() while true do end end)",
+    "__tostring that loops": """
+        error(setmetatable({}, {__tostring = function() while true do end end}))""",
+    "__close that loops": """
+        local x <close> = setmetatable({}, {__close = function() while true do end end})""",
+    "__index that loops": """
+        return setmetatable({}, {__index = function() while true do end end}).x""",
+    "load in a loop": 'while true do load("return " .. ("1+"):rep(50000) .. "1") end',
+    "utf8 and rep in a loop": 'while true do utf8.len(("é"):rep(1e6)) end',
+    "printing": "while true do print(('x'):rep(100)) end",
+    "comparing long strings": 'local a = ("a"):rep(1e7) while true do local _ = a .. "" < a end',
+    "host.call refused": "while true do pcall(host.call, 'x') end",
+}
+
+TOO_MUCH = {
+    "string.rep": 'return ("x"):rep(2^30)',
+    "a table that grows": "local t = {} while true do t[#t + 1] = {} end",
+    "a string that doubles": 'local s = "x" while true do s = s .. s end',
+    "coroutines kept": """
+        local t = {} while true do t[#t + 1] = coroutine.create(function() end) end""",
+    "table.concat": """
+        local t, s = {}, ("x"):rep(1e6) for i = 1, 1000 do t[i] = s end return table.concat(t)""",
+    "a wide table": "return table.pack(table.unpack({}, 1, 900000)), ('x'):rep(1e8)",
+    "closures that hold each other": """
+        local f = function() end while true do local g = f f = function() return g() end end""",
+    "gsub": 'return (("x"):rep(1e6)):gsub("x", ("y"):rep(1e4))',
+    "string.format": 'local t = {} while true do t[#t + 1] = ("%99d"):format(#t):rep(1e3) end',
+    "memory that pcall gives back": """
+        local t = {}
+        pcall(function() while true do t[#t + 1] = ("x"):rep(1e5) .. #t end end)
+        while true do t[#t + 1] = {} end""",
+}
+
+BROKEN = {
+    "recursion through C": """
+        local function f(s) return s:gsub(".", f) end return f("x")""",
+    "recursion through __index": """
+        local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k .. 1] end
+        return t.x""",
+    "coroutine in coroutine": """
+        local function f() return coroutine.wrap(f)() end return f()""",
+    "a pattern that is too deep": 'return (("("):rep(50)):find(("("):rep(50))',
+    "parentheses": 'return assert(load("return " .. ("("):rep(10000)))',
+    "a globals metatable that raises": """
+        setmetatable(_G, {__index = function() error("no") end, __newindex = error}) x = y""",
+    "string.rep beyond any length": 'return ("x"):rep(math.maxinteger)',
+    "unpack beyond the stack": "return table.unpack({}, 1, 1e8)",
+    "__gc": "setmetatable({}, {__gc = function() while true do end end})",
+    "an error that is a table": "error({})",
+    "an error that is nil": "error(nil)",
+    "an error that says itself wrong": """
+        error(setmetatable({}, {__tostring = function() return 1 end}))""",
+}
+
+EITHER = {
+    "deep recursion": "local function f() return 1 + f() end return f()",
+    "load of a piece at a time": 'load(function() return " " end)',
+}
+
+
+async def _ends(lua: Run, body: str, kind: type[LuaError] | tuple[type[LuaError], ...]) -> None:
+    began = time.monotonic()
+    with pytest.raises(kind) as ended:
+        await lua(body)
+    assert time.monotonic() - began < SHORT.seconds + 1.5
+    assert str(ended.value)
+    began = time.monotonic()
+    assert await lua("return 1 + 1") == 2
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("form", NEVER_ENDING)
+async def test_a_script_that_does_not_end_is_stopped(lua: Run, form: str) -> None:
+    await _ends(lua, NEVER_ENDING[form], LuaTimeout)
+
+
+@pytest.mark.parametrize("form", TOO_MUCH)
+async def test_a_script_that_wants_all_memory_is_stopped(lua: Run, form: str) -> None:
+    await _ends(lua, TOO_MUCH[form], LuaMemory)
+
+
+@pytest.mark.parametrize("form", BROKEN)
+async def test_a_script_that_breaks_is_told_so(lua: Run, form: str) -> None:
+    await _ends(lua, BROKEN[form], LuaFailed)
+
+
+@pytest.mark.parametrize("form", EITHER)
+async def test_a_script_that_breaks_one_limit_or_another_is_stopped(lua: Run, form: str) -> None:
+    await _ends(lua, EITHER[form], (LuaFailed, LuaMemory, LuaTimeout))
+
+
+async def test_a_loop_that_can_be_interrupted_names_its_line(lua: Run) -> None:
+    with pytest.raises(LuaTimeout) as ended:
+        await lua("local n = 0\nwhile true do\nn = n + 1\nend")
+    assert ended.value.script == "main"
+    assert ended.value.line in (2, 3)
+    assert "longer than 0.4 s" in str(ended.value)
+
+
+async def test_too_much_output(lua: Run) -> None:
+    await _ends(lua, 'return ("x"):rep(200000)', LuaOutput)
+    await _ends(lua, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutput)
+    deep = "local t = {} for i = 1, 40 do t = {t, t} end return t"
+    await _ends(lua, deep, LuaOutput)
+
+
+async def test_the_log_is_bounded(lua: Run) -> None:
+    lines: list[str] = []
+    assert await lua("for i = 1, 1000 do print(i, nil, {} ~= nil) end return 1", log=lines.append)
+    assert lines[0] == "1\tnil\ttrue"
+    assert lines[-1] == "(more was printed than the log holds)"
+    assert sum(map(len, lines)) < SHORT.log + 100
+
+
+async def test_the_server_goes_on_while_scripts_loop(host: LuaHost, lua: Run) -> None:
+    loop, lags = asyncio.get_running_loop(), []
+    due = loop.time()
+
+    def tick() -> None:
+        nonlocal due
+        lags.append(loop.time() - due)
+        due = loop.time() + 0.002
+        nonlocal handle
+        handle = loop.call_at(due, tick)
+
+    handle = loop.call_soon(tick)
+    forms = ("while true do end", TOO_MUCH["a table that grows"], "while true do pcall(error) end")
+    await asyncio.gather(*(lua(form) for form in forms), return_exceptions=True)
+    handle.cancel()
+    assert len(lags) > 50
+    assert max(lags) < 0.25  # 0.01 when the machine does nothing else

@@ -1,0 +1,302 @@
+"""The host: calls to the server, its processes, and what it does when one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.world.errors import NotFound
+from sshwarma.wrap.host import (
+    Limits,
+    LuaBusy,
+    LuaCrashed,
+    LuaFailed,
+    LuaHost,
+    LuaMemory,
+    LuaTimeout,
+    Script,
+)
+from sshwarma.wrap.process import WorkerProcess
+from wrap.conftest import SHORT, Run
+
+LOOP = [Script("main", "function main() while true do end end")]
+LOOP_SAYING_SO = [
+    Script("main", "function main() host.call('running') while true do end end"),
+]
+TWO = [Script("main", "function main() return 2 end")]
+
+
+async def echo(name: str, arguments: dict[str, Any]) -> Any:
+    return [name, arguments]
+
+
+async def test_a_call_is_answered_by_the_server(lua: Run) -> None:
+    assert await lua("return host.call('git:log', {n = 1})", call=echo) == ["git:log", {"n": 1}]
+    assert await lua("return host.call('x')", call=echo) == ["x", {}]
+    assert await lua("return host.call('x', {list = {}, o = object({})})", call=echo) == [
+        "x",
+        {"list": [], "o": {}},
+    ]
+
+
+async def test_a_call_goes_through_coroutines_pcall_and_import(lua: Run) -> None:
+    library = Script("lib", "local got = host.call('early') return function() return got end")
+    assert await lua(
+        """
+        local inner = coroutine.wrap(function()
+          local co = coroutine.create(function(a)
+            local b = coroutine.yield(host.call(a)[1])
+            return host.call(b)[1]
+          end)
+          local _, first = coroutine.resume(co, "one")
+          local _, second = coroutine.resume(co, "two")
+          coroutine.yield(first .. second)
+          error("inner")
+        end)
+        local text = inner()
+        local ok, problem = pcall(inner)
+        local fine, three = pcall(host.call, "three")
+        return {text, ok, fine, three[1], import("lib")()[1]}""",
+        {},
+        library,
+        call=echo,
+    ) == ["onetwo", False, True, "three", "early"]
+
+
+async def test_a_refused_call_is_an_error_of_the_script(lua: Run) -> None:
+    async def refuse(name: str, arguments: dict[str, Any]) -> Any:
+        raise NotFound(f"There is no tool {name}.")
+
+    async def break_(name: str, arguments: dict[str, Any]) -> Any:
+        raise ValueError("a secret of the server")
+
+    async def nonsense(name: str, arguments: dict[str, Any]) -> Any:
+        return object()
+
+    with pytest.raises(LuaFailed, match=r"^There is no tool x\.$"):
+        await lua("return host.call('x')", call=refuse)
+    said = await lua("local ok, e = pcall(host.call, 'x') return e", call=refuse)
+    assert said == "There is no tool x."
+    with pytest.raises(LuaFailed, match=r"^main:2: There is no tool x\.$"):
+        await lua("\nlocal x = host.call('x')", call=refuse)
+    with pytest.raises(LuaFailed, match="x: something went wrong in it"):
+        await lua("return host.call('x')", call=break_)
+    with pytest.raises(LuaFailed, match="x: its answer cannot be given to a script"):
+        await lua("return host.call('x')", call=nonsense)
+    with pytest.raises(LuaFailed, match="there is nothing to call here"):
+        await lua("return host.call('x')")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "table.sort({2, 1}, function() host.call('x') end)",
+        "return ('x'):gsub('x', function() return host.call('x') end)",
+        "return setmetatable({}, {__index = function() return host.call('x') end}).y and 1",
+        "host.call(1)",
+        "host.call('x', 1)",
+        "host.call('x', {1})",
+        "host.call('x', {a = print})",
+        "host.call('x', {a = ('y'):rep(200000)})",
+        "for i = 1, 100 do host.call('x') end",
+    ],
+)
+async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
+    if "__index" in body:  # Lua 5.4 can wait in a metamethod of Lua's own
+        assert await lua(body, call=echo) == 1
+        return
+    with pytest.raises(LuaFailed, match=r"host\.call"):
+        await lua(body, call=echo)
+
+
+async def test_a_storm_of_calls_is_bounded(lua: Run) -> None:
+    heard = 0
+
+    async def count(name: str, arguments: dict[str, Any]) -> Any:
+        nonlocal heard
+        heard += 1
+
+    with pytest.raises(LuaTimeout):
+        await lua("while true do pcall(host.call, 'x', {y = ('y'):rep(1000)}) end", call=count)
+    assert heard == SHORT.calls
+    assert await lua("return 2") == 2
+
+
+async def test_waiting_is_not_running(lua: Run) -> None:
+    async def slow(name: str, arguments: dict[str, Any]) -> Any:
+        await asyncio.sleep(SHORT.seconds * 1.5)
+
+    assert await lua("host.call('x') return 1", call=slow) == 1
+
+
+async def test_waiting_has_an_end(lua: Run) -> None:
+    async def never(name: str, arguments: dict[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    with pytest.raises(LuaTimeout, match="waited for longer than 2 s in all"):
+        await lua("while true do pcall(host.call, 'x') end", call=never)
+    assert await lua("return 2") == 2
+
+
+async def test_large_answers_at_the_limit_of_memory(lua: Run) -> None:
+    async def large(name: str, arguments: dict[str, Any]) -> Any:
+        return ["x" * 1000 + str(n) for n in range(3000)]
+
+    with pytest.raises((LuaMemory, LuaTimeout)):
+        await lua(
+            """
+            local kept = {}
+            pcall(function() while true do kept[#kept + 1] = ("x"):rep(1000) .. #kept end end)
+            for i = 1, 20 do kept[#kept + 1] = host.call("x") end
+            return #kept""",
+            call=large,
+        )
+    assert await lua("return 2") == 2
+
+
+async def test_a_worker_is_used_again_until_it_is_old() -> None:
+    host = await LuaHost.start(replace(SHORT, runs=3))
+    pids = []
+    for _ in range(6):
+        assert await host.run(TWO, "main", {}) == 2
+        pids.append(_workers(host))
+    await host.close()
+    assert len(set().union(*pids)) >= 2
+
+
+async def test_a_worker_that_was_killed_is_replaced(host: LuaHost) -> None:
+    run = await _looping(host)
+    worker = next(iter(host._busy))
+    os.kill(worker.pid, signal.SIGSEGV)
+    with pytest.raises(LuaCrashed, match="SIGSEGV"):
+        await run
+    assert await host.run(TWO, "main", {}) == 2
+
+
+async def test_an_idle_worker_that_died_is_not_used(host: LuaHost) -> None:
+    assert await host.run(TWO, "main", {}) == 2
+    for worker in host._idle:
+        os.kill(worker.pid, signal.SIGKILL)
+        await worker._process.wait()
+    assert await host.run(TWO, "main", {}) == 2
+
+
+async def test_a_cancelled_run_ends_its_script(host: LuaHost) -> None:
+    run = await _looping(host)
+    pid = next(iter(host._busy)).pid
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert await host.run(TWO, "main", {}) == 2
+    await host.close()
+    assert not _exists(pid)
+
+
+async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost) -> None:
+    runs = [host.run(TWO, "main", {}) for _ in range(SHORT.workers + SHORT.waiting)]
+    assert await asyncio.gather(*runs) == [2] * len(runs)
+    loops = [asyncio.create_task(host.run(LOOP, "main", {})) for _ in range(5)]
+    await asyncio.sleep(0)
+    with pytest.raises(LuaBusy):
+        await host.run(TWO, "main", {})
+    ended = await asyncio.gather(*loops, return_exceptions=True)
+    assert {type(end) for end in ended} == {LuaTimeout}
+
+
+async def test_no_process_is_left_after_close() -> None:
+    host = await LuaHost.start(SHORT)
+    runs = [await _looping(host) for _ in range(2)]
+    pids = _workers(host)
+    await host.close()
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    assert {type(end) for end in ended} == {LuaCrashed}
+    assert not [pid for pid in pids | _workers(host) if _exists(pid)]
+    with pytest.raises(LuaCrashed, match="closed"):
+        await host.run(TWO, "main", {})
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+async def test_a_worker_has_nothing_of_the_server(
+    host: LuaHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(kept, True)
+    monkeypatch.setenv("SSHWARMA_SECRET", "x")
+    worker = await WorkerProcess.start(SHORT)
+    try:
+        here = Path(f"/proc/{worker.pid}")
+        assert (here / "environ").read_bytes() == b""
+        assert (here / "cwd").readlink() == Path("/")
+        assert sorted(path.name for path in (here / "fd").iterdir()) == ["0", "1", "2"]
+        status = (here / "status").read_text()
+        assert "NoNewPrivs:\t1" in status
+        limits = (here / "limits").read_text()
+        for line in ("Max file size", "Max core file size", "Max processes"):
+            assert any(
+                found.split()[-3:-1] == ["0", "0"] for found in limits.splitlines() if line in found
+            ), line
+        assert await host.run(TWO, "main", {}) == 2
+    finally:
+        os.close(kept)
+        await worker.end()
+
+
+async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = await LuaHost.start(SHORT)
+    for kind, body in ((b"V", b"{"), (b"V", b"[" * 100_000), (b"C", b'["x", 1]'), (b"Z", b"{}")):
+
+        async def lie(
+            self: WorkerProcess, *_: bytes, kind: bytes = kind, body: bytes = body
+        ) -> tuple[bytes, bytes]:
+            return kind, body
+
+        with monkeypatch.context() as patch:
+            patch.setattr(WorkerProcess, "exchange", lie)
+            if host._idle:
+                with pytest.raises(LuaCrashed, match="what no worker says"):
+                    await host.run(TWO, "main", {})
+        assert await host.run(TWO, "main", {}) == 2
+    await host.close()
+
+
+async def test_the_defaults_are_those_of_the_design() -> None:
+    limits = Limits()
+    assert (limits.seconds, limits.total_seconds) == (1.0, 60.0)
+    assert (limits.memory, limits.output) == (256 << 20, 1 << 20)
+    host = await LuaHost.start()
+    began = time.monotonic()
+    with pytest.raises(LuaTimeout):
+        await host.run(LOOP, "main", {})
+    assert time.monotonic() - began < 2
+    await host.close()
+
+
+async def _looping(host: LuaHost) -> asyncio.Task[Any]:
+    """A run that is in its loop now."""
+    running = asyncio.Event()
+
+    async def call(name: str, arguments: dict[str, Any]) -> None:
+        running.set()
+
+    run = asyncio.create_task(host.run(LOOP_SAYING_SO, "main", {}, call=call))
+    await running.wait()
+    return run
+
+
+def _workers(host: LuaHost) -> set[int]:
+    return {worker.pid for worker in (*host._idle, *host._busy)}
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""Nothing but what a script is given can be reached, and nothing stays for the next run."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.wrap.host import LuaFailed, LuaHost, Script
+from wrap.conftest import Run
+
+GONE = (
+    *("python", "io", "os", "package", "debug", "require", "dofile", "loadfile", "warn"),
+    *("collectgarbage", "string.dump", "math.randomseed", "loadstring", "setfenv", "newproxy"),
+)
+
+
+@pytest.mark.parametrize("name", GONE)
+async def test_is_not_there(lua: Run, name: str) -> None:
+    assert await lua(f"return {name} == nil")
+
+
+async def test_everything_that_can_be_reached_is_plain_lua(lua: Run) -> None:
+    """Walks all tables, metatables and strings from the globals and the snapshot."""
+    kinds = await lua(
+        """
+        local seen, kinds = {}, {}
+        local function walk(value, depth)
+          kinds[type(value)] = true
+          local meta = getmetatable(value)
+          if type(meta) == "table" then walk(meta, depth + 1) end
+          if type(value) ~= "table" or seen[value] then return end
+          seen[value] = true
+          for k, v in next, value do walk(k, depth + 1) walk(v, depth + 1) end
+        end
+        walk(_G, 0) walk(s, 0) walk("", 0) walk(host.call("x"), 0) walk(coroutine.running(), 0)
+        local list = {}
+        for kind in sorted_pairs(kinds) do list[#list + 1] = kind end
+        return list""",
+        {"a": [1, 2.5, None, {}, "x", True]},
+        call=_echo,
+    )
+    assert "userdata" not in kinds
+    assert set(kinds) <= {"boolean", "function", "nil", "number", "string", "table", "thread"}
+
+
+async def _echo(name: str, arguments: dict[str, object]) -> object:
+    return {"name": name, "arguments": arguments, "list": [None, {}, []]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'return load("\\27Lua") == nil',
+        'return load("\\27Lua", "x", "b") == nil',
+        'return load(function() return nil end, "x", "bt") ~= nil',
+        'return load("return python or os or io or debug")() == nil',
+        'return load("return _G")() == _G',
+        'return load("return x", "c", "t", {x = 5})() == 5',
+        'return not pcall(function() return ("x").dump end) or ("x").dump == nil',
+        'return getmetatable("") == false',
+        'return not pcall(setmetatable, "", {})',
+        "return coroutine.wrap(function() return _G end)() == _G",
+        "return not pcall(setmetatable, null, {})",
+        "return not pcall(setmetatable, {}, {__gc = false})",
+        "local ok, e = pcall(host.call, 'x') return type(e) == 'string'",
+        "return select('#', pcall(string.rep)) == 2",
+    ],
+)
+async def test_ways_out_are_closed(lua: Run, body: str) -> None:
+    assert await lua(body) is True
+
+
+async def test_nothing_stays_for_the_next_run(host: LuaHost, lua: Run) -> None:
+    await lua(
+        """
+        leak = 1
+        _G.pairs = nil
+        string.upper = function() return "owned" end
+        table.concat, math.floor, coroutine.wrap = nil, nil, nil
+        pcall(function() getmetatable("").__index = function() return "owned" end end)
+        pcall(function() getmetatable("").__index.upper = function() return "owned" end end)
+        setmetatable(_G, {__index = function() return "owned" end})
+        host.call, null.x = nil, nil""".replace(", null.x = nil, nil", " = nil")
+    )
+    assert await lua('return {leak == nil, ("a"):upper(), string.upper("a"), pairs ~= nil}') == [
+        True,
+        "A",
+        "A",
+        True,
+    ]
+
+
+async def test_one_script_cannot_change_another(lua: Run) -> None:
+    rogue = Script("rogue", "x = 1 string.upper = nil table.concat = nil host.call = nil return {}")
+    assert await lua(
+        'import("rogue") return {x == nil, string.upper("a"), table.concat({1}), host.call ~= nil}',
+        {},
+        rogue,
+    ) == [True, "A", "1", True]
+
+
+async def test_import_is_among_the_scripts_given(lua: Run) -> None:
+    library = Script("lib/text", "local M = {} function M.twice(x) return x .. x end return M")
+    assert await lua('return import("lib/text").twice("a")', {}, library) == "aa"
+    assert await lua('return import("lib/text") == import("lib/text")', {}, library) is True
+    for name in ("os", "/etc/passwd", "lib"):
+        with pytest.raises(LuaFailed, match="there is no script"):
+            await lua(f'return import("{name}")', {}, library)
+    circle = Script("circle", 'return import("circle")')
+    with pytest.raises(LuaFailed, match="goes in a circle"):
+        await lua('return import("circle")', {}, circle)
+
+
+async def test_an_error_names_the_script_and_the_line(lua: Run, host: LuaHost) -> None:
+    library = Script("lib", "return function(x)\n\n  return x.y.z\nend")
+    with pytest.raises(LuaFailed) as failed:
+        await lua('return import("lib")({})', {}, library)
+    assert (failed.value.script, failed.value.line) == ("lib", 3)
+    assert str(failed.value) == "lib:3: attempt to index a nil value (field 'y')"
+    with pytest.raises(LuaFailed, match=r"^main:2: unexpected symbol near '='$"):
+        await lua("\n= 1")
+    with pytest.raises(LuaFailed, match=r"^main:2: plain$"):
+        await lua("\nerror('plain')")
+    with pytest.raises(LuaFailed) as failed:
+        await lua("\nerror('no place', 0)")
+    assert (failed.value.message, failed.value.line) == ("no place", 2)
+    name = "hook:wrap:" + "x" * 80
+    with pytest.raises(LuaFailed) as failed:
+        await host.run([Script(name, "\nerror('long')")], "main", {})
+    assert (failed.value.script, failed.value.line, failed.value.message) == (name, 2, "long")
+
+
+async def test_the_entry_is_a_global_or_what_the_script_gives(host: LuaHost) -> None:
+    for source in (
+        "function wrap(s) return s.a end",
+        "return { wrap = function(s) return s.a end }",
+        "return function(s) return s.a end",
+    ):
+        assert await host.run([Script("wrap.lua", source)], "wrap", {"a": 7}) == 7
+    with pytest.raises(LuaFailed, match=r"wrap\.lua does not make a function wrap"):
+        await host.run([Script("wrap.lua", "")], "wrap", {})
+
+
+async def test_chance_is_the_same_every_time(lua: Run) -> None:
+    body = "return {math.random(1000), math.random(1000), math.random()}"
+    assert await lua(body) == await lua(body)
