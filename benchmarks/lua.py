@@ -48,7 +48,12 @@ WRAP = [
 CALLS = [
     Script("calls", "function main(s) for i = 1, 100 do host.call('x', {a = i}) end end"),
 ]
-LOOP = [Script("loop", "function main() while true do pcall(error) end end")]
+LOOP = [
+    Script(
+        "loop",
+        "local function spin() while true do end end function main() while true do pcall(spin) end end",
+    )
+]
 
 
 def columns(count: int) -> dict[str, list[Any]]:

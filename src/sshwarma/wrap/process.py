@@ -116,8 +116,6 @@ class WorkerProcess:
         self.kill()
         await self._process.wait()
         await self._listening
-        transport = self._process._transport  # type: ignore[attr-defined]
-        transport.close()
 
     async def _post_mortem(self) -> LuaError:
         """Why it ended, from its exit status and its last words."""
