@@ -51,7 +51,9 @@ CALLS = [
 LOOP = [
     Script(
         "loop",
-        "local function spin() while true do end end function main() while true do pcall(spin) end end",
+        """
+        local function spin() while true do end end
+        function main() while true do pcall(spin) end end""",
     )
 ]
 

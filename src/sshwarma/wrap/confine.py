@@ -27,15 +27,16 @@ NICE: Final = 5
 GRACE: Final = 2
 """Seconds of processor time beyond a run's own, for a server too busy to stop it."""
 
+_libc = ctypes.CDLL(None)
+
 
 def confine(memory: int) -> None:
     """For good: `memory` bytes of address space over what the process has now, and nothing but
     the three streams it was started with."""
     if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         _limit(resource.RLIMIT_AS, _address_space() + memory)
     with contextlib.suppress(OSError):
         os.nice(NICE)
@@ -52,6 +53,12 @@ def allow_processor(seconds: float) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
+
+
+def give_back_memory() -> None:
+    """What is free goes back to the system, not to the next run, where the C library can (glibc)."""
+    if sys.platform == "linux" and hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
 
 
 def _limit(what: int, value: int) -> None:

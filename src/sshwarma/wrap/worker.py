@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from lupa import lua54  # type: ignore[import-untyped]
 
 from sshwarma.wrap import protocol
-from sshwarma.wrap.confine import allow_processor, confine
+from sshwarma.wrap.confine import allow_processor, confine, give_back_memory
 from sshwarma.wrap.protocol import Limits
 
 ENCODE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
@@ -23,6 +23,8 @@ SANDBOX: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
 SLACK: Final = 16 * protocol.MIB
 """Bytes above the limit that an answer may take on its way in: a push from Python that finds no
 memory would abort the process."""
+LARGE: Final = 16 * protocol.MIB
+"""Bytes of a state, above which what it leaves is given back to the system."""
 EARLY: Final = 0.9
 """Part of the time after which a script that can be interrupted is, so that its author learns the
 line. What cannot be is killed by the server."""
@@ -49,6 +51,11 @@ class State:
         names = self._lua.globals()
         for name in REMOVED:
             names[name] = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes the state holds now."""
+        return int(self._lua.get_memory_used(total=True))
 
     def prepare(self, scripts: list[tuple[str, str]], entry: str, snapshot: Any) -> None:
         """All that the run is given. The limit on memory holds from here on."""
@@ -173,7 +180,10 @@ def serve() -> None:
         allow_processor(limits.seconds)
         state = state or State(limits)
         last = run(state, asked[1])
+        large = state.memory > LARGE
         state = None  # closed before the answer, so that the next run does not pay for it
+        if large:
+            give_back_memory()
         if last is None:
             return
         send(*last)

@@ -1,0 +1,143 @@
+"""Mentioning a model: the guide answers in two terminals, tools are called, answers are stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+
+import pytest
+
+from driver import Person, Server
+from driver.covers import covers
+
+
+@covers("say", "expand")
+def test_the_guide_answers_with_a_tool_call_in_both_terminals(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(100, 40, room=room), bob.sit(100, 40, room=room)
+    his.type("half a li")
+    hers.enter("@guide who is here?")
+    for screen in (hers, his):
+        screen.wait_for("guide → sshwarma:who {}")
+        screen.wait_for("guide: Connected now:")
+        screen.wait_for(f"    {bob.name} ")
+    his.wait_for_input(f"{room}> half a li")
+    hers.enter("/expand")
+    hers.wait_for("guide tool.result")
+    kinds = [entry["kind"] for entry in alice.json(f"history --room {room} --tools")["entries"]]
+    assert kinds == ["tool.call", "tool.result"]
+
+
+def test_a_one_shot_mention_waits_for_its_answer_and_prints_it(alice: Person) -> None:
+    done = alice.run("@guide where am I?", b"")
+    assert done.status == 0
+    assert done.out.startswith("guide: You are here:")
+    answered = alice.json("@guide sing")
+    assert answered["answers"][0]["who"] == "guide"
+    assert "no model" in answered["answers"][0]["text"]
+
+
+@covers("run")
+def test_run_calls_a_tool_and_the_room_sees_it(alice: Person, bob: Person, room: str) -> None:
+    his = bob.sit(100, 30, room=room)
+    ran = alice.json(f"run sshwarma:note 'text=\"by hand\"' --room {room}")
+    assert ran["ok"]
+    his.wait_for(f"{alice.name} → sshwarma:note")
+    his.wait_for("by hand")
+    refused = alice.run(f"run sshwarma:put name=x text=y --room {room}")
+    assert refused.status == 1
+    assert "is not equipped here" in refused.err
+    wrong = alice.run(f"run sshwarma:note nonsense --room {room}")
+    assert wrong.status == 2
+    assert "NAME=VALUE" in wrong.err
+
+
+@covers("models", "wrap", "stats")
+def test_who_answers_what_it_is_told_and_what_it_cost(alice: Person, room: str) -> None:
+    assert "guide" in [model["name"] for model in alice.json("models")["models"]]
+    alice.does(f"describe --room {room} A bench under north light.")
+    alice.does(f"say --room {room} hello there")
+    wrapped = alice.json(f"wrap @guide --room {room}")
+    layers = {layer["name"]: layer for layer in wrapped["layers"]}
+    assert "north light" in layers["room"]["text"]
+    assert "hello there" in layers["log"]["text"]
+    assert "sshwarma__who" in wrapped["tools"]
+    assert wrapped["total_tokens"] > wrapped["tool_tokens"] > 0
+    assert alice.json(f"stats --room {room}")["spent"] == []
+
+
+class SlowModel(ThreadingHTTPServer):
+    """An OpenAI-compatible server that says a word and then nothing, until the client leaves."""
+
+    left: Event
+
+    def __init__(self) -> None:
+        self.left = Event()
+        super().__init__(("127.0.0.1", 0), _Speaks)
+
+
+class _Speaks(BaseHTTPRequestHandler):
+    server: SlowModel
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        delta = {"index": 0, "delta": {"role": "assistant", "content": "Once upon a time"}}
+        chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        self.wfile.write(f"data: {json.dumps({**chunk, 'choices': [delta]})}\n\n".encode())
+        self.wfile.flush()
+        self.connection.settimeout(30)
+        try:
+            gone = self.connection.recv(1) == b""
+        except OSError:
+            gone = True
+        if gone:
+            self.server.left.set()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def slow_model() -> Iterator[SlowModel]:
+    server = SlowModel()
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@covers("stop")
+def test_an_answer_streams_while_it_comes_and_stops_when_told(
+    serve: Callable[..., Server], slow_model: SlowModel
+) -> None:
+    port = slow_model.server_address[1]
+    models = [
+        {
+            "name": "tale",
+            "kind": "compatible",
+            "model": "m",
+            "base_url": f"http://127.0.0.1:{port}/v1",
+        }
+    ]
+    server = serve(models=json.dumps(models))
+    teller, other = server.person("teller"), server.person("other")
+    hers, his = teller.sit(), other.sit()
+    hers.enter("@tale tell me a tale")
+    for screen in (hers, his):
+        screen.wait_for("tale: Once upon a time", 30)
+    assert other.run("stop").status == 1  # only who asked, or an owner
+    hers.press("ctrl-c")
+    assert slow_model.left.wait(10)
+    for screen in (hers, his):
+        screen.wait_for("tale was stopped")
+    assert his.count("Once upon a time") == 1
+    hers.enter("@tale again")
+    his.wait_for("tale: Once upon a time")
+    hers.enter("/stop @tale")
+    hers.wait_for("Stopped tale.")
