@@ -56,7 +56,7 @@ def allow_processor(seconds: float) -> None:
 
 
 def give_back_memory() -> None:
-    """What is free goes back to the system, not to the next run, where the C library can (glibc)."""
+    """What is free goes back to the system, where the C library can do that (glibc)."""
     if sys.platform == "linux" and hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 

@@ -240,7 +240,9 @@ class LuaHost:
     def _give_back(self, worker: WorkerProcess, healthy: bool) -> None:
         self._busy.discard(worker)
         worker.runs += 1
-        if healthy and not self._closed and worker.runs < self.limits.runs:
+        if self._closed:
+            return  # close() ends it
+        if healthy and worker.runs < self.limits.runs:
             self._idle.append(worker)
             return
         self._end(worker)
