@@ -17,9 +17,9 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
-from sshwarma.models.guide import Guide
-from sshwarma.models.port import Backend
-from sshwarma.models.roster import enlist
+from sshwarma.models.backends import ModelBackend
+from sshwarma.models.port import Backend, BackendFailed
+from sshwarma.models.roster import enlist, enlist_guide
 from sshwarma.models.turn import Turns
 from sshwarma.operations import operate
 from sshwarma.settings import Settings, is_loopback, split_address
@@ -78,6 +78,7 @@ class App:
         self.admitted: Admitted | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
+        self._preloading: list[asyncio.Task[None]] = []
 
     @classmethod
     async def start(cls, settings: Settings) -> App:
@@ -130,7 +131,9 @@ class App:
         enlisted = await enlist(self.world, settings.models)
         for backend in enlisted.values():
             parts.push_async_callback(backend.close)
-        backends: dict[str, Backend] = {"guide": Guide(topics()), **enlisted}
+            self._preloading.append(asyncio.create_task(_preload(backend)))
+        guide = await enlist_guide(self.world, topics())
+        backends: dict[str, Backend] = {**guide, **enlisted}
         turns = Turns(self.world, tools, backends, settings.limits, composer)
         parts.push_async_callback(turns.close)
         for part in (tools, composer, turns):
@@ -255,6 +258,14 @@ def _limits(settings: Settings) -> Limits:
         connections_per_key=ssh.max_connections_per_key,
         keepalive_seconds=ssh.keepalive_seconds,
     )
+
+
+async def _preload(backend: ModelBackend) -> None:
+    """Have a model's libraries and key ready before somebody mentions it: that takes seconds."""
+    try:
+        await backend.ready()
+    except BackendFailed as failed:
+        log.warning("a model cannot answer", model=backend.model, reason=str(failed))
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

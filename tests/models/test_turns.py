@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import turn as turn_loop
-from sshwarma.models.guide import GREETING, Guide
+from sshwarma.models.guide import GREETING
 from sshwarma.models.port import BackendFailed, Call, Part, Request, Text
+from sshwarma.models.roster import enlist_guide
 from sshwarma.models.turn import Turns
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
@@ -29,7 +30,7 @@ from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
 
-Script = Callable[[Request], AsyncIterator[Part]]
+Script = Callable[[Request], AsyncGenerator[Part, None]]
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Scripted:
     needs_context: bool = False
     asked: list[Request] = field(default_factory=list)
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         self.asked.append(request)
         return self.script(request)
 
@@ -52,7 +53,7 @@ class House:
     def __init__(self, world: World) -> None:
         self.world = world
         self.backend = Scripted(nothing)
-        self.backends: dict[str, Any] = {"guide": Guide(topics())}
+        self.backends: dict[str, Any] = {}
         self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
         self.tools = Tools(world, self.providers)
         self.turns = Turns(world, self.tools, self.backends, LimitSettings())
@@ -79,7 +80,7 @@ class House:
         return await self.world.store.read(query)
 
 
-async def nothing(request: Request) -> AsyncIterator[Part]:
+async def nothing(request: Request) -> AsyncGenerator[Part, None]:
     return
     yield
 
@@ -93,13 +94,14 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
     made = House(world)
     made.backends[qwen.id] = made.backend
+    made.backends |= await enlist_guide(world, topics())
     yield made
     await made.turns.close()
     await world.close()
 
 
 async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Text("Hello ")
         yield Text("alice.")
 
@@ -114,7 +116,7 @@ async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
 
 
 async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         if not request.done:
             yield Call("a", "sshwarma__who", {})
             yield Call("b", "sshwarma__rooms", {})
@@ -148,7 +150,7 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
             await asyncio.wait_for(both.wait(), 5)
             return Result(tool.name)
 
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         if not request.done:
             yield Call("a", "sshwarma__who", {})
             yield Call("b", "sshwarma__look", {})
@@ -173,7 +175,7 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
 async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
     house: House, name: str, arguments: dict[str, Any], said: str
 ) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         if not request.done:
             yield Call("a", name, arguments)
         else:
@@ -184,6 +186,18 @@ async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
     assert [row.kind for row in made] == ["chat", "tool.call", "tool.error", "chat"]
     assert said in made[2].content
     assert made[3].content == "never mind"
+
+
+async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: House) -> None:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        if not request.done:
+            yield Call("a", "sshwarma__who", {}, broken="The arguments are not JSON.")
+        else:
+            yield Text(request.done[0].text)
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen go")
+    assert [row.content for row in made] == ["@qwen go", "The arguments are not JSON."]
 
 
 async def test_the_same_by_hand_is_refused_and_leaves_no_row(house: House) -> None:
@@ -202,7 +216,7 @@ async def test_run_calls_a_tool_as_oneself(house: House) -> None:
 async def test_a_backend_that_fails_leaves_a_row_people_can_read(
     house: House, failure: Exception
 ) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Text("I think ")
         raise failure
 
@@ -219,7 +233,7 @@ async def test_one_that_says_nothing_is_given_up(
 ) -> None:
     monkeypatch.setattr(turn_loop, "STALL_SECONDS", 0.01)
 
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         await asyncio.Event().wait()
         yield Text("never")
 
@@ -228,7 +242,7 @@ async def test_one_that_says_nothing_is_given_up(
 
 
 async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Call("x", "sshwarma__who", {})
 
     house.backend.script = script
@@ -240,7 +254,7 @@ async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
 async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> None:
     speaking = asyncio.Event()
 
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Text("Once upon a time")
         speaking.set()
         await asyncio.Event().wait()
@@ -260,7 +274,7 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
 
 
 async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         await asyncio.Event().wait()
         yield Text("never")
 
@@ -276,7 +290,7 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
     heard: list[Any] = []
     house.world.bus.on_room("lobby", heard.append)
 
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         for word in ("one ", "two ", "three"):
             yield Text(word)
 
@@ -290,7 +304,7 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
 
 
 async def test_two_models_answer_side_by_side_in_turns_of_their_own(house: House) -> None:
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Text("I am qwen.")
 
     house.backend.script = script
@@ -309,12 +323,13 @@ async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(tmp_path: Path
 
     path = tmp_path / "world.db"
     world = await World.open(path, tool_specs())
-    await world.change(lambda tx: turns.open_turn(tx, "lobby", "guide", None))
+    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    await world.change(lambda tx: turns.open_turn(tx, "lobby", qwen.id, None))
     await world.close()
     world = await World.open(path, tool_specs())
     tail = await world.tail("lobby", 5)
     await world.close()
-    assert [(row.kind, row.author_id) for row in tail] == [("notice", "guide")]
+    assert [(row.kind, row.author_id) for row in tail] == [("notice", qwen.id)]
     assert "cut off" in tail[0].content
 
 
@@ -360,7 +375,7 @@ async def test_without_the_tool_the_guide_says_what_it_would_need(house: House) 
 async def test_a_model_acts_with_its_own_rights(house: House) -> None:
     await run_line(house.caller("alice"), "/equip room sshwarma:put")
 
-    async def script(request: Request) -> AsyncIterator[Part]:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
         if not request.done:
             yield Call("a", "sshwarma__put", {"name": "x", "text": "y"})
         else:

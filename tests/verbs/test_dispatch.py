@@ -226,6 +226,15 @@ def test_pace_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 REFUSALS = """
+/run sshwarma:look
+/stop
+/stop @nobody
+/expand 9
+/expand nine
+/wrap @nobody
+/wrap bob
+/models too many
+/stats too many
 /look nowhere
 /examine @nobody
 /examine home:nothing

@@ -141,3 +141,5 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
     his.wait_for("tale: Once upon a time")
     hers.enter("/stop @tale")
     hers.wait_for("Stopped tale.")
+    for one in (teller, other):
+        one.hang_up()

@@ -30,6 +30,7 @@ def test_look_shows_text_people_exits_and_floor(alice: Person, bob: Person, room
         "  A long bench under north light.",
         "  Vibe: quiet, focused",
         f"  Here: {bob.name}",
+        "  Models: @guide",
         "  Exits: north → lobby",
         "  On the floor:",
         "    · prompt:code-style  [data]",

@@ -60,7 +60,7 @@ class ModelBackend:
         if loaded is not None:
             await loaded.http.aclose()
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See `Backend.stream`. Asked again, if that may help, only while nothing has come."""
         loaded = await self.ready()
         for tried in count(1):

@@ -7,7 +7,7 @@ model when it has nothing to say.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,7 +91,7 @@ class Guide:
     def __init__(self, topics: Mapping[str, str]) -> None:
         self._topics = topics
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         if request.done:
             for done in request.done:
                 for part in self._report(done.call.name, done.text, done.failed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -112,7 +112,7 @@ class Backend(Protocol):
     def needs_context(self) -> bool:
         """Whether `Request.system` and `Request.conversation` are read."""
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """One step: text as it comes, and calls. A step without calls ends the turn. Closing the
         iterator early ends the request.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -50,8 +51,8 @@ STEPS: Final = 12
 CALLS_AT_ONCE: Final = 8
 """Calls of one step that are carried out; the others are answered with a refusal."""
 
-STALL_SECONDS: Final = 90.0
-"""A backend that is silent this long has failed."""
+STALL_SECONDS: Final = 300.0
+"""A backend that is silent this long is given up; each has shorter limits of its own."""
 
 FRAME_SECONDS: Final = 1 / 30
 
@@ -200,22 +201,22 @@ class Turns:
             tuple(Message(line.role, line.text) for line in composed.conversation),
         )
         calls: list[Call] = []
-        stream = aiter(backend.stream(request))
-        while True:
-            async with asyncio.timeout(STALL_SECONDS):
-                part = await anext(stream, None)
-            if part is None:
-                await self._keep_thought(running)
-                return calls
-            if isinstance(part, Text):
-                running.text = (running.text + part.delta)[:ANSWER_CHARACTERS]
-                self._tell(running)
-            elif isinstance(part, Thought):
-                running.thought = (running.thought + part.delta)[:ANSWER_CHARACTERS]
-            elif isinstance(part, Usage):
-                await self._spend(running, backend.model, part)
-            else:
-                calls.append(part)
+        async with aclosing(backend.stream(request)) as stream:
+            while True:
+                async with asyncio.timeout(STALL_SECONDS):
+                    part = await anext(stream, None)
+                if part is None:
+                    await self._keep_thought(running)
+                    return calls
+                if isinstance(part, Text):
+                    running.text = (running.text + part.delta)[:ANSWER_CHARACTERS]
+                    self._tell(running)
+                elif isinstance(part, Thought):
+                    running.thought = (running.thought + part.delta)[:ANSWER_CHARACTERS]
+                elif isinstance(part, Usage):
+                    await self._spend(running, backend.model, part)
+                else:
+                    calls.append(part)
 
     async def _compose(self, running: _Running) -> Composed:
         """What the model is told; what went wrong with a script is a notice in the room."""
@@ -266,6 +267,8 @@ class Turns:
         """Carry out a step's calls side by side; results keep the order of the calls."""
 
         async def one(call: Call) -> Done:
+            if call.broken:
+                return Done(call, call.broken, failed=True)
             outcome = await self._tools.call(
                 self._caller(running),
                 call.name,

@@ -7,12 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.arguments import AgentName, Arg, Text
+from sshwarma.verbs.arguments import AgentName, Arg, RowNumber, Text
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
@@ -115,7 +113,7 @@ def _(result: Unfolded) -> Block:
 @verb(
     "expand", group="Remembering", needs=Right.ENTER, tool=False, examples=("/expand", "/expand 42")
 )
-async def expand(caller: Caller, row: Annotated[int, Field(ge=1)] | None = None) -> Unfolded:
+async def expand(caller: Caller, row: RowNumber | None = None) -> Unfolded:
     """Show the whole of what the room saw folded
 
     row: its number, as the room shows it; the newest tool result if left out.

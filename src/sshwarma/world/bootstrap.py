@@ -53,14 +53,6 @@ def bootstrap(tx: Change, tools: Iterable[ToolSpec]) -> bool:
     for spec in tools:
         _ensure_tool(tx, spec)
     _ensure(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
-    _ensure(
-        tx,
-        "agents",
-        "agent",
-        "guide",
-        metadata={"agent_kind": "model", "role": "guest"},
-        description="Answers from the help and looks around for you. No model.",
-    )
     if _ensure(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
         equipment.copy(tx, "defaults", "lobby")
         equipment.copy(tx, "defaults", "home")
@@ -75,7 +67,6 @@ def _ensure(
     *,
     auto_load: bool = False,
     metadata: dict[str, Any] | None = None,
-    description: str = "",
 ) -> bool:
     """Make a well-known thing, whose id is its name, if it is not there. Whether it was made."""
     if things.get(tx.conn, name) is not None:
@@ -89,7 +80,6 @@ def _ensure(
         qualified_name=_NAMESPACES.get(name),
         auto_load=auto_load,
         metadata=metadata,
-        description=description,
     )
     return True
 

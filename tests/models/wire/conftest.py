@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
-import shutil
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from mocked import KEYS, WIRES, Ask, Mock, Wire, installed, scripts
+from mocked import KEYS, NODE, WIRES, Ask, Mock, Wire, installed, scripts
 
 from sshwarma.models import faults
 from sshwarma.models.backends import ModelBackend
@@ -20,14 +19,21 @@ from sshwarma.settings import ModelSettings
 
 @pytest.fixture(scope="session")
 def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mock]:
-    node = shutil.which("node")
-    if node is None:
-        pytest.fail("the wire tests need Node >= 20 (apt-get install nodejs)", pytrace=False)
     program = installed()
     fixtures = tmp_path_factory.mktemp("aimock") / "fixtures.json"
     fixtures.write_text(json.dumps({"fixtures": [s for wire in WIRES for s in scripts(wire)]}))
     process = subprocess.Popen(
-        [node, str(program), "-p", "0", "-f", str(fixtures), "--strict", "--log-level", "info"],
+        [
+            str(NODE),
+            str(program),
+            "-p",
+            "0",
+            "-f",
+            str(fixtures),
+            "--strict",
+            "--log-level",
+            "info",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

