@@ -21,10 +21,10 @@ from sqlalchemy import insert
 
 from sshwarma import verbs
 from sshwarma.settings import LimitSettings
-from sshwarma.world.caller import Caller
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, loadout, rows
+from sshwarma.world.caller import Caller
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import things
 from sshwarma.world.world import World
