@@ -171,6 +171,11 @@ class Client:
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self.process = process
 
+    async def leave(self) -> None:
+        connection = self.process.channel.get_connection()
+        connection.close()
+        await connection.wait_closed()
+
     async def echo(self) -> None:
         self.process.stdin.write(b"k")
         await self.process.stdout.readexactly(1)
@@ -202,6 +207,10 @@ async def be_clients(port: int) -> None:
         started = time.perf_counter()
         if order == "connect":
             await _spread(count, lambda _: connect())
+        elif order == "visit":  # one after another, each alone
+            for _ in range(count):
+                await connect()
+                await clients.pop().leave()
         elif order == "echo":
             await _spread(count, lambda number: clients[number % len(clients)].echo())
         elif order == "echo_alone":

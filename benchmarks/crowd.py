@@ -195,6 +195,12 @@ async def be_crowd(port: int, keys_file: Path) -> None:
                     await connect(number)
 
             await asyncio.gather(*(work() for _ in range(8)))
+        elif order == "visit":  # one after another, each alone
+            for _ in range(count):
+                await connect(0)
+                connection = people.pop().process.channel.get_connection()
+                connection.close()
+                await connection.wait_closed()
         elif order == "look":
             times = []
             for number in range(count):

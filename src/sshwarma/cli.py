@@ -157,7 +157,9 @@ def _serve(asked: argparse.Namespace) -> int:
 
     settings = _settings(asked)
     configure(settings.log)
-    return asyncio.run(_serve_until_told(settings))
+    import uvloop
+
+    return uvloop.run(_serve_until_told(settings))
 
 
 async def _serve_until_told(settings: Any) -> int:
