@@ -1,6 +1,6 @@
 """What people cost a real server, beside bare asyncssh in the same run.
 
-    python benchmarks/world.py [--people 200]
+    python benchmarks/world.py [--people 200 …]
 
 Every figure has its floor beside it: bare asyncssh with the same cipher, stock or with our lean
 write path, echoing or writing the same number of lines. Read the ratios.
@@ -53,6 +53,7 @@ async def bare(variant: str, people: int) -> dict[str, float]:
 
 async def ours(people: int) -> tuple[dict[str, float], str]:
     """The same of a world, with everybody in the lobby."""
+    talkers = min(TALKERS, people // 2)
     async with World(people) as world, Crowd(world) as crowd:
         memory, start = world.memory(), world.cpu()
         await crowd.do("visit", FIRST)
@@ -68,14 +69,14 @@ async def ours(people: int) -> tuple[dict[str, float], str]:
         spent = seconds = 0.0
         for _ in range(TALK_ROUNDS):
             began = world.cpu()
-            said = await crowd.do("talk", [TALKERS, LINES])  # type: ignore[arg-type]
+            said = await crowd.do("talk", [talkers, LINES])  # type: ignore[arg-type]
             spent += world.cpu() - began
             seconds += said["seconds"]
         typed_from = world.cpu()
         await crowd.do("type", 5_000)
         typed = world.cpu() - typed_from
         lag = _lag(await world.metrics())
-    lines = TALKERS * LINES * TALK_ROUNDS
+    lines = talkers * LINES * TALK_ROUNDS
     return {
         "login": (first_in - start) / FIRST,
         "crowd_login": (logged_in - first_in) / people,
@@ -83,7 +84,7 @@ async def ours(people: int) -> tuple[dict[str, float], str]:
         "look": (looked - before) / LOOKS,
         "look_p50": look["p50"],
         "line": spent / lines / people,
-        "lines": lines * (people - TALKERS) / seconds,
+        "lines": lines * (people - talkers) / seconds,
         "memory": grown / people,
         "key": typed / 5_000,
     }, lag
@@ -136,7 +137,13 @@ async def main(people: int) -> None:
         print(f"{name:<34}{value * unit:>12.1f}{floor * unit:>12.1f}{ratio}   {what} {target}")
 
 
+async def each(crowds: list[int]) -> None:
+    for people in crowds:
+        await main(people)
+        print(flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=200)
-    asyncio.run(main(parser.parse_args().people))
+    parser.add_argument("--people", type=int, nargs="+", default=[2, 50, 200, 1000])
+    asyncio.run(each(parser.parse_args().people))

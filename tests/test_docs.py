@@ -14,6 +14,7 @@ sys.path.insert(0, str(TOP))
 
 from docs.generate import PAGES  # noqa: E402 - the path is set above
 
+from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.verbs.registry import find_verb, verb_names  # noqa: E402
 from sshwarma.verbs.yourself import topics  # noqa: E402
 
@@ -44,3 +45,9 @@ def test_every_command_the_readme_shows_is_one_of_the_program() -> None:
     for command in commands:
         words = [sys.executable, "-m", "sshwarma.cli", *command.split(), "--help"]
         assert subprocess.run(words, capture_output=True, check=False).returncode == 0, command
+
+
+def test_the_example_settings_are_settings() -> None:
+    settings = load_settings(TOP / "examples" / "sshwarma.toml")
+    assert [model.name for model in settings.models] == ["qwen", "opus"]
+    assert settings.registration.mode == "invite"
