@@ -6,13 +6,19 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sshwarma
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sshwarma.settings import ModelSettings
 
 OK: Final = 0
 FAILED: Final = 1
@@ -164,6 +170,7 @@ def _serve(asked: argparse.Namespace) -> int:
 
 async def _serve_until_told(settings: Any) -> int:
     from sshwarma.app import App
+    from sshwarma.models.discover import discover
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -174,7 +181,7 @@ async def _serve_until_told(settings: Any) -> int:
     gc.collect()
     gc.freeze()
     try:
-        _greet(app)
+        _greet(app, [] if settings.models else await discover(os.environ))
         print(f"ready ssh={app.ssh_address} http={app.http_address}", flush=True)
         await stop.wait()
     finally:
@@ -182,8 +189,9 @@ async def _serve_until_told(settings: Any) -> int:
     return OK
 
 
-def _greet(app: Any) -> None:
-    """Tell the operator who was let in and how to come in; on stderr, beside the log."""
+def _greet(app: Any, offers: Sequence[ModelSettings]) -> None:
+    """Tell the operator who was let in, which models could answer, and how to come in; on stderr,
+    beside the log."""
     host, _, port = app.ssh_address.rpartition(":")
     lines = [f"Host key: {app.host_fingerprint()}"]
     who = "NAME"
@@ -199,6 +207,11 @@ def _greet(app: Any) -> None:
         who = owners[0] if owners else who
         if not owners:
             lines.append("Nobody can log in yet: sshwarma keys add NAME FILE --role owner")
+    if offers:
+        lines.append("Models that could answer here; to let one, put it into sshwarma.toml:")
+    for offer in offers:
+        table = f'[[models]]\nname = "{offer.name}"\nkind = "{offer.kind}"\nmodel = "{offer.model}"'
+        lines += [f"  {text}" for text in table.split("\n")]
     with_key = f"-i {identity} " if identity.exists() else ""
     lines.append(f"Come in:  ssh {with_key}-p {port} {who}@{host}")
     print(*lines, sep="\n", file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ Importing the package declares every verb.
 
 from sshwarma.verbs import (
     building,
+    examining,
     inventory,
     looking,
     models,
@@ -19,6 +20,7 @@ from sshwarma.verbs import (
 
 __all__ = [
     "building",
+    "examining",
     "inventory",
     "looking",
     "models",

@@ -1,0 +1,232 @@
+"""Examining one thing, of whatever kind: what it is, where it lies, how it has been used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.reference import find_thing
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import ago, columns, view
+from sshwarma.world import things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.rooms import BAG_SHOWN
+from sshwarma.world.schema import rows, tool_calls
+from sshwarma.world.things import Thing
+
+CALLS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ThingHere:
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One recorded call of a tool."""
+
+    seconds_ago: int
+    who: str
+    arguments: str
+    ok: bool
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Everything one may know of a thing."""
+
+    name: str
+    kind: str
+    description: str
+    location: str
+    location_kind: str
+    status: str
+    content: str | None = None
+    uri: str | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, description
+    calls: tuple[Call, ...] = ()
+    calls_total: int = 0
+    calls_failed: int = 0
+    calls_average: float | None = None
+    contains: tuple[ThingHere, ...] = ()
+
+
+@view(Examined)
+def _(seen: Examined) -> Block:
+    title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
+    lines = [
+        line(*title),
+        line(f"Kind: {seen.kind}"),
+        line(f"Location: {seen.location} ({seen.location_kind})"),
+        line(f"Status: {seen.status}"),
+        *(line(f"{name}: {value}", hang=2) for name, value in seen.facts.items()),
+    ]
+    if seen.uri is not None:
+        lines.append(line("URI: ", ("link", seen.uri)))
+    if seen.parameters:
+        lines += [line(), line("Parameters:")]
+        lines += columns(
+            (("tool", name), ("dim", kind), text) for name, kind, text in seen.parameters
+        )
+    if seen.content is not None:
+        lines += [line(), *paragraphs(seen.content, indent=2)]
+    if seen.contains:
+        lines += [line(), line("Contains:")]
+        lines += columns(
+            (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
+            for thing in seen.contains
+        )
+    if seen.kind == "tool":
+        lines += _calls(seen)
+    return block(*lines)
+
+
+def _calls(seen: Examined) -> list[Line]:
+    if not seen.calls_total:
+        return [line(), line(("dim", "No calls yet."))]
+    recent = (
+        (
+            f"{ago(call.seconds_ago)} ago",
+            ("name", call.who),
+            call.arguments,
+            ("ok", "✓") if call.ok else ("error", "✗"),
+            f"{call.seconds:.1f}s" if call.seconds is not None else "",
+        )
+        for call in seen.calls
+    )
+    average = f", avg {seen.calls_average:.1f}s" if seen.calls_average is not None else ""
+    return [
+        line(),
+        line("Recent calls:"),
+        *columns(recent),
+        line(),
+        line(f"Stats: {seen.calls_total} calls, {seen.calls_failed} errors{average}"),
+    ]
+
+
+@verb(
+    "examine",
+    group="Looking",
+    needs=Right.ENTER,
+    aliases=("x",),
+    examples=("/examine sshwarma:look", "/examine prompt:code-style", "/examine @alice"),
+)
+async def examine(caller: Caller, thing: ThingName) -> Examined:
+    """Thing details
+
+    Works for every kind: tools show their parameters, recent calls and statistics; data shows
+    its text; references their address; rooms, agents and namespaces what they contain.
+
+    thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
+        @agent, a room, or a namespace.
+    """
+    found = await find_thing(caller, thing)
+    return await caller.world.store.read(lambda conn: _examined(conn, caller, found))
+
+
+def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
+    parent = things.get(conn, thing.parent_id) if thing.parent_id else None
+    facts: dict[str, str] = {}
+    if thing.kind == "agent":
+        agent = caller.world.agents.get(thing.id)
+        if agent is not None:
+            facts = {"Agent": agent.kind, "Role": agent.role}
+    for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
+        if thing.metadata.get(key):
+            facts[label] = ", ".join(thing.metadata[key])
+    if thing.created_by:
+        facts["Made by"] = caller.world.agents.name_of(thing.created_by)
+    contains: tuple[ThingHere, ...] = ()
+    if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
+        contains = tuple(
+            ThingHere(child.name, child.kind, child.description)
+            for child in things.children(conn, thing.id, limit=BAG_SHOWN)
+        )
+    seen = Examined(
+        name=thing.label,
+        kind=thing.kind,
+        description=thing.description,
+        location=parent.name if parent else "nowhere",
+        location_kind=parent.kind if parent else "root",
+        status=_status(thing),
+        content=thing.content,
+        uri=thing.uri,
+        facts=facts,
+        contains=contains,
+    )
+    return _with_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
+
+
+def _status(thing: Thing) -> str:
+    if not thing.enabled:
+        return "disabled"
+    return "available" if thing.available else "unavailable"
+
+
+def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -> Examined:
+    mine = tool_calls.c.tool_id == tool.qualified_name
+    query = (
+        select(tool_calls, rows.c.author_id, rows.c.created_at)
+        .outerjoin(rows, rows.c.id == tool_calls.c.id)
+        .where(mine)
+        .order_by(tool_calls.c.started_at.desc())
+        .limit(CALLS_SHOWN)
+    )
+    calls = tuple(
+        Call(
+            int((now_ms() - (row["created_at"] or now_ms())) / 1000),
+            caller.world.agents.name_of(row["author_id"]),
+            row["args"] if len(row["args"]) <= 60 else row["args"][:59] + "…",
+            row["status"] == "success",
+            _seconds(row["started_at"], row["finished_at"]),
+        )
+        for row in conn.execute(query).mappings()
+    )
+    length = func.julianday(tool_calls.c.finished_at) - func.julianday(tool_calls.c.started_at)
+    total, failed, average = conn.execute(
+        select(
+            func.count(),
+            func.count().filter(tool_calls.c.status == "error"),
+            func.avg(length) * 86_400,
+        ).where(mine)
+    ).one()
+    return replace(
+        seen,
+        parameters=tuple(_parameters(tool.metadata.get("input_schema") or {})),
+        calls=calls,
+        calls_total=total,
+        calls_failed=failed,
+        calls_average=average,
+    )
+
+
+def _parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    required = schema.get("required", ())
+    for name, described in schema.get("properties", {}).items():
+        options = described.get("anyOf", [described])
+        kinds = [
+            "|".join(map(str, option["enum"])) if "enum" in option else option.get("type", "any")
+            for option in options
+            if option.get("type") != "null"
+        ]
+        optional = "" if name in required else "?"
+        yield f"{name}{optional}", "|".join(kinds), described.get("description", "")
+
+
+def _seconds(started: str, finished: str | None) -> float | None:
+    if finished is None:
+        return None
+    return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
