@@ -261,11 +261,12 @@ async def history(
     if at is not None:
         before = at + count // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
-    found = await caller.world.store.read(
-        lambda conn: rows.tail(conn, log_id, count, before=before, kinds=kinds)
+    found = await caller.world.store.read(  # one more than asked, to know whether there is one
+        lambda conn: rows.tail(conn, log_id, count + 1, before=before, kinds=kinds)
     )
     older = None
-    if found and found[0].seq > 1:
+    if len(found) > count:
+        found = found[1:]
         who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
         older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
     return History(name, tuple(_entry(caller, item) for item in found), older)
