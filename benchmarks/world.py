@@ -16,7 +16,8 @@ from pathlib import Path
 from bare import Clients, Server
 from crowd import Crowd, World
 
-FIRST = 40
+WARM_UP = 10
+FIRST = 100
 LOOKS = 400
 ECHOES = 2_000
 TALKERS = 20
@@ -28,6 +29,7 @@ async def bare(variant: str, people: int) -> dict[str, float]:
     """Login, echo and line figures of a bare server."""
     async with Server(variant) as server, Clients(server.port) as clients:
         memory = _pss(server._process.pid)
+        await clients.do("visit", WARM_UP)
         start = await server.cpu()
         await clients.do("visit", FIRST)
         first_in = await server.cpu()
@@ -55,6 +57,7 @@ async def ours(people: int) -> tuple[dict[str, float], str]:
     """The same of a world, with everybody in the lobby."""
     talkers = min(TALKERS, people // 2)
     async with World(people) as world, Crowd(world) as crowd:
+        await crowd.do("visit", WARM_UP)
         memory, start = world.memory(), world.cpu()
         await crowd.do("visit", FIRST)
         first_in = world.cpu()
