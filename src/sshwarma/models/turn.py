@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -71,7 +71,6 @@ class _Running:
     thought: str = ""
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
-    started: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
 
 
@@ -167,7 +166,7 @@ class Turns:
             if not calls:
                 return ""
             said = running.text
-            await self._say(running, partial=True)
+            await self._say(running)
             steps += (Step(said, await self._call_all(running, calls)),)
         return f"was stopped after {STEPS} steps"
 
@@ -305,13 +304,12 @@ class Turns:
         turn = running.turn
         self._world.bus.publish(Streaming(turn.room_id, turn.id, running.agent.id, running.text))
 
-    async def _say(self, running: _Running, *, partial: bool) -> None:
+    async def _say(self, running: _Running) -> None:
         """Write what was said so far as a row, before its tool calls."""
         text, running.text = running.text.strip(), ""
         if text:
             await self._world.change(lambda tx: self._append(tx, running, text))
-        if partial:
-            self._publish(running)
+        self._publish(running)
 
     async def _finish(self, running: _Running, status: Status, note: str) -> None:
         turn, text = running.turn, running.text.strip()

@@ -19,7 +19,7 @@ from sshwarma.ssh.house import House, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.building import Edit
 from sshwarma.verbs.completion import complete
@@ -328,11 +328,8 @@ class Shell:
         drawn = event.drawn.get("live")
         if drawn is None:
             who = self._world.agents.name_of(event.author_id)
-            first, *more = (event.text or "…").split("\n")
-            head = line(("model", who), ": ", ("text", first), hang=2)
-            drawn = event.drawn["live"] = block(
-                head, *paragraphs("\n".join(more), indent=2) if more else ()
-            )
+            text = event.text or "…"
+            drawn = event.drawn["live"] = block(*headed(("model", who), ": ", text=text))
         assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
         return drawn
 

@@ -56,6 +56,14 @@ def block(*lines: Line | str) -> Block:
     return Block(tuple(line(item) if isinstance(item, str) else item for item in lines))
 
 
+def headed(*head: str | Span, text: str, style: Style = "text", indent: int = 2) -> list[Line]:
+    """A text of any number of lines behind a head: its first line beside it, the others below,
+    indented by `indent` columns."""
+    first, *more = text.split("\n")
+    beside = line(*head, (style, first), hang=indent)
+    return [beside, *(paragraphs("\n".join(more), style, indent=indent) if more else ())]
+
+
 def paragraphs(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
     """Text of several lines as Lines, each indented by `indent` columns, also when wrapped."""
     pad = " " * indent

@@ -6,7 +6,6 @@ from sqlalchemy import Connection
 
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right
-from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.ids import now_ms
@@ -58,11 +57,6 @@ async def readable_context(caller: Caller, word: str) -> Thing:
     else:
         raise Invalid(f"{word[:40]} is not a place to equip.", hint="Say room, me or @agent.")
     return await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
-
-
-async def other_agent(caller: Caller, name: str) -> Agent:
-    """An agent by name or unique prefix."""
-    return caller.world.agents.find(name)
 
 
 def bags(caller: Caller) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sqlalchemy import Connection, func, select
 
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import clock, columns, view
@@ -394,26 +393,23 @@ def _entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Entry
     )
 
 
-def _history_lines(entry: Entry) -> Iterable[Line]:
-    head = (("time", clock(entry.at)), ("dim", f" {entry.seq} "))
-    first, *more = entry.text.split("\n")
+def _history_lines(entry: Entry) -> list[Line]:
+    style = "text"
     match entry.kind:
         case "chat" | "tell":
-            yield line(*head, ("name", entry.who), f": {first}", hang=8)
+            who: list[Span] = [("name", entry.who), ("", ": ")]
         case "emote":
-            yield line(*head, ("emote", f"* {entry.who} {first}"), hang=8)
+            who, style = [("emote", f"* {entry.who} ")], "emote"
         case "presence" | "notice":
-            yield line(*head, ("presence", f"· {entry.who} {first}"), hang=8)
+            who, style = [("presence", f"· {entry.who} ")], "presence"
         case kind if kind.startswith("tool."):
             tool = (entry.meta or {}).get("tool", "")
-            yield line(
-                *head, ("name", entry.who), " ", ("tool", f"{kind} {tool}"), f" {first}", hang=8
-            )
+            who = [("name", entry.who), ("tool", f" {kind} {tool} ")]
         case kind:
             label = kind.removeprefix("journal.")
-            yield line(*head, ("heading", f"[{label}] "), ("name", entry.who), f": {first}", hang=8)
-    if more:
-        yield from paragraphs("\n".join(more), indent=8)
+            who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
+    place = (("time", clock(entry.at)), ("dim", f" {entry.seq} "))
+    return headed(*place, *who, text=entry.text, style=style, indent=8)
 
 
 def _flat(text: str) -> str:

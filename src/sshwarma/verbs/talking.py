@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sshwarma.models.turn import Turns
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, headed
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
@@ -35,14 +35,10 @@ class Said:
 
 @view(Said)
 def _(said: Said) -> Block:
-    first, *more = said.text.split("\n")
-    if said.to is not None:
-        head = line(("private", f"you → {said.to}"), f": {first}", hang=2)
-    elif said.emote:
-        head = line(("emote", f"* {said.who} {first}"), hang=2)
-    else:
-        head = line(("self", said.who), f": {first}", hang=2)
-    return block(head, *(paragraphs("\n".join(more), indent=2) if more else ()))
+    if said.emote:
+        return block(*headed(("emote", f"* {said.who} "), text=said.text, style="emote"))
+    who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
+    return block(*headed(who, ": ", text=said.text))
 
 
 @verb("say", group="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
@@ -95,12 +91,13 @@ class Answered:
 
 @view(Answered)
 def _(answered: Answered) -> Block:
-    lines: list[Line] = []
-    for answer in answered.answers:
-        first, *more = answer.text.split("\n")
-        lines.append(line(("model", answer.who), f": {first}", hang=2))
-        lines += paragraphs("\n".join(more), indent=2) if more else ()
-    return block(*lines)
+    return block(
+        *(
+            each
+            for answer in answered.answers
+            for each in headed(("model", answer.who), ": ", text=answer.text)
+        )
+    )
 
 
 async def answers_to(caller: Caller, said: Said) -> Answered:

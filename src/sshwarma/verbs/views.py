@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 
-from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.world import mentions
 from sshwarma.world.agents import Directory
 from sshwarma.world.events import Row
@@ -163,10 +163,7 @@ def _spoken(head: list[Span], row: Row, style: str) -> Block:
     cut = text[:ROW_CHARACTERS]
     first, *more = cut.split("\n")
     kept = more[: ROW_LINES - 1]
-    made = [
-        line(*head, (style, first), hang=2),
-        *(paragraphs("\n".join(kept), style, indent=2) if kept else ()),
-    ]
+    made = headed(*head, text="\n".join((first, *kept)), style=style)
     if len(cut) < len(text) or len(kept) < len(more):
         left = len(text) - len(first) - sum(len(part) + 1 for part in kept)
         made.append(line("  ", ("dim", f"… {left} more characters: /history --row {row.seq}")))

@@ -23,7 +23,6 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
-AGENT_KINDS: Final = ("person", "model", "external", "bot")
 INVITE_HOURS: Final = 24 * 365
 """The longest an invite is good for."""
 

@@ -29,7 +29,6 @@ class Connection:
     door: Door
     since: float = field(default_factory=time.monotonic)
     last_active: float = field(default_factory=time.monotonic)
-    away: str | None = None
 
     def touch(self) -> None:
         self.last_active = time.monotonic()

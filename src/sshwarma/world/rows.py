@@ -18,7 +18,6 @@ from sshwarma.world.ids import new_id
 from sshwarma.world.schema import row_tags, rows
 from sshwarma.world.store import Change
 
-JOURNAL_KINDS: Final = ("note", "decision", "idea", "milestone")
 TOOL_KINDS: Final = ("tool.call", "tool.result", "tool.error", "tool.timeout")
 
 # Appending is the one statement the world executes for every line anybody says, so its text is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,16 +85,6 @@ def get_live(conn: Connection, thing_id: str) -> Thing:
     found = get(conn, thing_id)
     if found is None or found.deleted_at is not None:
         raise NotFound("That thing is gone.")
-    return found
-
-
-def get_many(conn: Connection, ids: Iterable[str]) -> dict[str, Thing]:
-    """The things of those ids, deleted or not, by id."""
-    wanted = list(ids)
-    found: dict[str, Thing] = {}
-    for start in range(0, len(wanted), 500):  # below SQLite's limit of bound values
-        query = select(things).where(things.c.id.in_(wanted[start : start + 500]))
-        found.update((row["id"], from_row(row)) for row in conn.execute(query).mappings())
     return found
 
 

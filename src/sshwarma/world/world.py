@@ -133,11 +133,6 @@ class World:
         """
         return await self.memo(("room", room_id), lambda conn: rooms.read(conn, room_id))
 
-    def room_now(self, room_id: str) -> Room | None:
-        """The room if it is in memory and current, without waiting."""
-        known = self._memos.get(("room", room_id))
-        return known[1] if known is not None and known[0] == self.version else None
-
     async def rooms(self) -> list[Room]:
         """Every live room by name, without bags and exits."""
         return await self.memo("rooms", rooms.read_all)
