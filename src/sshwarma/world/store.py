@@ -18,6 +18,7 @@ import queue
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ T = TypeVar("T")
 
 BATCH_UNITS = 512
 """Most units in one transaction, so that the first of them does not wait for ever."""
+
+SETTLE_SECONDS = 0.005
+"""How long one turn of the loop publishes what was committed."""
 
 QUEUE_UNITS = 20_000
 """Units that may wait for the writer; past it a caller is told to try again."""
@@ -125,6 +129,7 @@ class Store:
         self.counts = StoreCounts()
         self._publish = publish
         self._loop = asyncio.get_running_loop()
+        self._settling: deque[_Job[Any]] = deque()  # committed, and not yet published
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._writer_engine = engine_for(path)
         self._reader_engine = engine_for(path, read_only=True)
@@ -169,8 +174,10 @@ class Store:
             connection.close()
         if self._writer_connection is not None:
             self._writer_connection.close()  # the last: only a writer can empty the WAL
-        # The writer's last batch settles in callbacks that this turn of the loop lets run.
+        # The writer's last batch settles in callbacks that these turns of the loop let run.
         await asyncio.sleep(0)
+        while self._settling:
+            await asyncio.sleep(0)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
 
@@ -260,16 +267,29 @@ class Store:
         driver.execute("RELEASE unit")
 
     def _settle(self, batch: list[_Job[Any]]) -> None:
-        for job in batch:
+        """Publish and answer, in order; behind whatever still waits for that."""
+        idle = not self._settling
+        self._settling.extend(batch)
+        if idle:
+            self._settle_some()
+
+    def _settle_some(self) -> None:
+        """A crowd makes a batch dear to publish: take SETTLE_SECONDS of it, then let keys in."""
+        until = time.perf_counter() + SETTLE_SECONDS
+        while self._settling and time.perf_counter() < until:
+            job = self._settling[0]
             if job.error is None:
                 for happened in job.events:
                     self._publish(happened)
+            self._settling.popleft()
             if job.answer.done():  # its caller was cancelled; what was committed stays
                 continue
             if job.error is not None:
                 job.answer.set_exception(job.error)
             else:
                 job.answer.set_result(job.result)
+        if self._settling:
+            self._loop.call_soon(self._settle_some)
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
