@@ -176,7 +176,7 @@ class Store:
             self._writer_connection.close()  # the last: only a writer can empty the WAL
         # The writer's last batch settles in callbacks that these turns of the loop let run.
         await asyncio.sleep(0)
-        while self._settling:
+        while self._settling:  # noqa: ASYNC110 - it drains by turns of the loop itself
             await asyncio.sleep(0)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
