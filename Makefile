@@ -13,7 +13,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 		|| { echo "sshwarma needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "On Debian: apt-get install python3-venv"; exit 1; }
-	@test -x $(BIN)/pip || $(BIN)/python -m ensurepip -q
+	@test -x $(BIN)/pip || $(BIN)/python -m ensurepip >/dev/null
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -42,6 +42,7 @@ from sshwarma.world.turns import Status, Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import Composed, Composer
 from sshwarma.wrap.host import LuaError
+from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +70,9 @@ class _Running:
     question: Row
     text: str = ""
     thought: str = ""
+    written: int = 0  # characters in all, thoughts included
+    doing: tuple[str, ...] = ()  # tools it waits for
+    since: float = field(default_factory=time.monotonic)
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
@@ -167,7 +171,11 @@ class Turns:
                 return ""
             said = running.text
             await self._say(running)
+            running.doing = tuple(call.name for call in calls)
+            self._tell(running)
             steps += (Step(said, await self._call_all(running, calls)),)
+            running.doing = ()
+            self._tell(running)
         return f"was stopped after {STEPS} steps"
 
     async def _step(
@@ -207,11 +215,14 @@ class Turns:
                 if part is None:
                     await self._keep_thought(running)
                     return calls
+                if isinstance(part, (Text, Thought)):
+                    running.written += len(part.delta)
                 if isinstance(part, Text):
                     running.text = (running.text + part.delta)[:ANSWER_CHARACTERS]
                     self._tell(running)
                 elif isinstance(part, Thought):
                     running.thought = (running.thought + part.delta)[:ANSWER_CHARACTERS]
+                    self._tell(running)
                 elif isinstance(part, Usage):
                     await self._spend(running, backend.model, part)
                 else:
@@ -254,6 +265,7 @@ class Turns:
                 spent.prompt_tokens,
                 spent.completion_tokens,
                 estimated=spent.estimated,
+                cost=spent.cost,
             )
         )
 
@@ -302,7 +314,17 @@ class Turns:
             running.timer = None
         running.told_at = time.monotonic()
         turn = running.turn
-        self._world.bus.publish(Streaming(turn.room_id, turn.id, running.agent.id, running.text))
+        self._world.bus.publish(
+            Streaming(
+                turn.room_id,
+                turn.id,
+                running.agent.id,
+                running.text,
+                running.since,
+                round(running.written / CHARACTERS_PER_TOKEN),
+                running.doing,
+            )
+        )
 
     async def _say(self, running: _Running) -> None:
         """Write what was said so far as a row, before its tool calls."""

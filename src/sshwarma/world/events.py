@@ -45,12 +45,19 @@ class RowAppended:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Streaming:
-    """An answer that is still coming: all of its text so far. Not stored; its row will be."""
+    """An answer that is still coming: all of its text so far. Not stored; its row will be.
+
+    `since` is when the turn began, in seconds of the monotonic clock; `tokens` an estimate of what
+    the model has written in it; `doing` names the tools it waits for now.
+    """
 
     room_id: str
     turn_id: str
     author_id: str
     text: str
+    since: float = 0.0
+    tokens: int = 0
+    doing: tuple[str, ...] = ()
     drawn: dict[object, object] = field(default_factory=dict)
 
 

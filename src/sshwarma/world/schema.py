@@ -191,6 +191,7 @@ turns = Table(
     Column("state_before", Text),
     Column("created_at", Millis, nullable=False),
     Column("closed_at", Millis),
+    Column("request_row_id", Text),  # the row it answers; one row may open several turns
     Index("ix_turns_room", "room_id", "created_at"),
 )
 
@@ -308,6 +309,7 @@ usage = Table(
     Column("total_tokens", Integer, Computed("prompt_tokens + completion_tokens")),
     Column("estimated", Integer, nullable=False, server_default="0"),
     Column("created_at", Text, nullable=False),
+    Column("cost", Float),  # US dollars; NULL where the price is not known
     Index("ix_usage_session", "session_id"),
     sqlite_autoincrement=True,
 )

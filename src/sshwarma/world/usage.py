@@ -21,8 +21,10 @@ def record(
     completion_tokens: int,
     *,
     estimated: bool,
+    cost: float | None = None,
 ) -> None:
-    """Add what one step cost. `estimated`: the provider did not count, we did."""
+    """Add what one step cost. `estimated`: the provider did not count, we did. `cost` is in US
+    dollars, None where the price is not known."""
     at = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
@@ -33,6 +35,7 @@ def record(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             estimated=int(estimated),
+            cost=cost,
             created_at=at.isoformat(timespec="milliseconds"),
         )
     )

@@ -1,0 +1,1 @@
+"""Tools that people made: carried out in processes of their own."""
