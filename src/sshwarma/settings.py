@@ -135,6 +135,9 @@ class LimitSettings(_Section):
         1_048_576, gt=0, description="Most that is read from a pipe into one command."
     )
     bag_things: int = Field(10_000, gt=0, description="Most things that one bag may hold.")
+    mention_hops: int = Field(
+        3, ge=0, le=20, description="How often models may call each other in a row."
+    )
 
 
 ModelKind = Literal[
@@ -171,6 +174,9 @@ class ModelSettings(_Section):
     )
     key_file: Path | None = Field(
         None, description="A file with the key that only its owner may read (0600)."
+    )
+    context_tokens: int | None = Field(
+        None, ge=1_000, description="What the model takes in all; more is told to it in short."
     )
     max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
     temperature: float | None = Field(None, ge=0, le=2)

@@ -13,22 +13,24 @@ import pytest
 from sshwarma import verbs
 from sshwarma.models import turn as turn_loop
 from sshwarma.models.guide import GREETING
-from sshwarma.models.port import BackendFailed, Call, Part, Request, Text
+from sshwarma.models.port import BackendFailed, Call, Done, Part, Request, Step, Text
 from sshwarma.models.roster import enlist_guide
-from sshwarma.models.turn import Turns
+from sshwarma.models.turn import Turns, shortened
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.yourself import topics
-from sshwarma.world import agents, rows
+from sshwarma.world import agents, rows, states
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
 from sshwarma.world.events import Row, StreamEnded, Streaming
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
+from sshwarma.wrap.compose import Composed
+from sshwarma.wrap.layers import Layer
 
 Script = Callable[[Request], AsyncGenerator[Part, None]]
 
@@ -39,7 +41,7 @@ class Scripted:
 
     script: Script
     model: str = "scripted"
-    needs_context: bool = False
+    context_tokens: int = 0
     asked: list[Request] = field(default_factory=list)
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
@@ -197,7 +199,9 @@ async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: Ho
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
-    assert [row.content for row in made] == ["@qwen go", "The arguments are not JSON."]
+    words = "The arguments are not JSON."
+    assert [row.kind for row in made] == ["chat", "tool.call", "tool.error", "chat"]
+    assert [made[2].content, made[3].content] == [words, words]
 
 
 async def test_the_same_by_hand_is_refused_and_leaves_no_row(house: House) -> None:
@@ -386,3 +390,121 @@ async def test_a_model_acts_with_its_own_rights(house: House) -> None:
     assert "needs the build right" in made[-1].content
     with pytest.raises(Refused):
         await run_line(house.caller("alice"), "/examine x")
+
+
+def said_by(made: list[Row], house: House, name: str) -> list[str]:
+    agent = house.world.agents.find(name)
+    return [row.content for row in made if row.author_id == agent.id and row.kind == "chat"]
+
+
+async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
+    quick = asyncio.Event()
+
+    class Slow:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+            if tool.name == "who":
+                await quick.wait()
+            else:
+                quick.set()
+            return Result(tool.name)
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        if not request.done:
+            yield Call("a", "sshwarma__who", {})
+            yield Call("b", "sshwarma__rooms", {})
+        else:
+            yield Text("done")
+
+    house.providers["internal"] = Slow()
+    house.backend.script = script
+    made = await house.says("alice", "@qwen both")
+    assert [row.content for row in made if row.kind == "tool.result"] == ["who", "rooms"]
+
+
+async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        if request.done:
+            yield Text(request.done[-1].text)
+            return
+        for number in range(turn_loop.CALLS_AT_ONCE + 1):
+            yield Call(str(number), "sshwarma__who", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen all")
+    assert [row.kind for row in made].count("tool.result") == turn_loop.CALLS_AT_ONCE
+    assert made[-2].kind == "tool.error"
+    assert "At most 8 tools" in made[-1].content
+
+
+async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
+    heard: list[str] = []
+    house.world.bus.on_room("lobby", lambda e: isinstance(e, Streaming) and heard.append(e.text))
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
+            yield Text(piece)
+            await asyncio.sleep(turn_loop.FRAME_SECONDS * 1.5)
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen go")
+    assert said_by(made, house, "qwen") == ["Done."]
+    assert made[-1].meta["state"] == "Goal: ship"
+    assert {text.strip() for text in heard} <= {"", "Done."}
+    kept = await house.world.store.read(lambda conn: states.read(conn, "lobby", "qwen"))
+    assert kept == "Goal: ship"
+
+
+async def test_a_model_may_call_another_and_they_end(house: House) -> None:
+    second = Scripted(nothing)
+    llama = await house.world.change(lambda tx: agents.create(tx, "llama", kind="model"))
+    house.backends[llama.id] = second
+
+    async def to_llama(request: Request) -> AsyncGenerator[Part, None]:
+        yield Text("@llama your turn")
+
+    async def to_qwen(request: Request) -> AsyncGenerator[Part, None]:
+        yield Text("@qwen yours")
+
+    house.backend.script, second.script = to_llama, to_qwen
+    await house.says("alice", "@qwen begin")
+    made: list[Row] = []
+    async with asyncio.timeout(10):
+        while not any("models in a row" in row.content for row in made):
+            await asyncio.sleep(0)
+            made = await house.world.tail("lobby", 50)
+    assert len(said_by(made, house, "qwen")) == 2
+    assert len(said_by(made, house, "llama")) == 2
+    assert "called qwen, but 4 models in a row is the limit" in made[-1].content
+
+
+async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(house: House) -> None:
+    told: list[int] = []
+
+    class Counting:
+        async def compose(self, caller: Caller, *_: Any, budget: int) -> Composed:
+            told.append(budget)
+            layer = Layer("x", "turn", "system", text="x" * 3600)
+            return Composed((layer,))
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        if len(told) == 1:
+            raise BackendFailed("too long", too_long=True)
+        yield Text("now it fits")
+
+    house.backend.context_tokens = 8_000
+    house.backend.script = script
+    house.turns._composer = Counting()  # type: ignore[assignment]
+    made = await house.says("alice", "@qwen go")
+    assert said_by(made, house, "qwen") == ["now it fits"]
+    assert told == [8_000, 500]
+
+
+async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
+    steps = tuple(
+        Step("", (Done(Call(str(n), "t", {}), str(n) * 5_000, failed=False, seq=n),))
+        for n in range(1, 9)
+    )
+    sent = [step.done[0].text for step in shortened(steps)]
+    assert all(len(text) == 5_000 for text in sent[-5:])
+    assert all(len(text) < 600 and "expand row" in text for text in sent[:-5])
+    assert shortened(steps[:3]) == steps[:3]

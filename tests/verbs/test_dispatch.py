@@ -71,6 +71,7 @@ NEEDS = {
     "/room private": ("moderate right in lobby", "alice can grant"),
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),
+    "/clone lobby": ("create right on this server", "Ask alice"),
     "/gc orphans": ("admin right on this server", "Ask alice"),
     "/inv defaults": ("admin right on this server", "Ask alice"),
 }
@@ -232,6 +233,26 @@ REFUSALS = """
 /expand 9
 /expand nine
 /wrap @nobody
+/wrap
+/context show @nobody
+/context window many
+/context rebuild bob
+/state clear
+/state gone
+/message show
+/message drop ffffff
+/message list 0
+/undo
+/retry
+/branch switch
+/branch switch ffffff
+/clone nowhere
+/clone lobby lobby
+/skill show
+/skill show nothing
+/skill add Über = x
+/skill add empty
+/skill activate nothing
 /wrap bob
 /models too many
 /stats too many

@@ -61,7 +61,7 @@ async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someo
     load = await world.loadout(den.id, bob.id)
     assert {item.by for item in load.tools} == {"always"}
     assert {item.thing.label for item in load.tools} == {
-        "global:help", "global:version", "global:search",
+        "global:expand", "global:help", "global:version", "global:search",
     }  # fmt: skip
     assert load.data == ()
     assert await world.loadout(None, None) == Loadout(load.tools, ())

@@ -68,7 +68,7 @@ async def test_layers_come_from_stable_to_volatile_and_end_with_the_question(
     await setting.puts("prompt:style", "Prefer short words.")
     composed = await setting.told("who is here?")
     names = [layer.name for layer in composed.layers]
-    assert names == ["charter", "you", "equipped", "room", "log", "now"]
+    assert names == ["charter", "notes", "you", "equipped", "room", "log", "now"]
     ranks = [STABILITIES.index(layer.stability) for layer in composed.layers]
     assert ranks == sorted(ranks)
     for said in ("Answer in rhyme.", "Prefer short words.", "north light"):
@@ -156,4 +156,4 @@ async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
     )
     line = (await setting.told()).conversation[0]
     assert len(line.text) < 800
-    assert "4400 more characters, row 1" in line.text
+    assert "4400 more characters: expand row 1 start 600" in line.text

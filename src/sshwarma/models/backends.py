@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 class ModelBackend:
     """The backend of one model of the settings."""
 
-    needs_context = True
-
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is where keys are looked for; the process's own if not given."""
         self._settings = settings
@@ -42,6 +40,10 @@ class ModelBackend:
     @property
     def model(self) -> str:
         return self._settings.model
+
+    @property
+    def context_tokens(self) -> int:
+        return self._settings.context_tokens or KINDS[self._settings.kind].context_tokens
 
     async def ready(self) -> Loaded:
         """Load what the model needs now rather than at the first question.

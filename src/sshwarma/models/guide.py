@@ -86,7 +86,7 @@ class Guide:
     """The backend of the built-in agent. `topics` are help texts by name."""
 
     model = "guide"
-    needs_context = False
+    context_tokens = 0
 
     def __init__(self, topics: Mapping[str, str]) -> None:
         self._topics = topics

@@ -28,11 +28,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A call of an earlier step of this turn, and what it gave."""
+    """A call of an earlier step of this turn, and what it gave. `seq` is the number of the row
+    that holds the whole of it, 0 if there is none."""
 
     call: Call
     text: str
     failed: bool
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,9 @@ class Backend(Protocol):
         """The model's name, as its provider calls it: for usage and for people."""
 
     @property
-    def needs_context(self) -> bool:
-        """Whether `Request.system` and `Request.conversation` are read."""
+    def context_tokens(self) -> int:
+        """How many tokens it takes in all, answer included; 0 if it reads neither
+        `Request.system` nor `Request.conversation`."""
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """One step: text as it comes, and calls. A step without calls ends the turn. Closing the

@@ -50,11 +50,13 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a kind of server is spoken to. `plain`: chat templates there may insist that roles
-    alternate, so neighbours of one role are sent as one message."""
+    alternate, so neighbours of one role are sent as one message. `context_tokens` is what its
+    models take unless the settings say: a guess that the smaller ones of today keep."""
 
     make: Callable[[ModelSettings, str, str, httpx2.AsyncClient], Model]
     plain: bool = False
     caches: bool = False
+    context_tokens: int = 120_000
 
 
 def address(settings: ModelSettings) -> str:
@@ -159,7 +161,7 @@ KINDS: Final[Mapping[ModelKind, Kind]] = {
     "openai-responses": Kind(_responses),
     "anthropic": Kind(_anthropic, caches=True),
     "google": Kind(_google),
-    "ollama": Kind(_ollama, plain=True),
-    "llamacpp": Kind(_compatible, plain=True),
-    "compatible": Kind(_compatible, plain=True),
+    "ollama": Kind(_ollama, plain=True, context_tokens=8_000),
+    "llamacpp": Kind(_compatible, plain=True, context_tokens=8_000),
+    "compatible": Kind(_compatible, plain=True, context_tokens=32_000),
 }

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 import structlog
 
+from sshwarma.models import state
 from sshwarma.models.port import (
     Backend,
     BackendFailed,
@@ -32,7 +34,7 @@ from sshwarma.models.port import (
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_model
-from sshwarma.world import rows, turns, usage
+from sshwarma.world import mentions, rows, states, turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
@@ -43,6 +45,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import Composed, Composer
 from sshwarma.wrap.host import LuaError
 from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
+from sshwarma.wrap.told import MOST_CHARACTERS, clip
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +63,17 @@ FRAME_SECONDS: Final = 1 / 30
 ANSWER_CHARACTERS: Final = 200_000
 """The longest answer; what comes after is cut."""
 
+RESULTS_WHOLE: Final = 5
+"""Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
+
+RESULTS_CHARACTERS: Final = 20_000
+"""Characters of results in a turn; beyond, those before the newest are sent much shorter."""
+
+OLD_RESULT_CHARACTERS: Final = 500
+
+SENT: Final = 256
+"""Contexts remembered, to tell what of the next one is the same."""
+
 
 @dataclass(eq=False)
 class _Running:
@@ -68,6 +82,8 @@ class _Running:
     turn: Turn
     agent: Agent
     question: Row
+    behind: str | None  # the person it all began with
+    hops: int = 0  # models that have called each other on the way here
     text: str = ""
     thought: str = ""
     written: int = 0  # characters in all, thoughts included
@@ -95,6 +111,7 @@ class Turns:
         self._limits = limits
         self._composer = composer
         self._running: dict[str, _Running] = {}
+        self._sent: OrderedDict[tuple[str, str], Composed] = OrderedDict()
 
     def answers(self, agent: Agent) -> bool:
         """Whether a mention of the agent is answered by a backend."""
@@ -104,9 +121,30 @@ class Turns:
         """The name of the model that answers for an agent."""
         return self._backends[agent.id].model
 
-    def begin(self, turn: Turn, agent: Agent, question: Row) -> None:
-        """Answer a row, in a turn that is open and stored."""
-        running = _Running(turn, agent, question)
+    def budget_of(self, agent: Agent) -> int:
+        """How many tokens a model takes in all; 0 for one that reads no context."""
+        return self._backends[agent.id].context_tokens
+
+    def sent(self, room_id: str, agent_id: str) -> Composed | None:
+        """What a model was told last in a room, if that is still remembered."""
+        return self._sent.get((room_id, agent_id))
+
+    def called(self, text: str, by: Agent) -> list[Agent]:
+        """The models that a text of somebody calls and that would answer."""
+        models = (agent for agent in self._world.agents if agent.kind == "model")
+        found = mentions.called(text, models)
+        return [agent for agent in found if agent.id != by.id and self.answers(agent)]
+
+    def may_call(self, hops: int) -> bool:
+        """Whether a model that was itself called over so many others may call one more."""
+        return hops < self._limits.mention_hops
+
+    def begin(
+        self, turn: Turn, agent: Agent, question: Row, *, behind: str | None, hops: int = 0
+    ) -> None:
+        """Answer a row, in a turn that is open and stored. `behind` is the person it all began
+        with, `hops` how many models have called each other on the way."""
+        running = _Running(turn, agent, question, behind, hops)
         self._running[turn.id] = running
         self._publish(running)
         running.task = asyncio.get_running_loop().create_task(self._run(running))
@@ -120,14 +158,14 @@ class Turns:
     def stop(
         self, room_id: str, *, agent_id: str | None = None, opened_by: str | None = None
     ) -> list[str]:
-        """Stop turns of a room: of one agent, or opened by one person, if given. Returns the
-        names of those who were answering."""
+        """Stop turns of a room: of one agent, or opened by one person or begun with them, if
+        given. Returns the names of those who were answering."""
         found = [
             running
             for running in self._running.values()
             if running.turn.room_id == room_id
             and agent_id in (None, running.agent.id)
-            and opened_by in (None, running.turn.opened_by)
+            and opened_by in (None, running.turn.opened_by, running.behind)
         ]
         for running in found:
             if running.task is not None:
@@ -163,10 +201,18 @@ class Turns:
     async def _answer(self, running: _Running) -> str:
         """Ask and call until the backend is done. Returns a note if it was not let finish."""
         backend = self._backends[running.agent.id]
-        composed = await self._compose(running) if backend.needs_context else Composed(())
+        composed = await self._compose(running, backend.context_tokens)
         steps: tuple[Step, ...] = ()
         for _ in range(STEPS):
-            calls = await self._step(running, backend, composed, steps)
+            try:
+                calls = await self._step(running, backend, composed, steps)
+            except BackendFailed as failed:
+                if not failed.too_long or running.text:
+                    raise
+                # Told in fewer words, once; the steps of this turn too.
+                composed = await self._compose(running, (composed.tokens or 2) // 2)
+                steps = shortened(steps, whole=1, most=0)
+                calls = await self._step(running, backend, composed, steps)
             if not calls:
                 return ""
             said = running.text
@@ -174,6 +220,7 @@ class Turns:
             running.doing = tuple(call.name for call in calls)
             self._tell(running)
             steps += (Step(said, await self._call_all(running, calls)),)
+            steps = shortened(steps)
             running.doing = ()
             self._tell(running)
         return f"was stopped after {STEPS} steps"
@@ -228,18 +275,27 @@ class Turns:
                 else:
                     calls.append(part)
 
-    async def _compose(self, running: _Running) -> Composed:
-        """What the model is told; what went wrong with a script is a notice in the room."""
+    async def _compose(self, running: _Running, budget: int) -> Composed:
+        """What the model is told, in about `budget` tokens; nothing if that is 0. What went wrong
+        with a script is a notice in the room."""
+        if budget == 0:
+            return Composed(())
         if self._composer is None:
             raise BackendFailed("this server composes no context")
         question, caller = running.question, self._caller(running)
         asker = self._world.agents.name_of(question.author_id)
         try:
-            composed = await self._composer.compose(caller, question.content, asker, question.seq)
+            composed = await self._composer.compose(
+                caller, question.content, asker, question.seq, budget=budget
+            )
         except LuaError as error:
             raise BackendFailed(f"its context could not be composed: {error}") from error
         for notice in composed.notices:
             await self._world.change(partial(self._notice, running=running, text=notice))
+        self._sent[running.turn.room_id, running.agent.id] = composed
+        self._sent.move_to_end((running.turn.room_id, running.agent.id))
+        while len(self._sent) > SENT:
+            self._sent.popitem(last=False)
         return composed
 
     async def _keep_thought(self, running: _Running) -> None:
@@ -275,27 +331,42 @@ class Turns:
         rows.append(tx, turn.room_id, "notice", text, author_id=agent_id, turn_id=turn.id)
 
     async def _call_all(self, running: _Running, calls: list[Call]) -> tuple[Done, ...]:
-        """Carry out a step's calls side by side; results keep the order of the calls."""
+        """Carry out a step's calls side by side. Their results are rows in the order of the calls:
+        one that is ready early waits for those before it."""
+        ended = [asyncio.Event() for _ in calls]
 
-        async def one(call: Call) -> Done:
-            if call.broken:
-                return Done(call, call.broken, failed=True)
-            outcome = await self._tools.call(
-                self._caller(running),
-                call.name,
-                call.arguments,
-                turn_id=running.turn.id,
-                parent_row_id=running.question.id,
-            )
-            return Done(call, outcome.text, outcome.how != "result")
+        async def one(number: int, call: Call) -> Done:
+            refusal = call.broken
+            if number >= CALLS_AT_ONCE:
+                refusal = f"At most {CALLS_AT_ONCE} tools can be called at once."
+            try:
+                outcome = await self._tools.call(
+                    self._caller(running),
+                    call.name,
+                    call.arguments,
+                    turn_id=running.turn.id,
+                    parent_row_id=running.question.id,
+                    refusal=refusal,
+                    after=ended[number - 1] if number else None,
+                )
+            finally:
+                ended[number].set()
+            text = clip(outcome.text, MOST_CHARACTERS, outcome.seq)
+            return Done(call, text, outcome.how != "result", outcome.seq)
 
-        many = f"At most {CALLS_AT_ONCE} tools can be called at once."
-        refused = [Done(call, many, failed=True) for call in calls[CALLS_AT_ONCE:]]
-        return (*await asyncio.gather(*map(one, calls[:CALLS_AT_ONCE])), *refused)
+        return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
 
     def _caller(self, running: _Running) -> Caller:
         agent = self._world.agents.get(running.agent.id) or running.agent
-        return Caller(self._world, self._limits, agent, running.turn.room_id, "model")
+        return Caller(
+            self._world,
+            self._limits,
+            agent,
+            running.turn.room_id,
+            "model",
+            behind=running.behind,
+            hops=running.hops,
+        )
 
     # What people see of it.
 
@@ -319,7 +390,7 @@ class Turns:
                 turn.room_id,
                 turn.id,
                 running.agent.id,
-                running.text,
+                state.visible(running.text),
                 running.since,
                 round(running.written / CHARACTERS_PER_TOKEN),
                 running.doing,
@@ -330,36 +401,129 @@ class Turns:
         """Write what was said so far as a row, before its tool calls."""
         text, running.text = running.text.strip(), ""
         if text:
-            await self._world.change(lambda tx: self._append(tx, running, text))
+            await self._world.change(lambda tx: self._reply(tx, running, text))
         self._publish(running)
 
     async def _finish(self, running: _Running, status: Status, note: str) -> None:
         turn, text = running.turn, running.text.strip()
 
-        def work(tx: Change) -> None:
+        def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
+            row = None
             if text:
-                self._append(tx, running, text, cut=status == "cancelled" or bool(note))
+                row = self._reply(tx, running, text, cut=status == "cancelled" or bool(note))
             if note:
                 self._notice(tx, running, note)
             turns.close_turn(tx, turn.id, status)
+            opened = [] if row is None or note else self._pass_on(tx, running, row)
             tx.emit(StreamEnded(turn.room_id, turn.id))
+            return row, opened
 
+        opened: list[tuple[Turn, Agent]] = []
+        row: Row | None = None
         try:
-            await self._world.change(work)
+            row, opened = await self._world.change(work)
         except Refused as refused:
             log.error("a turn could not be stored", agent=running.agent.name, error=str(refused))
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         finally:
             self._running.pop(turn.id, None)
+        for next_turn, agent in opened:
+            assert row is not None  # noqa: S101 - only a row opens turns
+            self.begin(next_turn, agent, row, behind=running.behind, hops=running.hops + 1)
 
-    def _append(self, tx: Change, running: _Running, text: str, *, cut: bool = False) -> None:
-        rows.append(
+    def _pass_on(self, tx: Change, running: _Running, row: Row) -> list[tuple[Turn, Agent]]:
+        """Open turns for the models that a model's answer calls, as far as they may go on."""
+        called = self.called(row.content, running.agent)
+        if called and not self.may_call(running.hops):
+            names = ", ".join(agent.name for agent in called)
+            self._notice(
+                tx,
+                running,
+                f"called {names}, but {self._limits.mention_hops + 1} models in a row is the limit",
+            )
+            return []
+        opened = open_turns(tx, running.turn.room_id, called, running.agent.id)
+        turns.asked_by(tx, [turn.id for turn in opened], row)
+        return list(zip(opened, called, strict=True))
+
+    def _reply(self, tx: Change, running: _Running, text: str, *, cut: bool = False) -> Row | None:
+        """Write a reply as a row, and keep the state it sets. None if it said nothing else."""
+        reply = state.read(text)
+        turn, agent = running.turn, running.agent
+        meta: dict[str, object] = {"cut": True} if cut else {}
+        if reply.state is not None:
+            states.write(tx, turn.room_id, agent.id, agent.name, reply.state)
+            meta["state"] = reply.state
+            if reply.cut:
+                self._notice(tx, running, f"kept too long a state: {reply.cut} characters were cut")
+            if not reply.text:
+                rows.append(
+                    tx,
+                    turn.room_id,
+                    "notice",
+                    "changed its notes",
+                    author_id=agent.id,
+                    turn_id=turn.id,
+                    meta=meta,
+                )
+        if not reply.text:
+            return None
+        return rows.append(
             tx,
-            running.turn.room_id,
+            turn.room_id,
             "chat",
-            text,
-            author_id=running.agent.id,
-            turn_id=running.turn.id,
+            reply.text,
+            author_id=agent.id,
+            turn_id=turn.id,
             parent_row_id=running.question.id,
-            meta={"cut": True} if cut else None,
+            meta=meta or None,
         )
+
+
+def open_turns(
+    tx: Change,
+    room_id: str,
+    asked: Iterable[Agent],
+    opened_by: str,
+    *,
+    beside: Turn | None = None,
+) -> list[Turn]:
+    """Open a turn for each of those who were asked, one after another; the first as a sibling of
+    `beside`, if given."""
+    opened: list[Turn] = []
+    for agent in asked:
+        before = states.read(tx.conn, room_id, agent.name)
+        opened.append(
+            turns.open_turn(
+                tx,
+                room_id,
+                agent.id,
+                opened_by,
+                state_before=before,
+                beside=None if opened else beside,
+            )
+        )
+    return opened
+
+
+def shortened(
+    steps: Sequence[Step], *, whole: int = RESULTS_WHOLE, most: int = RESULTS_CHARACTERS
+) -> tuple[Step, ...]:
+    """The steps of a turn, with results before the newest `whole` cut short if all of them are
+    longer than `most` characters."""
+    results = [done for step in steps for done in step.done]
+    if sum(len(done.text) for done in results) <= most:
+        return tuple(steps)
+    old = {id(done) for done in results[: max(0, len(results) - whole)]}
+    return tuple(
+        replace(
+            step,
+            done=tuple(
+                replace(done, text=clip(done.text, OLD_RESULT_CHARACTERS, done.seq))
+                if id(done) in old
+                else done
+                for done in step.done
+            ),
+        )
+        for step in steps
+    )

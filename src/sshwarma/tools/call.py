@@ -14,7 +14,7 @@ from sshwarma.tools.names import NameTable
 from sshwarma.world import calls, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import Ending
-from sshwarma.world.errors import NotFound, Refused, Unavailable
+from sshwarma.world.errors import Invalid, NotFound, Refused, Unavailable
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Item
 from sshwarma.world.things import Thing
@@ -74,8 +74,12 @@ class Tools:
         *,
         turn_id: str | None = None,
         parent_row_id: str | None = None,
+        refusal: str = "",
+        after: asyncio.Event | None = None,
     ) -> Outcome:
-        """Call a tool by any of its names and record it in the caller's room.
+        """Call a tool by any of its names and record it in the caller's room. With a `refusal`
+        it is not carried out, only recorded with that error. The result is recorded when `after`
+        is set, if given.
 
         Raises:
             Refused: if the caller does not have the tool, or it cannot be used now; nothing is
@@ -83,6 +87,8 @@ class Tools:
         """
         refused: Refused | None = None
         try:
+            if refusal:
+                raise Invalid(refusal)
             item = await self._equipped(caller, name)
             tool = item.thing.label
         except Refused as error:
@@ -101,16 +107,26 @@ class Tools:
             )
         )
         started = time.monotonic()
-        if item is None:
-            return await self._ended(call, "error", Result(str(refused), failed=True), started)
+        how: Ending
         try:
-            how, result = await self._carry_out(caller, item, arguments)
+            if item is None:
+                how, result = "error", Result(str(refused), failed=True)
+            else:
+                how, result = await self._carry_out(caller, item, arguments)
+            seconds = time.monotonic() - started
+            if after is not None:
+                await after.wait()
         except asyncio.CancelledError:
             await asyncio.shield(
-                self._ended(call, "error", Result("It was stopped.", failed=True), started)
+                self._ended(
+                    call,
+                    "error",
+                    Result("It was stopped.", failed=True),
+                    time.monotonic() - started,
+                )
             )
             raise
-        return await self._ended(call, how, result, started)
+        return await self._ended(call, how, result, seconds)
 
     async def _equipped(self, caller: Caller, name: str) -> Item:
         load = await self._world.loadout(caller.room_id, caller.agent.id)
@@ -144,8 +160,7 @@ class Tools:
             return "error", Result("Something went wrong in it.", failed=True)
         return ("error" if result.failed else "result"), result
 
-    async def _ended(self, call: Row, how: Ending, result: Result, started: float) -> Outcome:
-        seconds = time.monotonic() - started
+    async def _ended(self, call: Row, how: Ending, result: Result, seconds: float) -> Outcome:
         row = await self._world.change(
             lambda tx: calls.end(tx, call, how, result.text, result.structured, seconds)
         )

@@ -5,6 +5,7 @@ Importing the package declares every verb.
 
 from sshwarma.verbs import (
     building,
+    context,
     examining,
     inventory,
     looking,
@@ -13,13 +14,16 @@ from sshwarma.verbs import (
     moving,
     remembering,
     running,
+    skills,
     talking,
+    turning,
     upkeep,
     yourself,
 )
 
 __all__ = [
     "building",
+    "context",
     "examining",
     "inventory",
     "looking",
@@ -28,7 +32,9 @@ __all__ = [
     "moving",
     "remembering",
     "running",
+    "skills",
     "talking",
+    "turning",
     "upkeep",
     "yourself",
 ]

@@ -42,6 +42,7 @@ Context: TypeAlias = Annotated[str, Arg("context")]
 Flag: TypeAlias = bool
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]
+Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]
 Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=1000)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
 Minutes: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=5_256_000)]

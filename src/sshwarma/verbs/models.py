@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
 from sshwarma.models.turn import Turns
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.tools.names import for_model
-from sshwarma.verbs.arguments import AgentName
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.schema import usage
-from sshwarma.wrap.compose import Composer
-from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.layers import tokens
-
-BEFORE_NOW = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,95 +55,6 @@ async def models(caller: Caller) -> ModelList:
             )
             for agent in sorted(found, key=lambda agent: agent.name)
         )
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LayerSeen:
-    name: str
-    stability: str
-    side: str
-    tokens: int
-    text: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapped:
-    """What a model would be sent if it were mentioned now: tools, then layers in their order."""
-
-    model: str
-    tools: tuple[str, ...]
-    tool_tokens: int
-    layers: tuple[LayerSeen, ...]
-    total_tokens: int
-    notices: tuple[str, ...]
-
-
-@view(Wrapped)
-def _(wrapped: Wrapped) -> Block:
-    lines: list[Line] = [
-        line(
-            ("heading", f"What {wrapped.model} would be told: about {wrapped.total_tokens} tokens")
-        ),
-        line(),
-        line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
-        line("  ", ", ".join(wrapped.tools) or "none", hang=2),
-    ]
-    for layer in wrapped.layers:
-        about = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
-        lines += [line(), line(("mark", layer.name), ("dim", about), ("warn", f"  {layer.note}"))]
-        lines += paragraphs(layer.text, indent=2)
-    lines += [line(("warn", notice)) for notice in wrapped.notices]
-    return block(*lines)
-
-
-@verb("wrap", group="Models", needs=Right.ENTER, tool=False, examples=("/wrap @qwen",))
-async def wrap(caller: Caller, model: AgentName) -> Wrapped:
-    """Show what a model would be told here, layer by layer
-
-    As it would be sent if you mentioned it now, with the tools it would be offered.
-
-    model: the model.
-    """
-    composer = caller.world.part(Composer)
-    agent = caller.world.agents.find(model)
-    if agent.kind != "model":
-        raise Invalid(f"{agent.name} is not a model.")
-    if composer is None:
-        raise Unavailable("This server composes no context.")
-    as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
-    try:
-        composed = await composer.compose(as_model, "…", caller.agent.name, BEFORE_NOW)
-    except LuaError as error:
-        raise Unavailable(f"It could not be composed: {error}") from error
-    load = await caller.world.loadout(caller.room_id, agent.id)
-    offers = sorted(load.usable, key=lambda item: item.thing.label)
-    described = (
-        tokens(
-            item.thing.description
-            + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
-        )
-        for item in offers
-    )
-    tool_tokens = sum(described)
-    return Wrapped(
-        agent.name,
-        tuple(for_model(item.thing.label) for item in offers),
-        tool_tokens,
-        tuple(
-            LayerSeen(
-                layer.name,
-                layer.stability,
-                layer.side,
-                layer.tokens,
-                layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
-                layer.note,
-            )
-            for layer in composed.layers
-        ),
-        composed.tokens + tool_tokens,
-        composed.notices,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.arguments import AgentName, Arg, RowNumber, Text
+from sshwarma.verbs.arguments import AgentName, Arg, Offset, RowNumber, Text
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
@@ -18,6 +18,11 @@ from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
+
+
+FOR_A_PERSON = 20_000
+FOR_A_MODEL = 4_000
+"""Characters of a row that are shown at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +101,42 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
+    """A part of a row's text; `left` characters come after it, from `next` on."""
+
     seq: int
     kind: str
     who: str
     text: str
+    left: int
+    next: int | None
 
 
 @view(Unfolded)
 def _(result: Unfolded) -> Block:
+    more = (
+        [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
+        if result.next is not None
+        else []
+    )
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
         *paragraphs(result.text, indent=2),
+        *more,
     )
 
 
 @verb(
-    "expand", group="Remembering", needs=Right.ENTER, tool=False, examples=("/expand", "/expand 42")
+    "expand",
+    group="Remembering",
+    needs=Right.ENTER,
+    namespace="global",
+    examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
 )
-async def expand(caller: Caller, row: RowNumber | None = None) -> Unfolded:
-    """Show the whole of what the room saw folded
+async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> Unfolded:
+    """Show the whole of what was folded or cut
 
     row: its number, as the room shows it; the newest tool result if left out.
+    start: the character to begin at.
     """
     found = await caller.world.store.read(
         lambda conn: (
@@ -128,7 +148,11 @@ async def expand(caller: Caller, row: RowNumber | None = None) -> Unfolded:
     if not found or (row is not None and found[0].seq != row):
         raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
     one = found[0]
-    return Unfolded(one.seq, one.kind, caller.world.agents.name_of(one.author_id), one.content)
+    end = start + (FOR_A_MODEL if caller.agent.kind == "model" else FOR_A_PERSON)
+    left = max(0, len(one.content) - end)
+    who = caller.world.agents.name_of(one.author_id)
+    part = one.content[start:end]
+    return Unfolded(one.seq, one.kind, who, part, left, end if left else None)
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sshwarma.models.turn import Turns
+from sshwarma.models.turn import Turns, open_turns
 from sshwarma.terminal.text import Block, block, headed
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
-from sshwarma.world import directs, mentions, rows, turns
+from sshwarma.world import directs, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -52,27 +52,37 @@ async def say(caller: Caller, text: Text) -> Said:
     """
     words = _checked(caller, text)
     answering = caller.world.part(Turns)
-    asked = [
-        agent
-        for agent in mentions.called(words, (a for a in caller.world.agents if a.kind == "model"))
-        if answering is not None and answering.answers(agent) and agent.id != caller.agent.id
-    ]
-
-    def work(tx: Change) -> tuple[Row, list[Turn]]:
-        opened = [turns.open_turn(tx, caller.room_id, agent.id, caller.agent.id) for agent in asked]
-        first = opened[0].id if opened else None
-        row = rows.append(
-            tx, caller.room_id, "chat", words, author_id=caller.agent.id, turn_id=first
+    asked = answering.called(words, caller.agent) if answering is not None else []
+    if asked and answering is not None and not answering.may_call(caller.hops):
+        names = ", ".join(agent.name for agent in asked)
+        raise Forbidden(
+            f"{names} cannot be called: {caller.limits.mention_hops + 1} models in a row is the"
+            " limit.",
+            hint="Say it without the @.",
         )
-        return row, opened
-
-    row, opened = await caller.world.change(work)
+    row, opened = await caller.world.change(partial(_said, caller=caller, text=words, asked=asked))
     if answering is not None:
+        by_model = caller.agent.kind == "model"
         for turn, agent in zip(opened, asked, strict=True):
-            answering.begin(turn, agent, row)
+            answering.begin(
+                turn,
+                agent,
+                row,
+                behind=caller.behind or caller.agent.id,
+                hops=caller.hops + by_model,
+            )
     name = (await caller.room()).name
     opened_ids = tuple(turn.id for turn in opened)
     return Said(name, row.seq, caller.agent.name, row.content, turns=opened_ids)
+
+
+def _said(tx: Change, caller: Caller, text: str, asked: list[Agent]) -> tuple[Row, list[Turn]]:
+    """Add what was said to the room's log, with a turn for each model that was asked."""
+    opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
+    first = opened[0].id if opened else None
+    row = rows.append(tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first)
+    turns.asked_by(tx, [turn.id for turn in opened], row)
+    return row, opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
-    and `line` are what was asked, for the audit."""
+    and `line` are what was asked, for the audit. Of a model that answers: `behind` is the id of
+    the person it all began with, `hops` how many models have called each other since."""
 
     world: World
     limits: LimitSettings
@@ -36,6 +37,8 @@ class Caller:
     link: Connection | None = None
     verb: str = ""
     line: str = ""
+    behind: str | None = None
+    hops: int = 0
 
     def asking(self, verb: str, line: str) -> Caller:
         return replace(self, verb=verb, line=line)

@@ -70,6 +70,13 @@ class StreamEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnsChanged:
+    """Turns of a room were dropped, restored or switched: rows of it have another status."""
+
+    room_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorldChanged:
     """Things, equipment, exits or access changed: whatever was computed from them is stale."""
 
@@ -103,6 +110,7 @@ Event: TypeAlias = (
     RowAppended
     | Streaming
     | StreamEnded
+    | TurnsChanged
     | WorldChanged
     | AgentsChanged
     | PresenceChanged

@@ -208,3 +208,28 @@ class _Chains:
 
 def _required(thing: Thing) -> list[str]:
     return list(thing.metadata.get("required_states", ()))
+
+
+def namespaces(conn: Connection, limit: int) -> list[Thing]:
+    """Live, enabled namespaces that have tools, by name; not rooms, which are nobody's business
+    but of who may enter, and not the one that is on everywhere."""
+    tool = things_table.alias("tool")
+    query = (
+        select(things_table)
+        .where(
+            things_table.c.kind.in_(("container", "mcp", "toolset")),
+            things_table.c.deleted_at.is_(None),
+            things_table.c.enabled == 1,
+            things_table.c.id != ALWAYS,
+            select(tool.c.id)
+            .where(
+                tool.c.parent_id == things_table.c.id,
+                tool.c.kind == "tool",
+                tool.c.deleted_at.is_(None),
+            )
+            .exists(),
+        )
+        .order_by(things_table.c.qualified_name, things_table.c.name)
+        .limit(limit)
+    )
+    return [things.from_row(row) for row in conn.execute(query).mappings()]

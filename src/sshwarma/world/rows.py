@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, func, select
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.world.events import Row, RowAppended
@@ -105,6 +105,27 @@ def of_turn(conn: Connection, turn_id: str) -> list[Row]:
     """The rows of a turn, in order."""
     query = select(rows).where(rows.c.turn_id == turn_id).order_by(rows.c.n)
     return [from_row(row) for row in conn.execute(query).mappings()]
+
+
+def by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
+    """The rows of those ids, in the order of the log."""
+    query = select(rows).where(rows.c.id.in_(list(row_ids))).order_by(rows.c.n)
+    return [from_row(row) for row in conn.execute(query).mappings()]
+
+
+def of_turns(
+    conn: Connection, room_id: str, turn_ids: Iterable[str], loose_after: int, before: int | None
+) -> list[Row]:
+    """The rows of some turns, and those of no turn that come after a `seq`; all of them below
+    `before`, if given; in order."""
+    chosen = or_(
+        rows.c.turn_id.in_(list(turn_ids)),
+        and_(rows.c.turn_id.is_(None), rows.c.seq > loose_after),
+    )
+    query = select(rows).where(rows.c.room_id == room_id, chosen)
+    if before is not None:
+        query = query.where(rows.c.seq < before)
+    return [from_row(row) for row in conn.execute(query.order_by(rows.c.seq)).mappings()]
 
 
 def after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:

@@ -1,27 +1,46 @@
 """Turns: the atomic groups of rows that an answer is made of.
 
 A mention opens one; every row the mentioned agent produces until it stops belongs to it. Turns of
-different agents in one room run side by side, and each row says which is its own.
+different agents in one room run side by side, and each row says which is its own. The row that
+asked belongs to the first turn it opened; every turn knows it.
+
+Turns form a tree: each follows the one that was newest when it was opened. A room's head is the
+newest turn that counts; the path from it to the root, without what was dropped, is the
+conversation. Asking again opens a sibling; switching moves the head.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 
-from sshwarma.world import rows
+from sshwarma.world import rows, things
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.events import Row, TurnsChanged
 from sshwarma.world.ids import new_id
+from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
 
 Status = Literal["open", "completed", "dropped", "cancelled"]
 
+SHORT: Final = 6
+"""Characters of a turn's id by which people name it: the last ones, which are random."""
+
+HEAD: Final = "active_leaf"
+"""The key of a room's metadata that holds its head."""
+
+PATH_STEP: Final = 64
+"""Turns of a path read at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of an agent in a room, opened by whoever mentioned it."""
+    """One turn of an agent in a room, opened by whoever mentioned it. Times are Unix
+    milliseconds; `state_before` is the agent's state when it began."""
 
     id: str
     room_id: str
@@ -29,29 +48,57 @@ class Turn:
     opened_by: str | None
     status: Status = "open"
     parent_turn_id: str | None = None
+    request_row_id: str | None = None
+    state_before: str | None = None
+    created_at: int = 0
+
+    @property
+    def short(self) -> str:
+        """What people call it."""
+        return self.id[-SHORT:]
 
 
-def open_turn(tx: Change, room_id: str, agent_id: str, opened_by: str | None) -> Turn:
-    """Open a turn after the room's newest one."""
-    newest = (
-        select(turns.c.id)
-        .where(turns.c.room_id == room_id, turns.c.status != "dropped")
-        .order_by(turns.c.created_at.desc(), turns.c.id.desc())
-        .limit(1)
+def open_turn(
+    tx: Change,
+    room_id: str,
+    agent_id: str,
+    opened_by: str | None,
+    *,
+    state_before: str = "",
+    beside: Turn | None = None,
+) -> Turn:
+    """Open a turn at the room's head and make it the head: after the newest turn that counts, or
+    as a sibling of `beside`."""
+    parent_id = beside.parent_turn_id if beside else head(tx.conn, room_id)
+    turn = Turn(
+        new_id(),
+        room_id,
+        agent_id,
+        opened_by,
+        parent_turn_id=parent_id,
+        state_before=state_before,
+        created_at=tx.now,
     )
-    parent = tx.conn.execute(newest).scalar()
-    turn = Turn(new_id(), room_id, agent_id, opened_by, parent_turn_id=parent)
     tx.conn.execute(
         insert(turns).values(
             id=turn.id,
             room_id=room_id,
             agent_id=agent_id,
             opened_by=opened_by,
-            parent_turn_id=parent,
+            parent_turn_id=parent_id,
+            state_before=state_before,
             created_at=tx.now,
         )
     )
+    set_head(tx, room_id, turn.id)
     return turn
+
+
+def asked_by(tx: Change, turn_ids: Iterable[str], row: Row) -> None:
+    """Record the row that turns answer."""
+    tx.conn.execute(
+        update(turns).where(turns.c.id.in_(list(turn_ids))).values(request_row_id=row.id)
+    )
 
 
 def close_turn(tx: Change, turn_id: str, status: Status) -> None:
@@ -72,3 +119,202 @@ def cancel_left_open(tx: Change) -> int:
         text = "was cut off when the server stopped"
         rows.append(tx, room_id, "notice", text, author_id=agent_id, turn_id=turn_id)
     return len(left)
+
+
+# The conversation.
+
+
+def head(conn: Connection, room_id: str) -> str | None:
+    """The id of the room's newest turn that counts; None where nobody was asked yet."""
+    room = things.get(conn, room_id)
+    known = room.metadata.get(HEAD) if room else None
+    return str(known) if known else None
+
+
+def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
+    """Make a turn the room's newest."""
+    things.set_metadata(tx, room_id, structural=False, **{HEAD: turn_id})
+
+
+def path(conn: Connection, room_id: str, limit: int | None = None) -> list[Turn]:
+    """The turns of the conversation, oldest first: from the head upwards without those dropped,
+    up to `limit` of them."""
+    found: list[Turn] = []
+    at = head(conn, room_id)
+    while at is not None and (limit is None or len(found) < limit):
+        some = _upwards(conn, at)
+        if not some:
+            break
+        found += [turn for turn in some if turn.status != "dropped"]
+        at = some[-1].parent_turn_id
+    return found[:limit][::-1]
+
+
+def _upwards(conn: Connection, turn_id: str) -> list[Turn]:
+    """A turn and those it follows, nearest first, up to PATH_STEP."""
+    first = select(turns, select(1).scalar_subquery().label("depth")).where(turns.c.id == turn_id)
+    above = first.cte("above", recursive=True)
+    following = select(turns, above.c.depth + 1).where(
+        turns.c.id == above.c.parent_turn_id, above.c.depth < PATH_STEP
+    )
+    whole = above.union_all(following)
+    query = select(whole).order_by(whole.c.depth)
+    return [_of(row) for row in conn.execute(query).mappings()]
+
+
+def newest(conn: Connection, room_id: str, limit: int) -> list[Turn]:
+    """The turns opened last, on the path or off it, dropped or not; oldest first."""
+    query = (
+        select(turns)
+        .where(turns.c.room_id == room_id)
+        .order_by(turns.c.created_at.desc(), turns.c.id.desc())
+        .limit(limit)
+    )
+    return [_of(row) for row in conn.execute(query).mappings()][::-1]
+
+
+def get(conn: Connection, turn_id: str) -> Turn | None:
+    """The turn of that id."""
+    found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
+    return _of(found) if found else None
+
+
+def find(conn: Connection, room_id: str, name: str) -> Turn:
+    """The turn of a room by its id or the end of it.
+
+    Raises:
+        NotFound: if there is none, or several.
+    """
+    query = select(turns).where(
+        turns.c.room_id == room_id, turns.c.id.endswith(name.lower(), autoescape=True)
+    )
+    found = [_of(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
+    if not found:
+        raise NotFound(
+            f"There is no turn {name[:40]} in this room.", hint="/message list shows them."
+        )
+    if len(found) > 1:
+        raise NotFound(f"Several turns end in {name[:40]}.", hint="Give more of the id.")
+    return found[0]
+
+
+def siblings(conn: Connection, turn: Turn) -> list[Turn]:
+    """The turns that follow the same one, this one among them, in the order they were opened."""
+    same = (
+        turns.c.parent_turn_id.is_(None)
+        if turn.parent_turn_id is None
+        else turns.c.parent_turn_id == turn.parent_turn_id
+    )
+    query = (
+        select(turns)
+        .where(turns.c.room_id == turn.room_id, same)
+        .order_by(turns.c.created_at, turns.c.id)
+    )
+    return [_of(row) for row in conn.execute(query).mappings()]
+
+
+def leaf_below(conn: Connection, turn: Turn) -> Turn:
+    """The newest end of the conversation that goes through a turn."""
+    while True:
+        query = (
+            select(turns)
+            .where(turns.c.parent_turn_id == turn.id, turns.c.status != "dropped")
+            .order_by(turns.c.created_at.desc(), turns.c.id.desc())
+            .limit(1)
+        )
+        below = conn.execute(query).mappings().first()
+        if below is None:
+            return turn
+        turn = _of(below)
+
+
+# What belongs to a turn.
+
+
+def rows_of(conn: Connection, turn: Turn) -> list[Row]:
+    """The rows of a turn in order, the one that asked first even if another turn has it."""
+    found = rows.of_turn(conn, turn.id)
+    if turn.request_row_id and all(row.id != turn.request_row_id for row in found):
+        found = [*rows.by_id(conn, [turn.request_row_id]), *found]
+    return found
+
+
+def last_rows(conn: Connection, found: Sequence[Turn], before: int | None = None) -> dict[str, int]:
+    """The `seq` of each turn's last row, of those below `before`; a turn without any is left
+    out."""
+    query = (
+        select(rows_table.c.turn_id, func.max(rows_table.c.seq).label("seq"))
+        .where(rows_table.c.turn_id.in_([turn.id for turn in found]))
+        .group_by(rows_table.c.turn_id)
+    )
+    if before is not None:
+        query = query.where(rows_table.c.seq < before)
+    return {row.turn_id: row.seq for row in conn.execute(query)}
+
+
+# Taking back.
+
+
+def drop(tx: Change, turn: Turn) -> int:
+    """Take a turn out of the conversation with all its rows, which stay stored. Returns how many
+    rows. It keeps its place: a head that was dropped is followed by the next turn all the same, so
+    that restoring brings it back to where it was.
+
+    Raises:
+        Conflict: if it still runs, or was dropped before.
+    """
+    if turn.status == "open":
+        raise Conflict(f"Turn {turn.short} still runs.", hint="/stop ends it.")
+    if turn.status == "dropped":
+        raise Conflict(
+            f"Turn {turn.short} was dropped already.", hint=f"/message restore {turn.short}"
+        )
+    tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
+    count = _mark(tx, turn, "dropped")
+    tx.emit(TurnsChanged(turn.room_id))
+    return count
+
+
+def restore(tx: Change, turn: Turn) -> int:
+    """Bring a dropped turn back where it was, with its rows. Returns how many rows.
+
+    Raises:
+        Conflict: if it is not dropped.
+    """
+    if turn.status != "dropped":
+        raise Conflict(f"Turn {turn.short} is not dropped.")
+    tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
+    count = _mark(tx, turn, "completed")
+    tx.emit(TurnsChanged(turn.room_id))
+    return count
+
+
+def _mark(tx: Change, turn: Turn, status: str) -> int:
+    """Set the status of a turn's rows. The row that asked goes with the last of its turns."""
+    other = select(turns.c.id).where(
+        turns.c.request_row_id == turn.request_row_id,
+        turns.c.id != turn.id,
+        turns.c.status != "dropped",
+    )
+    mine = rows_table.c.turn_id == turn.id
+    if turn.request_row_id is not None:
+        shared = tx.conn.execute(other).first() is not None
+        asks = rows_table.c.id == turn.request_row_id
+        keep = shared and status == "dropped"
+        mine = and_(mine, ~asks) if keep else or_(mine, asks)
+    done = tx.conn.execute(update(rows_table).where(mine).values(status=status))
+    return done.rowcount
+
+
+def _of(row: RowMapping) -> Turn:
+    return Turn(
+        id=row["id"],
+        room_id=row["room_id"],
+        agent_id=row["agent_id"],
+        opened_by=row["opened_by"],
+        status=row["status"],
+        parent_turn_id=row["parent_turn_id"],
+        request_row_id=row["request_row_id"],
+        state_before=row["state_before"],
+        created_at=row["created_at"],
+    )

@@ -28,6 +28,7 @@ from sshwarma.world.events import (
     Event,
     Row,
     RowAppended,
+    TurnsChanged,
     WorldChanged,
 )
 from sshwarma.world.loadout import Loadout
@@ -227,6 +228,8 @@ class World:
             if tail is not None and (not tail or tail[-1].seq < happened.row.seq):
                 tail.append(happened.row)  # unless it was read between its commit and this
             self._index_later()
+        elif isinstance(happened, TurnsChanged):
+            self._tails.pop(happened.room_id, None)
         elif isinstance(happened, AgentsChanged):
             self._stale_agents.add(happened.agent_id)
             if self._refresh is None or self._refresh.done():

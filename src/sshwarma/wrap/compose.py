@@ -1,22 +1,27 @@
 """Composing the context of one request: a snapshot of the room goes to Lua, layers come back, and
-are ordered, cut and rendered here."""
+are ordered, made to fit and rendered here."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
+from sqlalchemy import Connection
 
-from sshwarma.world import rows as log_rows
+from sshwarma.world import loadout, states, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.shipped import shipped
 from sshwarma.world.things import Thing
+from sshwarma.world.turns import Turn
+from sshwarma.wrap import window
+from sshwarma.wrap.compact import Fitted, fit
 from sshwarma.wrap.host import LuaError, LuaHost, Script
 from sshwarma.wrap.layers import (
     STABILITIES,
@@ -25,28 +30,41 @@ from sshwarma.wrap.layers import (
     conversation,
     ordered,
     system_text,
+    tokens,
     within_budget,
 )
-from sshwarma.wrap.window import DEFAULT_TURNS, visible, window
+from sshwarma.wrap.told import Policy, Teller
+from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
-ROWS_READ: Final = 2_000
-"""Rows of a log that a window is chosen from."""
+TOKENS: Final = 32_000
+"""The budget of a context whose model says nothing of its own."""
 
-RESULT_CHARACTERS: Final = 600
-"""Of a tool's result in a turn that is over; the whole of it is a /expand away."""
+FOR_ANSWER: Final = 0.25
+"""Part of the budget that is left for tools' results and the answer."""
+
+LEAST_LOG: Final = 400
+"""Tokens that the log gets in any case."""
+
+MOST_NAMESPACES: Final = 100
+"""Namespaces that are not equipped, told in a line each."""
 
 OVERRIDE: Final = "wrap.lua"
 HOOK: Final = "hook:wrap"
+COMMAND: Final = "command:"
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """What would be sent, and the layers it is made of. `notices` say what went wrong."""
+    """What would be sent, and the layers it is made of. `turns` are those of the window, oldest
+    first; `in_short` the ids of those that are told in a line. `notices` say what went wrong."""
 
     layers: tuple[Layer, ...]
     notices: tuple[str, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    in_short: frozenset[str] = frozenset()
+    size: int = 0
 
     @property
     def system(self) -> str:
@@ -60,22 +78,46 @@ class Composed:
     def tokens(self) -> int:
         return sum(layer.tokens for layer in self.layers)
 
+    def shared(self, other: Composed) -> int:
+        """How many tokens from its beginning are the same in another: what a provider that saw
+        the other has in its cache."""
+        if self.system != other.system:
+            return 0
+        same = 0
+        for mine, theirs in zip(self.conversation, other.conversation, strict=False):
+            if mine != theirs:
+                break
+            same += tokens(mine.text)
+        return tokens(self.system) + same
+
 
 class Composer:
     """Composes for every model of a world."""
 
     def __init__(self, host: LuaHost) -> None:
         self._host = host
-        self._script = Script(
-            OVERRIDE, (shipped("embedded") / "wrap.lua").read_text(encoding="utf-8")
-        )
-        self._charter = (
-            (shipped("embedded") / "prompts" / "charter.md").read_text(encoding="utf-8").strip()
-        )
+        embedded = shipped("embedded")
+        self._lib = [
+            Script(file.stem, file.read_text(encoding="utf-8"))
+            for file in sorted((embedded / "lib").glob("*.lua"))
+        ]
+        self._script = Script(OVERRIDE, (embedded / OVERRIDE).read_text(encoding="utf-8"))
+        self._prompts = {
+            file.stem: file.read_text(encoding="utf-8").strip()
+            for file in (embedded / "prompts").glob("*.md")
+        }
 
-    async def compose(self, caller: Caller, question: str, asker: str, before: int) -> Composed:
+    async def compose(
+        self,
+        caller: Caller,
+        question: str,
+        asker: str,
+        before: int,
+        *,
+        budget: int = TOKENS,
+    ) -> Composed:
         """The context of `caller`, a model, asked `question` in its room; of rows with a `seq`
-        below `before`.
+        below `before`. `budget` is how many tokens the model takes in all.
 
         Raises:
             LuaError: if even the script shipped with the program cannot run.
@@ -83,11 +125,19 @@ class Composer:
         world, agent = caller.world, caller.agent
         room = await caller.room()
         load = await world.loadout(room.id, agent.id)
-        read = await world.store.read(
-            lambda conn: log_rows.tail(conn, room.id, ROWS_READ, before=before)
+        unloaded = await world.memo(
+            ("unloaded", room.id, agent.id), lambda conn: _unloaded(conn, load)
         )
-        shown = window(visible(read), _turns_of(room.context_size))
-        snapshot = self._snapshot(caller, load, shown, question, asker)
+
+        def read(conn: Connection) -> tuple[Window, str, dict[str, Policy]]:
+            seen = window.read(conn, room.id, room.context_size, before)
+            state = states.read(conn, room.id, agent.name)
+            return seen, state, _policies(conn, seen.rows)
+
+        seen, state, policies = await world.store.read(read)
+        snapshot = self._snapshot(caller, load, seen.rows, question, asker)
+        snapshot["state"] = state
+        snapshot["namespaces"] = unloaded
         snapshot["room"] = {
             "name": room.name,
             "description": room.description,
@@ -98,10 +148,22 @@ class Composer:
         notices: list[str] = []
         made = await self._run(load, snapshot, notices)
         made += await self._hooks(load, snapshot, notices)
-        by_seq = {row.seq: row for row in shown}
-        layers = [self._layer(found, by_seq, caller) for found in made]
-        kept = (within_budget(layer) for layer in ordered(layer for layer in layers if layer))
-        return Composed(tuple(kept), tuple(notices))
+        found = [layer for one in made if (layer := _layer(one)) is not None]
+        taken = sum(layer.tokens for layer in found) + tool_tokens(load)
+        teller = Teller(agent.id, world.agents, policies)
+        left = max(LEAST_LOG, round(budget * (1 - FOR_ANSWER)) - taken)
+        layers: list[Layer] = []
+        in_short: frozenset[str] = frozenset()
+        for layer in found:
+            if layer.rows is None:
+                layers.append(layer)
+                continue
+            first, last = layer.rows
+            chosen = [row for row in seen.rows if first <= row.seq <= last]
+            fitted = fit(chosen, teller, left)
+            in_short |= fitted.cut
+            layers += _told(layer, fitted)
+        return Composed(ordered(layers), tuple(notices), seen.turns, in_short, seen.size)
 
     async def _run(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
@@ -110,12 +172,12 @@ class Composer:
         if override is not None and override.content:
             try:
                 script = Script(OVERRIDE, override.content)
-                return _array(await self._host.run([script], "wrap", snapshot))
+                return _array(await self._host.run([script, *self._lib], "wrap", snapshot))
             except (LuaError, TypeError) as error:
                 notices.append(
                     f"the wrap.lua equipped here failed, the usual one was used: {error}"
                 )
-        return _array(await self._host.run([self._script], "wrap", snapshot))
+        return _array(await self._host.run([self._script, *self._lib], "wrap", snapshot))
 
     async def _hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
@@ -126,8 +188,9 @@ class Composer:
             thing = item.thing
             if not (thing.name == HOOK or thing.name.startswith(f"{HOOK}:")) or not thing.content:
                 continue
+            script = Script(thing.name, thing.content)
             try:
-                found = await self._host.run([Script(thing.name, thing.content)], "layer", snapshot)
+                found = await self._host.run([script, *self._lib], "layer", snapshot)
             except LuaError as error:
                 notices.append(f"{thing.name} failed and was left out: {error}")
                 continue
@@ -144,9 +207,9 @@ class Composer:
         data = [item.thing for item in load.data if _is_told(item.thing)]
         here = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
         return {
-            "charter": self._charter,
+            "prompts": self._prompts,
             "agent": _agent(agent),
-            "equipped": [{"name": t.name, "content": t.content or t.uri or ""} for t in data],
+            "equipped": [{"name": t.label, "content": t.content or t.uri or ""} for t in data],
             "log": {
                 "count": len(shown),
                 "first": shown[0].seq if shown else 0,
@@ -158,74 +221,70 @@ class Composer:
             "question": question,
         }
 
-    def _layer(self, found: Any, by_seq: Mapping[int, Row], caller: Caller) -> Layer | None:
-        """A layer as Lua described it; None if it described none."""
-        if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-            return None
-        stability, side = found.get("stability"), found.get("side")
-        if stability not in STABILITIES or side not in ("system", "conversation"):
-            return None
-        bounds = found.get("rows")
-        if isinstance(bounds, list) and len(bounds) == 2:
-            first, last = bounds
-            rows = [row for seq, row in sorted(by_seq.items()) if first <= seq <= last]
-            return Layer(found["name"], stability, side, lines=told(rows, caller))
-        text, budget = str(found.get("text", "")), int(found.get("budget") or 0)
-        if side == "conversation":
-            cut = within_budget(Layer(found["name"], stability, side, text=text, budget=budget))
-            line = Line("user", cut.text)
-            return Layer(found["name"], stability, side, lines=(line,), note=cut.note)
-        return Layer(found["name"], stability, side, text=text, budget=budget)
+
+def tool_tokens(load: Loadout) -> int:
+    """About how many tokens the tools of a loadout take."""
+    return sum(
+        tokens(
+            item.thing.label
+            + item.thing.description
+            + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
+        )
+        for item in load.usable
+    )
 
 
-def told(rows: Sequence[Row], caller: Caller) -> tuple[Line, ...]:
-    """A log as messages: what the model said is its own, all else is the room's, each line with
-    its speaker. Nothing in it changes when rows are added, so a provider's cache of it holds."""
-    made: list[Line] = []
-    for row in rows:
-        mine = row.author_id == caller.agent.id
-        name = caller.world.agents.name_of(row.author_id)
-        if mine and row.kind == "chat":
-            made.append(Line("assistant", row.content))
-            continue
-        made.append(Line("user", _spoken(row, name)))
-    return tuple(made)
+def _told(layer: Layer, fitted: Fitted) -> Iterable[Layer]:
+    """The layer of the log, and before it that of what was too much of it."""
+    if fitted.summary:
+        line = Line("user", fitted.summary)
+        yield Layer("summary", "epoch", layer.side, lines=(line,))
+    yield replace(layer, rows=None, lines=fitted.lines, note=fitted.note)
 
 
-def _spoken(row: Row, name: str) -> str:
-    tool = row.meta.get("tool", "")
-    match row.kind:
-        case "chat":
-            return f"<{name}> {row.content}"
-        case "emote":
-            return f"<{name}> * {row.content}"
-        case "tool.call":
-            return f"[{name} called {tool} {_clipped(row.content, row.seq)}]"
-        case "tool.result":
-            return f"[{tool} gave {name}: {_clipped(row.content, row.seq)}]"
-        case "tool.error" | "tool.timeout":
-            return f"[{tool} failed for {name}: {_clipped(row.content, row.seq)}]"
-        case kind:
-            return f"[{name} noted a {kind.removeprefix('journal.')}: {row.content}]"
+def _layer(found: Any) -> Layer | None:
+    """A layer as Lua described it; None if it described none."""
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return None
+    name, stability, side = found["name"], found.get("stability"), found.get("side")
+    if stability not in STABILITIES or side not in ("system", "conversation"):
+        return None
+    match found.get("rows"):
+        case [int(first), int(last)]:
+            return Layer(name, stability, side, rows=(first, last))
+    given = found.get("budget")
+    budget = given if isinstance(given, int) and given > 0 else 0
+    layer = within_budget(
+        Layer(name, stability, side, text=str(found.get("text", "")), budget=budget)
+    )
+    if side == "conversation":
+        return replace(layer, text="", lines=(Line("user", layer.text),))
+    return layer
 
 
-def _clipped(text: str, seq: int) -> str:
-    if len(text) <= RESULT_CHARACTERS:
-        return text
-    left = len(text) - RESULT_CHARACTERS
-    return f"{text[:RESULT_CHARACTERS]}… ({left} more characters, row {seq})"
+def _unloaded(conn: Connection, load: Loadout) -> list[dict[str, str]]:
+    """The namespaces that have tools and of which none is equipped: name and description."""
+    on = {item.namespace for item in load.tools}
+    return [
+        {"name": space.label, "description": space.description}
+        for space in loadout.namespaces(conn, MOST_NAMESPACES)
+        if space.name not in on and space.label not in on
+    ]
+
+
+def _policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Policy]:
+    """The policy of each tool that rows name."""
+    named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
+    known = ((name, things.by_qualified_name(conn, name)) for name in named)
+    return {name: Policy.of(tool.metadata) for name, tool in known if tool is not None}
 
 
 def _is_told(thing: Thing) -> bool:
-    return not thing.name.startswith((HOOK, OVERRIDE, "command:"))
+    return not thing.name.startswith((HOOK, OVERRIDE, COMMAND))
 
 
 def _agent(agent: Agent) -> dict[str, str]:
     return {"name": agent.name, "description": agent.description, "prompt": agent.prompt}
-
-
-def _turns_of(context_size: int | None) -> int:
-    return DEFAULT_TURNS if context_size is None else context_size
 
 
 def _array(value: Any) -> list[Any]:

@@ -38,7 +38,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A part of the context. `budget` is in tokens, 0 for no limit of its own. A layer of the
-    conversation has `lines`, one of the system side `text`."""
+    conversation has `lines`, one of the system side `text`; one of the log says between which
+    `rows`, by their `seq`, until they are made its lines."""
 
     name: str
     stability: Stability
@@ -46,6 +47,7 @@ class Layer:
     text: str = ""
     lines: tuple[Line, ...] = ()
     budget: int = 0
+    rows: tuple[int, int] | None = None
     note: str = ""  # what was done to it, or went wrong with it
 
     @property

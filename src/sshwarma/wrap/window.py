@@ -1,54 +1,84 @@
 """Which rows of a room's log a model sees: whole turns, and the talk between them.
 
-Talk that belongs to no turn is adopted by the next turn, and so is in the window with it; what was
-said after the last turn is always there.
+Talk that belongs to no turn is adopted by the next turn of the conversation, and so is in the
+window with it; what was said after the last turn is always there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from sqlalchemy import Connection
+
+from sshwarma.world import rows as log_rows
+from sshwarma.world import turns
 from sshwarma.world.events import Row
+from sshwarma.world.turns import Turn
 
 DEFAULT_TURNS: Final = 5
 
-SHOWN_KINDS: Final = ("chat", "emote", "tool.call", "tool.result", "tool.error", "tool.timeout")
+MOST_TURNS: Final = 500
+"""Turns of a conversation that a window reads, however large it is."""
+
+MOST_TALK: Final = 1_000
+"""Rows of talk that a window reads; beyond them it begins at a multiple of TALK_STEP, so that it
+does not begin elsewhere after every line."""
+
+TALK_STEP: Final = 250
+
+BESIDE: Final = 8
+"""Turns read beyond the window: of turns that ran side by side, the last to end are the newest."""
+
+SHOWN_KINDS: Final = frozenset(
+    ("chat", "emote", "tool.call", "tool.result", "tool.error", "tool.timeout")
+)
 
 
-def visible(rows: Iterable[Row], dropped: frozenset[str] = frozenset()) -> list[Row]:
-    """Rows that can be told to a model: not presence, not notices, not dropped."""
-    return [
-        row
-        for row in rows
-        if (row.kind in SHOWN_KINDS or row.kind.startswith("journal."))
-        and row.status != "dropped"
-        and row.turn_id not in dropped
-    ]
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows chosen, in order, and the turns they belong to, by their last row. `size` is the
+    room's setting: 0 for all turns, -1 for none."""
+
+    size: int
+    turns: tuple[Turn, ...] = ()
+    rows: tuple[Row, ...] = ()
 
 
-def window(rows: Sequence[Row], turns: int) -> list[Row]:
-    """The rows of the last `turns` turns and all the talk from the first of them on. 0 is all of
-    it; -1 only the talk after the last turn."""
-    if turns == 0:
-        return list(rows)
-    order: list[str] = []  # turns by their last row
-    for row in rows:
-        if row.turn_id is not None:
-            if row.turn_id in order:
-                order.remove(row.turn_id)
-            order.append(row.turn_id)
-    if not order:
-        return list(rows)
-    kept = frozenset(order[-turns:]) if turns > 0 else frozenset()
-    selected: list[Row] = []
-    loose: list[Row] = []  # talk waiting to be adopted
-    for row in rows:
-        if row.turn_id is None:
-            loose.append(row)
-        elif row.turn_id in kept:
-            selected += [*loose, row]
-            loose = []
-        else:
-            loose = []
-    return [*selected, *loose]
+def read(conn: Connection, room_id: str, size: int | None, before: int | None = None) -> Window:
+    """The window of a room as its log was before a `seq`. `size` None is the usual size."""
+    count = DEFAULT_TURNS if size is None else size
+    limit = MOST_TURNS if count == 0 else max(count, 0) + BESIDE
+    path = turns.path(conn, room_id, limit + 1)
+    last = turns.last_rows(conn, path, before)
+    path = [turn for turn in path if turn.id in last]
+    path.sort(key=lambda turn: last[turn.id])
+    kept = path if count == 0 else path[-count:] if count > 0 else []
+    left = path[: len(path) - len(kept)]
+    loose_after = max((last[turn.id] for turn in left), default=0)
+    newest = log_rows.last_seq(conn, room_id)
+    if newest - loose_after > MOST_TALK:
+        loose_after = (newest - MOST_TALK) // TALK_STEP * TALK_STEP
+    read = log_rows.of_turns(conn, room_id, [turn.id for turn in kept], loose_after, before)
+    asked = {turn.request_row_id for turn in kept} - {row.id for row in read}
+    shared = log_rows.by_id(conn, [row_id for row_id in asked if row_id])
+    found = [row for row in [*read, *shared] if is_told(row)]
+    return Window(count, tuple(kept), tuple(sorted(found, key=lambda row: row.seq)))
+
+
+def is_told(row: Row) -> bool:
+    """Whether a row can be told to a model: not presence, not notices, not dropped."""
+    told = row.kind in SHOWN_KINDS or row.kind.startswith("journal.")
+    return told and row.status != "dropped"
+
+
+def adopted(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
+    """Each row with the turn it goes with: its own; for talk, that of the next row that has one;
+    None for what was said after the last turn."""
+    found: list[tuple[str | None, Row]] = []
+    next_turn: str | None = None
+    for row in reversed(rows):
+        next_turn = row.turn_id or next_turn
+        found.append((row.turn_id or next_turn, row))
+    return found[::-1]

@@ -1,0 +1,92 @@
+"""The state block of a model's reply: found, cut out of what people see, and kept.
+
+A reply may hold a block between `---STATE---` and `---END STATE---`, or after a heading
+`### STATE` up to the next heading. A block without an end goes to the end of the reply; of several
+the last counts; a block in a code fence is a quotation and no block; a reply without one leaves the
+state as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MOST_CHARACTERS: Final = 4_000
+"""Of a state that is kept; the rest is cut, with a notice."""
+
+_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_BEGIN: Final = re.compile(r"\s{0,3}-{3}\s*STATE\s*-{3}\s*", re.IGNORECASE)
+_END: Final = re.compile(r"\s{0,3}-{3}\s*END[ _]STATE\s*-{3}\s*", re.IGNORECASE)
+_HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s*STATE\s*:?\s*", re.IGNORECASE)
+_ANY_HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s+\S.*")
+
+# The starts of a line that may still become the beginning of a block, while it streams.
+_MAY_BEGIN: Final = re.compile(
+    r"\s{0,3}(-{1,2}|-{3}\s*(S(T(A(T(E\s*-{0,3})?)?)?)?)?|#{1,6}\s*(S(T(A(T(E\s*:?)?)?)?)?)?)\s*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply as people see it, and the state it sets; None if it sets none. `cut` is how many
+    characters of the state were too many."""
+
+    text: str
+    state: str | None = None
+    cut: int = 0
+
+
+def read(reply: str) -> Reply:
+    """A whole reply, taken apart."""
+    visible, blocks, _ = _parts(reply)
+    if not blocks:
+        return Reply(reply.strip())
+    state = blocks[-1].strip()
+    return Reply(visible.strip(), state[:MOST_CHARACTERS], max(0, len(state) - MOST_CHARACTERS))
+
+
+def visible(reply: str) -> str:
+    """What of a reply can be shown while it still comes: no block, nor a line that may become the
+    beginning of one."""
+    shown = reply
+    blocks: list[str] = []
+    inside = False
+    if "state" in reply.lower():  # thirty times a second: most replies are not taken apart
+        shown, blocks, inside = _parts(reply)
+    if inside:
+        return shown.rstrip()
+    head, newline, last = shown.rpartition("\n")
+    if last and _MAY_BEGIN.fullmatch(last):
+        return head + newline if newline else ""
+    return shown if not blocks else shown.rstrip("\n")
+
+
+def _parts(reply: str) -> tuple[str, list[str], bool]:
+    """The text outside of blocks, the blocks, and whether the last one has no end."""
+    outside: list[str] = []
+    blocks: list[list[str]] = []
+    fence = ""
+    inside: re.Pattern[str] | None = None  # what ends the block we are in
+    for line in reply.split("\n"):
+        if inside is not None:
+            if inside.fullmatch(line):
+                if inside is _ANY_HEADING:
+                    outside.append(line)
+                inside = None
+            else:
+                blocks[-1].append(line)
+            continue
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif found:
+            fence = found[1]
+        elif _BEGIN.fullmatch(line) or _HEADING.fullmatch(line):
+            inside = _END if _BEGIN.fullmatch(line) else _ANY_HEADING
+            blocks.append([])
+            continue
+        outside.append(line)
+    return "\n".join(outside), ["\n".join(block) for block in blocks], inside is not None

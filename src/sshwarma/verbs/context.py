@@ -1,0 +1,330 @@
+"""What a model is told: the context as it would be sent, the window of turns, its notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from sshwarma.models.turn import Turns
+from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.tools.names import for_model
+from sshwarma.verbs.arguments import AgentName, Word
+from sshwarma.verbs.building import Done
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import columns, draw, view
+from sshwarma.world import states, things, turns
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.store import Change
+from sshwarma.wrap import window
+from sshwarma.wrap.compose import TOKENS, Composed, Composer, tool_tokens
+from sshwarma.wrap.host import LuaError
+
+BEFORE_NOW = 2**62
+MOST_WINDOW = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSeen:
+    name: str
+    stability: str
+    side: str
+    tokens: int
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """What a model would be sent if it were mentioned now: tools, then layers in their order.
+    `cached_tokens` is how much of it, from the beginning, is as it was sent last time."""
+
+    model: str
+    tools: tuple[str, ...]
+    tool_tokens: int
+    layers: tuple[LayerSeen, ...]
+    total_tokens: int
+    cached_tokens: int
+    budget: int
+    notices: tuple[str, ...]
+
+
+@view(Wrapped)
+def _(wrapped: Wrapped) -> Block:
+    about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
+    lines: list[Line] = [line(("heading", f"What {wrapped.model} would be told: {about}"))]
+    if wrapped.cached_tokens:
+        lines.append(line(("dim", f"The first {wrapped.cached_tokens} are as they were sent last")))
+    lines += [
+        line(),
+        line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
+        line("  ", ", ".join(wrapped.tools) or "none", hang=2),
+    ]
+    for layer in wrapped.layers:
+        about = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
+        lines += [line(), line(("mark", layer.name), ("dim", about), ("warn", f"  {layer.note}"))]
+        lines += paragraphs(layer.text, indent=2)
+    lines += [line(("warn", notice)) for notice in wrapped.notices]
+    return block(*lines)
+
+
+@verb("wrap", group="Models", needs=Right.ENTER, tool=False, examples=("/wrap", "/wrap @qwen"))
+async def wrap(caller: Caller, model: AgentName | None = None) -> Wrapped:
+    """Show what a model would be told here, layer by layer
+
+    As it would be sent if you mentioned it now, with the tools it would be offered.
+
+    model: the model; the one that answered last here if left out.
+    """
+    agent = await _model(caller, model)
+    wrapped, _ = await _wrapped(caller, agent)
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSelected:
+    id: str
+    agent: str
+    by: str
+    how: str  # whole, in short
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShown:
+    """The window of a room, the turns it selects, and all that a model would be sent."""
+
+    room: str
+    window: int
+    meaning: str
+    turns: tuple[TurnSelected, ...]
+    told: Wrapped | None
+
+
+@view(ContextShown)
+def _(shown: ContextShown) -> Block:
+    lines = [
+        line(("heading", f"Window of {shown.room}: {shown.window}"), f", {shown.meaning}"),
+        *columns(
+            (("mark", chosen.id), f"{chosen.by} → {chosen.agent}", chosen.how)
+            for chosen in shown.turns
+        ),
+    ]
+    told = [line(), *draw(shown.told).lines] if shown.told else []
+    return block(*lines, *told)
+
+
+@verb(
+    "context",
+    group="Models",
+    needs=Right.ENTER,
+    tool=False,
+    examples=(
+        "/context show",
+        "/context show @qwen",
+        "/context window 2",
+        "/context rebuild @qwen",
+    ),
+)
+async def context(
+    caller: Caller,
+    what: Literal["show", "window", "rebuild"] = "show",
+    value: Word | None = None,
+) -> ContextShown | Done:
+    """See and set what models are told of this room's conversation
+
+    The window is a number of turns, each a question with its whole answer: 0 is all of them, -1
+    none. What was said after the last turn is always told. What is too long is told in short.
+
+    what: show what would be sent, set the window, or rebuild a model's notes from its answers.
+    value: for show and rebuild the model; for window the number of turns.
+    """
+    if what == "window":
+        return await _set_window(caller, value)
+    agent = await _model(caller, value)
+    if what == "rebuild":
+        return await _rebuild(caller, agent)
+    wrapped, composed = await _wrapped(caller, agent)
+    names = caller.world.agents
+    selected = tuple(
+        TurnSelected(
+            turn.short,
+            names.name_of(turn.agent_id),
+            names.name_of(turn.opened_by),
+            "in short" if turn.id in composed.in_short else "whole",
+        )
+        for turn in composed.turns
+    )
+    room = await caller.room()
+    return ContextShown(room.name, composed.size, _meaning(composed.size), selected, wrapped)
+
+
+async def _set_window(caller: Caller, value: str | None) -> ContextShown | Done:
+    room = await caller.room()
+    if value is None:
+        size = window.DEFAULT_TURNS if room.context_size is None else room.context_size
+        return Done(f"The window of {room.name} is {size}: {_meaning(size)}.")
+    try:
+        size = int(value)
+    except ValueError:
+        size = -2
+    if not -1 <= size <= MOST_WINDOW:
+        raise Invalid(
+            f"{value[:20]} is no window.", hint=f"0 is all, -1 none, else 1-{MOST_WINDOW}."
+        )
+    await caller.require(Right.BUILD)
+    await caller.change(
+        lambda tx: things.set_metadata(tx, room.id, context_size=size),
+        f"set the window to {size}: {_meaning(size)}",
+    )
+    return Done(f"The window of {room.name} is {size}: {_meaning(size)}.")
+
+
+def _meaning(size: int) -> str:
+    if size == 0:
+        return "all turns are told"
+    if size < 0:
+        return "no turn is told"
+    return "the last turn is told" if size == 1 else f"the last {size} turns are told"
+
+
+async def _rebuild(caller: Caller, agent: Agent) -> Done:
+    """Make a model's notes what its newest answer that is kept has set."""
+    await caller.require(Right.BUILD)
+
+    def work(tx: Change) -> bool:
+        for turn in reversed(turns.path(tx.conn, caller.room_id)):
+            if turn.agent_id == agent.id:
+                for row in reversed(turns.rows_of(tx.conn, turn)):
+                    if "state" in row.meta and row.author_id == agent.id:
+                        states.write(tx, caller.room_id, agent.id, agent.name, row.meta["state"])
+                        return True
+        states.write(tx, caller.room_id, agent.id, agent.name, "")
+        return False
+
+    found = await caller.change(work, f"had {agent.name}'s notes rebuilt")
+    if found:
+        return Done(f"{agent.name}'s notes are what its newest answer set.")
+    return Done(f"No answer of {agent.name} that is kept has set notes: they are empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a model keeps for itself in a room."""
+
+    room: str
+    agent: str
+    text: str
+    updated_at: int | None
+
+
+@view(State)
+def _(state: State) -> Block:
+    if not state.text:
+        return block(f"{state.agent} keeps no notes in {state.room}.")
+    return block(
+        line(("heading", f"Notes of {state.agent} in {state.room}:")),
+        *paragraphs(state.text, indent=2),
+    )
+
+
+@verb(
+    "state",
+    group="Models",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/state", "/state @qwen", "/state clear @qwen"),
+)
+async def state(caller: Caller, what: Word = "show", model: AgentName | None = None) -> State:
+    """See and clear the notes that a model keeps in this room
+
+    A model sets them at the end of an answer and is told them with every question.
+
+    what: show, clear, or the model.
+    model: the model; the one that answered last here if left out.
+    """
+    if what.startswith("@"):
+        what, model = "show", what
+    if what not in ("show", "clear"):
+        raise Invalid(f"{what[:20]} is neither show nor clear.", hint="/state clear @MODEL")
+    agent = await _model(caller, model)
+    if what == "clear":
+        await caller.require(Right.BUILD)
+        await caller.change(
+            lambda tx: states.write(tx, caller.room_id, agent.id, agent.name, ""),
+            f"cleared {agent.name}'s notes",
+        )
+    room = await caller.room()
+    known = await caller.world.store.read(lambda conn: states.get(conn, room.id, agent.name))
+    text = (known.content or "") if known else ""
+    return State(room.name, agent.name, text, known.updated_at if known else None)
+
+
+async def _model(caller: Caller, name: str | None) -> Agent:
+    """The model of that name; else the one that answered last here, or the only one there is."""
+    answering = caller.world.part(Turns)
+    if name is not None:
+        agent = caller.world.agents.find(name)
+        if agent.kind != "model":
+            raise Invalid(f"{agent.name} is not a model.")
+        return agent
+
+    def last(conn: Connection) -> str | None:
+        newest = turns.path(conn, caller.room_id, 1)
+        return newest[0].agent_id if newest else None
+
+    known = caller.world.agents.get(await caller.world.store.read(last))
+    if known is not None:
+        return known
+    models = [
+        agent
+        for agent in caller.world.agents
+        if answering is not None and answering.answers(agent) and answering.budget_of(agent)
+    ]
+    if len(models) == 1:
+        return models[0]
+    raise NotFound("No model has answered here yet.", hint="Say which: /models lists them.")
+
+
+async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
+    composer, answering = caller.world.part(Composer), caller.world.part(Turns)
+    if composer is None:
+        raise Unavailable("This server composes no context.")
+    budget = TOKENS
+    if answering is not None and answering.answers(agent):
+        budget = answering.budget_of(agent) or TOKENS
+    as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
+    try:
+        composed = await composer.compose(
+            as_model, "…", caller.agent.name, BEFORE_NOW, budget=budget
+        )
+    except LuaError as error:
+        raise Unavailable(f"It could not be composed: {error}") from error
+    load = await caller.world.loadout(caller.room_id, agent.id)
+    offers = sorted(load.usable, key=lambda item: item.thing.label)
+    before = answering.sent(caller.room_id, agent.id) if answering is not None else None
+    for_tools = tool_tokens(load)
+    wrapped = Wrapped(
+        agent.name,
+        tuple(for_model(item.thing.label) for item in offers),
+        for_tools,
+        tuple(
+            LayerSeen(
+                layer.name,
+                layer.stability,
+                layer.side,
+                layer.tokens,
+                layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
+                layer.note,
+            )
+            for layer in composed.layers
+        ),
+        composed.tokens + for_tools,
+        composed.shared(before) if before is not None else 0,
+        budget,
+        composed.notices,
+    )
+    return wrapped, composed

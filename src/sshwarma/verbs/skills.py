@@ -1,0 +1,265 @@
+"""Skills: instructions that are switched on and off, for a room or for one agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from sqlalchemy import Connection, select
+
+from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.verbs.arguments import Arg, Priority, Word
+from sshwarma.verbs.building import Done
+from sshwarma.verbs.reference import context_of
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import columns, view
+from sshwarma.world import equipment, rows, skills, things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Invalid
+from sshwarma.world.schema import equipped
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+MOST_BYTES = 32_768
+MOST_ABOUT = 200
+
+What = Literal["list", "show", "add", "edit", "rename", "delete", "activate", "deactivate"]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillListed:
+    id: int
+    name: str
+    about: str
+    active: tuple[str, ...]  # room, me: where, as far as the one who asks is concerned
+
+
+@dataclass(frozen=True, slots=True)
+class SkillList:
+    room: str
+    skills: tuple[SkillListed, ...]
+
+
+@view(SkillList)
+def _(result: SkillList) -> Block:
+    if not result.skills:
+        return block("There are no skills yet: /skill add NAME = what a model is to do.")
+    return block(
+        line(("heading", "Skills:")),
+        *columns(
+            (
+                f"{skill.id}",
+                ("thing", skill.name),
+                ("ok", f"active: {', '.join(skill.active)}") if skill.active else ("dim", ""),
+                skill.about,
+            )
+            for skill in result.skills
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SkillShown:
+    id: int
+    name: str
+    about: str
+    text: str
+    by: str
+    active: tuple[str, ...]
+    activations: int
+
+
+@view(SkillShown)
+def _(skill: SkillShown) -> Block:
+    active = ", ".join(skill.active) or "nowhere here"
+    return block(
+        line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
+        line(f"Active: {active}; activated {skill.activations} times"),
+        *([line(skill.about)] if skill.about else []),
+        *paragraphs(skill.text, indent=2),
+    )
+
+
+@verb(
+    "skill",
+    group="Models",
+    needs=Right.ENTER,
+    examples=(
+        "/skill list",
+        "/skill add reviewer = Look for bugs first, for style last.",
+        "/skill activate reviewer",
+        "/skill activate reviewer me --priority 2",
+        "/skill deactivate reviewer",
+        "/skill rename reviewer critic",
+    ),
+)
+async def skill(
+    caller: Caller,
+    what: What = "list",
+    name: Word | None = None,
+    text: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
+    *,
+    about: Word | None = None,
+    priority: Priority | None = None,
+) -> SkillList | SkillShown | Done:
+    """Instructions for models, switched on and off
+
+    A skill that is active in a room is told to every model that answers there; one that is active
+    on an agent to that agent everywhere. Changing it changes what they are told from the next
+    answer on. /skill edit without a text shows the text to be changed.
+
+    what: list, show, add, edit, rename, delete, activate or deactivate.
+    name: the skill, by name or number.
+    text: for add and edit its instructions; for rename the new name; for activate and deactivate
+        where: room, me or @agent (the room if left out; a model's own self).
+    about: for add and edit: what it is for, in a line.
+    priority: for activate: where it stands among what is told; smaller is earlier.
+    """
+    if what == "list":
+        return await _list(caller)
+    if not name:
+        raise Invalid(f"Say which skill: /skill {what} NAME.")
+    if about is not None and len(about) > MOST_ABOUT:
+        raise Invalid(f"What a skill is for fits in {MOST_ABOUT} characters.")
+    if what == "add":
+        return await _add(caller, name.lower(), text, about or "")
+    found = await caller.world.store.read(lambda conn: skills.find(conn, name))
+    match what:
+        case "show":
+            return await _show(caller, found)
+        case "activate" | "deactivate":
+            return await _switch(caller, found, text, priority, on=what == "activate")
+        case "edit":
+            return await _edit(caller, found, text, about)
+        case "rename":
+            return await _rename(caller, found, text)
+        case _:
+            await _own(caller, found)
+            await caller.change(lambda tx: things.delete(tx, found))
+            return Done(f"Deleted skill {found.name}.")
+
+
+async def _add(caller: Caller, name: str, text: str | None, about: str) -> Done:
+    await caller.require(Right.CREATE)
+    words = _checked(text)
+    made = await caller.change(lambda tx: skills.create(tx, name, words, about, caller.agent.id))
+    number = made.metadata["number"]
+    return Done(f"Made skill {name} ({number}). /skill activate {name} switches it on here.")
+
+
+async def _edit(caller: Caller, found: Thing, text: str | None, about: str | None) -> Done:
+    await _own(caller, found)
+    if text is None and about is None:
+        raise Invalid("Say what it is to be.", hint=f"/skill edit {found.name} = its instructions")
+
+    def work(tx: Change) -> None:
+        if text is not None:
+            things.change(tx, found.id, content=_checked(text))
+        if about is not None:
+            things.change(tx, found.id, description=about or None)
+
+    await caller.change(work)
+    return Done(f"Changed skill {found.name}.")
+
+
+async def _rename(caller: Caller, found: Thing, text: str | None) -> Done:
+    await _own(caller, found)
+    if not text:
+        raise Invalid(f"Say its new name: /skill rename {found.name} NEW.")
+    new = text.strip().lower()
+    await caller.change(lambda tx: skills.rename(tx, found, new))
+    return Done(f"Skill {found.name} is {new} now.")
+
+
+async def _switch(
+    caller: Caller, found: Thing, where: str | None, priority: float | None, *, on: bool
+) -> Done:
+    usual = "me" if caller.agent.kind == "model" else "room"
+    word = (where or usual).strip()
+    context = await context_of(caller, word)
+
+    def work(tx: Change) -> bool:
+        if on:
+            changed, _ = equipment.equip(tx, context.id, [found], priority)
+        else:
+            changed, _ = equipment.unequip(tx, context.id, [found])
+        if changed and on:
+            skills.count_activation(tx, things.get_live(tx.conn, found.id))
+        if changed and context.id == caller.room_id:
+            did = "activated" if on else "deactivated"
+            told = f"{did} the skill {found.name}"
+            rows.append(tx, context.id, "notice", told, author_id=caller.agent.id)
+        return bool(changed)
+
+    changed = await caller.change(work)
+    state = "active" if on else "not active"
+    already = "" if changed else " already"
+    return Done(f"Skill {found.name} is {state} on {word}{already}.")
+
+
+async def _list(caller: Caller) -> SkillList:
+    def read(conn: Connection) -> list[SkillListed]:
+        on = _active(conn, caller)
+        return [
+            SkillListed(
+                int(thing.metadata.get("number", 0)),
+                thing.name,
+                thing.description,
+                on.get(thing.id, ()),
+            )
+            for thing in skills.all_skills(conn)
+        ]
+
+    found = await caller.world.store.read(read)
+    return SkillList((await caller.room()).name, tuple(found))
+
+
+async def _show(caller: Caller, found: Thing) -> SkillShown:
+    on = await caller.world.store.read(lambda conn: _active(conn, caller))
+    return SkillShown(
+        int(found.metadata.get("number", 0)),
+        found.name,
+        found.description,
+        found.content or "",
+        caller.world.agents.name_of(found.created_by),
+        on.get(found.id, ()),
+        int(found.metadata.get("activations", 0)),
+    )
+
+
+def _active(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
+    """Where things are equipped of the places the caller is concerned with: by thing id."""
+    names = {caller.room_id: "room", caller.agent.id: "me"} | {
+        agent.id: f"@{agent.name}"
+        for agent in caller.world.agents
+        if agent.kind == "model" and agent.id != caller.agent.id
+    }
+    query = select(equipped.c.thing_id, equipped.c.context_id).where(
+        equipped.c.context_id.in_(list(names)), equipped.c.deleted_at.is_(None)
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for thing_id, context_id in conn.execute(query):
+        found[thing_id] = (*found.get(thing_id, ()), names[context_id])
+    return found
+
+
+async def _own(caller: Caller, found: Thing) -> None:
+    if found.created_by == caller.agent.id:
+        return
+    maker = caller.world.agents.name_of(found.created_by)
+    try:
+        await caller.require(Right.ADMIN)
+    except Forbidden as refused:
+        raise Forbidden(
+            f"The skill {found.name} is {maker}'s: {maker} or an administrator changes it."
+        ) from refused
+
+
+def _checked(text: str | None) -> str:
+    words = (text or "").strip()
+    if not words:
+        raise Invalid("Say what a model is to do.", hint="/skill add NAME = its instructions")
+    if len(words.encode()) > MOST_BYTES:
+        raise Invalid(f"The instructions of a skill have at most {MOST_BYTES} bytes.")
+    return words

@@ -1,0 +1,103 @@
+"""A room like another with its conversation: what is done in the copy leaves the original alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from sqlalchemy import insert, select
+
+from sshwarma.world import rooms, rows, states, things, turns
+from sshwarma.world.agents import Agent
+from sshwarma.world.ids import new_id
+from sshwarma.world.schema import rows as rows_table
+from sshwarma.world.schema import turns as turns_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+MOST_ROWS: Final = 10_000
+"""Newest rows that are copied; what is older stays in the original alone."""
+
+_LEFT: Final = ("presence", "tell")
+
+
+def clone(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
+    """Make a room as `rooms.fork` does, with the log, the turns and the models' notes as well.
+    Rows and turns get ids of their own; what they cost is not counted again.
+
+    Raises:
+        Invalid, Conflict: as `rooms.create`.
+    """
+    room = rooms.fork(tx, source_id, name, owner)
+    turn_ids = _turns(tx, source_id, room.id)
+    row_ids = _rows(tx, source_id, room.id, turn_ids)
+    for turn in turns.newest(tx.conn, room.id, len(turn_ids)):
+        request = row_ids.get(turn.request_row_id or "")
+        tx.conn.execute(
+            turns_table.update().where(turns_table.c.id == turn.id).values(request_row_id=request)
+        )
+    head = turns.head(tx.conn, source_id)
+    turns.set_head(tx, room.id, turn_ids.get(head or ""))
+    size = things.get_live(tx.conn, source_id).metadata.get("context_size")
+    if size is not None:
+        things.set_metadata(tx, room.id, context_size=size)
+    container = things.child(tx.conn, source_id, states.CONTAINER, "container")
+    for state in things.children(tx.conn, container.id, "data") if container else ():
+        agent_id = str(state.metadata.get("agent_id"))
+        states.write(tx, room.id, agent_id, state.name, state.content or "")
+    return room
+
+
+def _turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
+    """Copy the turns; the new ids by the old. One that still runs is cancelled in the copy."""
+    found = turns.newest(tx.conn, source_id, MOST_ROWS)
+    ids = {turn.id: new_id() for turn in found}
+    for turn in found:
+        tx.conn.execute(
+            insert(turns_table).values(
+                id=ids[turn.id],
+                room_id=room_id,
+                parent_turn_id=ids.get(turn.parent_turn_id or ""),
+                agent_id=turn.agent_id,
+                opened_by=turn.opened_by,
+                status="cancelled" if turn.status == "open" else turn.status,
+                state_before=turn.state_before,
+                created_at=turn.created_at,
+                closed_at=tx.now,
+                request_row_id=turn.request_row_id,
+            )
+        )
+    return ids
+
+
+def _rows(tx: Change, source_id: str, room_id: str, turn_ids: dict[str, str]) -> dict[str, str]:
+    """Copy the rows in their order, numbered from 1; the new ids by the old."""
+    query = (
+        select(rows_table)
+        .where(rows_table.c.room_id == source_id, rows_table.c.kind.not_in(_LEFT))
+        .order_by(rows_table.c.seq.desc())
+        .limit(MOST_ROWS)
+    )
+    found = [rows.from_row(row) for row in tx.conn.execute(query).mappings()][::-1]
+    ids = {row.id: new_id() for row in found}
+    for row in found:
+        seq = tx.next_seq(room_id, rows.last_seq)
+        meta = dict(row.meta)
+        if "call_id" in meta:
+            meta["call_id"] = ids.get(str(meta["call_id"]))
+        tx.conn.execute(
+            insert(rows_table).values(
+                id=ids[row.id],
+                room_id=room_id,
+                seq=seq,
+                turn_id=turn_ids.get(row.turn_id or ""),
+                parent_row_id=ids.get(row.parent_row_id or ""),
+                author_id=row.author_id,
+                kind=row.kind,
+                status=row.status,
+                content=row.content,
+                meta=json.dumps(meta, ensure_ascii=False) if meta else None,
+                created_at=row.created_at,
+            )
+        )
+    return ids

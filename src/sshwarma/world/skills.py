@@ -1,0 +1,86 @@
+"""Skills: instructions that are put into a model's context while they are active.
+
+A skill is a data thing in the container `skills`, known everywhere as `skill:NAME` and by a
+number. It is active where it is equipped: on a room for every model there, on an agent for that one
+everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.names import check_name
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+CONTAINER: Final = "skills"
+ROLE: Final = "skill"
+PREFIX: Final = "skill:"
+
+
+def all_skills(conn: Connection) -> list[Thing]:
+    """Every live skill, by name."""
+    found = things.children(conn, CONTAINER, "data")
+    return [thing for thing in found if thing.metadata.get("role") == ROLE]
+
+
+def find(conn: Connection, name: str) -> Thing:
+    """The skill of that name, with or without `skill:`, or of that number.
+
+    Raises:
+        NotFound: if there is none.
+    """
+    plain = name.removeprefix(PREFIX)
+    for thing in all_skills(conn):
+        if plain in (thing.name, str(thing.metadata.get("number"))):
+            return thing
+    raise NotFound(f"There is no skill {plain[:40]}.", hint="/skill list shows them.")
+
+
+def create(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
+    """Make a skill.
+
+    Raises:
+        Invalid: if it may not have that name.
+        Conflict: if another has it.
+    """
+    check_name(name, "skill")
+    if any(thing.name == name for thing in all_skills(tx.conn)):
+        raise Conflict(f"There is a skill {name} already.", hint="/skill edit changes it.")
+    newest = func.max(func.json_extract(things_table.c.metadata, "$.number"))
+    query = select(newest).where(things_table.c.parent_id == CONTAINER)
+    number = (tx.conn.execute(query).scalar() or 0) + 1
+    return things.create(
+        tx,
+        CONTAINER,
+        "data",
+        name,
+        qualified_name=PREFIX + name,
+        description=about,
+        content=text,
+        metadata={"role": ROLE, "number": number},
+        created_by=created_by,
+    )
+
+
+def rename(tx: Change, skill: Thing, name: str) -> Thing:
+    """Give a skill another name; where it is active it stays so.
+
+    Raises:
+        Invalid, Conflict: as `create`.
+    """
+    check_name(name, "skill")
+    if any(thing.name == name for thing in all_skills(tx.conn)):
+        raise Conflict(f"There is a skill {name} already.")
+    return things.change(tx, skill.id, name=name, qualified_name=PREFIX + name)
+
+
+def count_activation(tx: Change, skill: Thing) -> None:
+    """Count that a skill was made active somewhere."""
+    times = int(skill.metadata.get("activations", 0)) + 1
+    things.set_metadata(tx, skill.id, structural=False, activations=times)

@@ -1,0 +1,130 @@
+"""Making a log fit: oldest turns told in a line each, results and texts cut shorter; never fails.
+
+What is cut is a function of the log alone and moves in large steps, so that requests between two
+steps begin alike and a provider's cache of them holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sshwarma.world.events import Row
+from sshwarma.wrap.layers import Line, tokens
+from sshwarma.wrap.told import Teller
+from sshwarma.wrap.window import adopted
+
+STEP: Final = 0.3
+"""Part of the budget that is cut at once, when something must be."""
+
+TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
+"""Characters of results and of texts: what is tried, one after the other, when a single turn is
+too long. The turn keeps all its rows."""
+
+MOST_LINES: Final = 40
+"""Turns that are told in a line each; the ones before are counted."""
+
+WORDS: Final = 120
+"""Characters of a question or an answer in such a line."""
+
+LINES_STEP: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A log that fits. `summary` tells the turns that were cut, whose ids are `cut`."""
+
+    lines: tuple[Line, ...]
+    summary: str = ""
+    cut: frozenset[str] = frozenset()
+    note: str = ""
+
+
+def fit(rows: Sequence[Row], teller: Teller, budget: int) -> Fitted:
+    """The rows as messages of about `budget` tokens at most, as far as that can be."""
+    told = [(turn, row, teller.line(row)) for turn, row in adopted(rows)]
+    costs: dict[str | None, int] = {}
+    for turn, _, line in told:
+        costs[turn] = costs.get(turn, 0) + (tokens(line.text) if line else 0)
+    total = sum(costs.values())
+    if total <= budget:
+        return Fitted(tuple(line for _, _, line in told if line))
+    order = [turn for turn in dict.fromkeys(_by_last(rows)) if turn]
+    wanted = math.ceil((total - budget) / max(1, budget * STEP)) * budget * STEP
+    cut: set[str] = set()
+    gone = 0.0
+    for turn in order[:-1]:
+        if gone >= wanted:
+            break
+        cut.add(turn)
+        gone += costs[turn]
+    kept = [row for turn, row, _ in told if turn not in cut]
+    away = [row for turn, row, _ in told if turn in cut]
+    summary = _summary(away, [turn for turn in order if turn in cut], teller)
+    lines = teller.lines(kept)
+    note = f"{len(cut)} older turns in short" if cut else ""
+    for results, texts in TIERS:
+        if _size(lines) <= budget:
+            break
+        lines = replace(teller, results=results, texts=texts).lines(kept)
+        note = f"{note}, results cut to {results} characters".lstrip(", ")
+    if _size(lines) > budget:
+        lines, left = _newest(lines, budget)
+        note = f"{note}, {left} older lines left out".lstrip(", ")
+    return Fitted(lines, summary, frozenset(cut), note)
+
+
+def _by_last(rows: Sequence[Row]) -> list[str | None]:
+    """The turns of a log, those that ended first before the others."""
+    last = {row.turn_id: row.seq for row in rows}
+    return sorted(last, key=lambda turn: last[turn])
+
+
+def _size(lines: Sequence[Line]) -> int:
+    return sum(tokens(line.text) for line in lines)
+
+
+def _newest(lines: tuple[Line, ...], budget: int) -> tuple[tuple[Line, ...], int]:
+    """The lines at the end that fit, from a multiple of LINES_STEP on if there are so many, and
+    how many are left out; the last one in any case."""
+    size = 0
+    first = len(lines)
+    while first and size + tokens(lines[first - 1].text) <= budget:
+        first -= 1
+        size += tokens(lines[first].text)
+    rounded = -(-first // LINES_STEP) * LINES_STEP
+    first = min(rounded if rounded < len(lines) else first, len(lines) - 1)
+    mark = Line("user", f"[{first} earlier lines are left out]")
+    return (mark, *lines[first:]), first
+
+
+def _summary(rows: Sequence[Row], order: Sequence[str], teller: Teller) -> str:
+    if not order:
+        return ""
+    shown = order[-MOST_LINES:]
+    before = len(order) - len(shown)
+    head = "Earlier turns, in short; expand a row for the whole of it:"
+    more = [f"- {before} turns before these"] if before else []
+    told = (_in_short([row for row in rows if row.turn_id == turn], teller) for turn in shown)
+    return "\n".join([head, *more, *told])
+
+
+def _in_short(rows: Sequence[Row], teller: Teller) -> str:
+    """One turn in a line: the question, the tools, the end of it."""
+    said = [row for row in rows if row.kind in ("chat", "emote")]
+    tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
+    parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
+    if said:
+        parts.append(f"{teller.agents.name_of(said[0].author_id)}: {_words(said[0].content)}")
+    if tools:
+        parts.append(f"[called {', '.join(tools)}]")
+    if len(said) > 1:
+        parts.append(f"→ {teller.agents.name_of(said[-1].author_id)}: {_words(said[-1].content)}")
+    return " ".join(parts)
+
+
+def _words(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= WORDS else flat[: WORDS - 1] + "…"

@@ -1,0 +1,105 @@
+"""Rows of a log as messages for a model: who said what, and what tools gave, cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sshwarma.world.agents import Directory
+from sshwarma.world.events import Row
+from sshwarma.wrap.layers import Line
+
+RESULT_CHARACTERS: Final = 600
+"""Of a tool's result in a turn that is over."""
+
+MOST_CHARACTERS: Final = 5_000
+"""Of a result that a tool's policy keeps, and of one in the turn that still runs."""
+
+TEXT_CHARACTERS: Final = 20_000
+"""Of what somebody said."""
+
+Leave = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What stays of a tool's calls once their turn is over: KEEP the result, its start (SHORT,
+    `characters` of it), the call without its result (PARAMS_ONLY), or nothing (OMIT)."""
+
+    leave: Leave = "SHORT"
+    characters: int = RESULT_CHARACTERS
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Policy:
+        """A tool's policy, from `leave_out` and `short_amount` of its metadata."""
+        leave = str(metadata.get("leave_out", "SHORT")).upper()
+        amount = metadata.get("short_amount", RESULT_CHARACTERS)
+        characters = amount if isinstance(amount, int) and amount > 0 else RESULT_CHARACTERS
+        match leave:
+            case "KEEP":
+                return cls("KEEP", MOST_CHARACTERS)
+            case "PARAMS_ONLY":
+                return cls("PARAMS_ONLY", characters)
+            case "OMIT":
+                return cls("OMIT", characters)
+            case _:
+                return cls("SHORT", min(characters, MOST_CHARACTERS))
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Tells rows to one model. What it said itself is the assistant's; all else is the room's,
+    each line with its speaker. A row is told the same whatever follows it, so a provider's cache
+    of the log holds. `results` and `texts` are the most characters of each."""
+
+    model_id: str
+    agents: Directory
+    policies: Mapping[str, Policy]
+    results: int = MOST_CHARACTERS
+    texts: int = TEXT_CHARACTERS
+
+    def lines(self, rows: Sequence[Row]) -> tuple[Line, ...]:
+        return tuple(line for row in rows if (line := self.line(row)) is not None)
+
+    def line(self, row: Row) -> Line | None:
+        """A row as a message; None if its tool's policy leaves it out."""
+        if row.author_id == self.model_id and row.kind == "chat":
+            return Line("assistant", clip(row.content, self.texts, row.seq))
+        text = self._spoken(row)
+        return None if text is None else Line("user", text)
+
+    def _spoken(self, row: Row) -> str | None:
+        name = self.agents.name_of(row.author_id)
+        tool = str(row.meta.get("tool", ""))
+        policy = self.policies.get(tool, Policy())
+        match row.kind:
+            case "chat":
+                return f"<{name}> {clip(row.content, self.texts, row.seq)}"
+            case "emote":
+                return f"<{name}> * {clip(row.content, self.texts, row.seq)}"
+            case _ if row.kind.startswith("tool.") and policy.leave == "OMIT":
+                return None
+            case "tool.call":
+                return f"[{name} called {tool} {self._result(row, Policy())}]"
+            case "tool.result" if policy.leave == "PARAMS_ONLY":
+                return f"[{tool} gave {name} {len(row.content)} characters: row {row.seq}]"
+            case "tool.result":
+                return f"[{tool} gave {name}: {self._result(row, policy)}]"
+            case "tool.error" | "tool.timeout":
+                return f"[{tool} failed for {name}: {self._result(row, Policy())}]"
+            case kind:
+                label = kind.removeprefix("journal.")
+                return f"[{name} noted a {label}: {clip(row.content, self.texts, row.seq)}]"
+
+    def _result(self, row: Row, policy: Policy) -> str:
+        return clip(row.content, min(policy.characters, self.results), row.seq)
+
+
+def clip(text: str, characters: int, seq: int) -> str:
+    """The start of a text that is too long, with a handle to read on: the row that holds it and
+    where to start. Never in a code point."""
+    left = len(text) - characters
+    if left <= 0:
+        return text
+    return f"{text[:characters]}… ({left} more characters: expand row {seq} start {characters})"

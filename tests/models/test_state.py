@@ -1,0 +1,76 @@
+"""The state block of a reply: found in all its forms, and never shown while it streams."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma.models.state import MOST_CHARACTERS, read, visible
+
+BLOCK = "---STATE---\nGoal: a\n---END STATE---"
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "state"),
+    [
+        ("Hello.", "Hello.", None),
+        (f"Hello.\n{BLOCK}", "Hello.", "Goal: a"),
+        (f"Hello.\n\n{BLOCK}\nAnd more.", "Hello.\n\nAnd more.", "Goal: a"),
+        ("Hello.\n---STATE---\nGoal: a", "Hello.", "Goal: a"),  # no end
+        (f"{BLOCK}\nx\n---STATE---\nGoal: b\n---END STATE---", "x", "Goal: b"),  # the last counts
+        ("Hi\n### STATE\nGoal: a\n", "Hi", "Goal: a"),
+        ("Hi\n## State:\nGoal: a\n## Next\nmore", "Hi\n## Next\nmore", "Goal: a"),
+        (f"See:\n```\n{BLOCK}\n```", f"See:\n```\n{BLOCK}\n```", None),  # quoted
+        ("The ---STATE--- marker", "The ---STATE--- marker", None),  # within a line
+        ("--- state ---\nGoal: a\n--- end state ---", "", "Goal: a"),
+        ("---STATE---\n---END STATE---", "", ""),
+    ],
+)
+def test_a_reply_is_taken_apart(reply: str, text: str, state: str | None) -> None:
+    found = read(reply)
+    assert (found.text, found.state) == (text, state)
+
+
+def test_a_state_that_is_too_long_is_cut_and_says_so() -> None:
+    found = read("---STATE---\n" + "x" * (MOST_CHARACTERS + 7))
+    assert found.state == "x" * MOST_CHARACTERS
+    assert found.cut == 7
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [
+            "---STATE---",
+            "---END STATE---",
+            "### STATE",
+            "# Title",
+            "```",
+            "~~~",
+            "--",
+            "-",
+            "word",
+            "",
+        ]
+    )
+    | st.text("-#STAE\n x", max_size=6),
+    max_size=12,
+).map("\n".join)
+
+
+@given(pieces)
+def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
+    whole = read(reply)
+    for end in range(len(reply) + 1):
+        seen = visible(reply[:end])
+        assert "---END STATE---" not in seen or "---END STATE---" in whole.text
+        if end == len(reply) and whole.state is not None and seen.strip():
+            assert whole.text.startswith(seen.strip().split("\n")[0])
+
+
+@given(st.text(max_size=200).filter(lambda text: "state" not in text.lower()))
+def test_what_holds_no_block_is_shown_as_it_is_but_for_a_line_that_may_begin_one(text: str) -> None:
+    seen = visible(text)
+    assert text.startswith(seen)
+    held = text[len(seen) :]
+    assert held.strip(" \n-#\tSTAEstae:") == ""

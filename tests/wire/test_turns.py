@@ -1,0 +1,270 @@
+"""Turns by hand: listed, dropped, taken back, asked again, branched, cloned; notes and skills."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from driver import Person, Server
+from driver.covers import covers
+from driver.fixtures import homes
+from driver.model import Asked, Model, question, told
+
+
+def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+    """An answer that holds its question, and does what some words in it say."""
+    words = question(asked).removeprefix("@qwen ")
+    after_tools = any(message["role"] == "tool" for message in asked["messages"])
+    if "look twice" in words and not after_tools:
+        yield {"name": "sshwarma__look"}
+        yield {"name": "sshwarma__who"}
+        return
+    yield f"answer to {words}"
+    if "remember" in words:
+        yield f"\n---STATE---\nGoal: {words}\n---END STATE---\n"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    server = Model(_answers)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def house(model: Model) -> Iterator[Server]:
+    with homes() as home:
+        server = Server(
+            home(),
+            models=json.dumps([model.settings("qwen")]),
+            limits__lines_per_10_seconds=1_000_000,
+        )
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def other(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("other"))
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def studio(ann: Person, name: Callable[[str], str]) -> str:
+    made = name("studio")
+    ann.does(f"create {made}")
+    return made
+
+
+def listed(person: Person, what: str = "message list") -> list[dict[str, Any]]:
+    return list(person.json(what)["turns"])
+
+
+def layers(person: Person) -> dict[str, str]:
+    return {layer["name"]: layer["text"] for layer in person.json("wrap @qwen")["layers"]}
+
+
+@covers("context", "message", "wrap")
+def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
+    for n in "12345":
+        ann.does(f"@qwen question {n}")
+    shown = ann.json("context show")
+    assert (shown["window"], len(shown["turns"])) == (5, 5)
+    ann.does("context window 2")
+    log = layers(ann)["log"]
+    assert "question 3" not in log
+    for n in "45":
+        assert f"@qwen question {n}" in log
+        assert f"assistant: answer to question {n}" in log
+    assert "the last 2 turns are told" in ann.does("context show")
+    ann.does("context window 0")
+    assert "question 1" in layers(ann)["log"]
+    ann.does("context window -1", "say some talk")
+    log = layers(ann)["log"]
+    assert "question" not in log
+    assert "some talk" in log
+    assert "no turn is told" in ann.does("context window")
+    assert ann.run("context window -2").status != 0
+    assert [turn["snippet"] for turn in listed(ann, "message list 3")] == [
+        "@qwen question 3",
+        "@qwen question 4",
+        "@qwen question 5",
+    ]
+
+
+@covers("message")
+def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
+    ann.does("@qwen look twice")
+    (turn,) = listed(ann)
+    shown = ann.json(f"message show {turn['short']}")
+    kinds = [row["kind"] for row in shown["rows"]]
+    assert kinds[0] == kinds[-1] == "chat"
+    assert sorted(kinds[1:-1]) == ["tool.call"] * 2 + ["tool.result"] * 2
+    roles = [row["role"] for row in shown["rows"]]
+    assert (roles[0], roles[-1], roles.count("tool")) == ("user", "assistant", 2)
+    assert ann.run("message show nonsense").status != 0
+    assert ann.run("message drop ffffff").status != 0
+
+
+@covers("message", "history")
+def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
+    ann: Person, studio: str, other: Person, model: Model
+) -> None:
+    for n in "12":
+        ann.does(f"@qwen question {n}")
+    first = listed(ann)[0]["short"]
+    ann.does(f"message drop {first}")
+    assert "question 1" not in layers(ann)["log"]
+    assert listed(ann)[0]["status"] == "dropped"
+    ann.does("@qwen question 3")
+    assert "question 1" not in told(model.asked[-1])
+    assert "question 2" in told(model.asked[-1])
+    other.does(f"join {studio}")
+    refused = other.run(f"message restore {first}")
+    assert refused.status != 0
+    assert "or an owner of the room" in refused.err
+    ann.does(f"message restore {first}")
+    assert "question 1" in layers(ann)["log"]
+
+
+@covers("undo", "state", "context")
+def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, other: Person) -> None:
+    nothing = ann.run("undo")
+    assert nothing.status != 0
+    assert "asked anything here" in nothing.err
+    ann.does("@qwen remember one", "@qwen remember two")
+    assert "Goal: remember two" in ann.does("state @qwen")
+    assert "Goal: remember two" in layers(ann)["state"]
+    assert "STATE" not in ann.does("history")
+    his = other.sit(room=studio)
+    said = ann.does("undo")
+    assert "Took back turn" in said
+    his.wait_for(f"took back qwen's answer to {ann.name}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember one"
+    assert "remember two" not in layers(ann)["log"]
+    refused = other.run("undo")
+    assert "You have asked no model" in refused.err
+    ann.does("state clear @qwen")
+    assert ann.json("state")["text"] == ""
+    ann.does("context rebuild @qwen")
+    assert ann.json("state")["text"] == "Goal: remember one"
+    ann.does("context window -1", "@qwen go on")
+    assert ann.json("state")["text"] == "Goal: remember one"
+
+
+@covers("retry", "branch")
+def test_asking_again_makes_a_branch_and_one_can_go_back(
+    ann: Person, studio: str, model: Model
+) -> None:
+    ann.does("@qwen first", "@qwen second")
+    old = listed(ann)[-1]["short"]
+    assert ann.json("branch list")["forks"] == []
+    ann.does("retry")
+    asked = told(model.asked[-1])
+    assert "first" in asked
+    assert asked.count("answer to second") == 0
+    forks = ann.json("branch list")["forks"]
+    assert [[turn["on"] for turn in fork] for fork in forks] == [[False, True]]
+    ann.does(f"branch switch {old}")
+    (fork,) = ann.json("branch list")["forks"]
+    assert [turn["on"] for turn in fork] == [True, False]
+    assert ann.run(f"branch switch {old}").status != 0
+    assert layers(ann)["log"].count("answer to second") == 1
+
+
+@covers("clone")
+def test_what_is_undone_in_a_clone_stands_in_the_original(ann: Person, studio: str) -> None:
+    ann.does("@qwen remember this", "@qwen look twice", "context window 3")
+    copy = f"{studio}-copy"
+    ann.does(f"clone {studio} {copy}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember this"
+    assert [turn["snippet"] for turn in listed(ann)] == ["@qwen remember this", "@qwen look twice"]
+    ann.does("undo", "undo")
+    assert "log" not in layers(ann)
+    assert ann.json("state @qwen")["text"] == ""
+    ann.does(f"join {studio}")
+    assert "answer to look twice" in layers(ann)["log"]
+    assert ann.json("state @qwen")["text"] == "Goal: remember this"
+    assert {turn["status"] for turn in listed(ann)} == {"completed"}
+
+
+@covers("skill")
+def test_skills_are_told_while_they_are_active(
+    ann: Person, studio: str, other: Person, model: Model, name: Callable[[str], str]
+) -> None:
+    first, second = name("terse"), name("bugs")
+    ann.does(f"skill add {first} --about 'short answers' = Answer in one word.")
+    ann.does(f"skill add {second} = Look for bugs first.")
+    assert ann.run(f"skill add {first} = again").status != 0
+    assert ann.run("skill activate nothing").status != 0
+    ann.does(f"skill activate {first}", f"skill activate {second} --priority -1")
+    equipped = layers(ann)["equipped"]
+    assert equipped.index("Look for bugs") < equipped.index("one word")
+    ann.does(f"skill edit {first} = Answer in two words.")
+    ann.does(f"skill rename {first} {first}-now")
+    ann.does("@qwen hi")
+    assert "two words" in told(model.asked[-1])
+    shown = ann.json(f"skill show {first}-now")
+    assert (shown["active"], shown["activations"]) == (["room"], 1)
+    assert ann.json(f"skill show {shown['id']}")["name"] == f"{first}-now"
+    ann.does(f"skill deactivate {first}-now", f"skill deactivate {second}")
+    assert "equipped" not in layers(ann)
+    refused = other.run(f"skill delete {second}")
+    assert f"is {ann.name}'s" in refused.err
+    ann.does(f"skill delete {second}")
+    assert second not in ann.does("skill list")
+
+
+def test_a_model_switches_a_skill_on_for_itself(
+    ann: Person,
+    studio: str,
+    model: Model,
+    name: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mark = name("calm")
+    ann.does(f"skill add {mark} = Stay calm.", "equip room sshwarma:skill")
+
+    def answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+        if any(message["role"] == "tool" for message in asked["messages"]):
+            yield "done"
+        else:
+            arguments = {"what": "activate", "name": mark}
+            yield {"name": "sshwarma__skill", "arguments": arguments}
+
+    monkeypatch.setattr(model, "answer", answers)
+    ann.does("@qwen calm down")
+    assert "Stay calm." in layers(ann)["equipped"]
+
+
+@covers("expand")
+def test_what_was_cut_is_read_on_from_where_it_was(ann: Person, studio: str) -> None:
+    text = "".join(f"{n:05}" for n in range(5_000))
+    assert ann.run("say", text).status == 0
+    seq = ann.json("history 1")["entries"][-1]["seq"]
+    first = ann.json(f"expand {seq}")
+    assert first["left"] > 0
+    second = ann.json(f"expand {seq} --start {first['next']}")
+    assert first["text"] + second["text"] == text
+
+
+@covers("clone", "undo", "retry", "branch")
+def test_verbs_of_turns_are_refused_where_nothing_was_asked(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    alone = server.person("alone")
+    for command in ("undo", "retry", "branch switch ffffff", "clone nowhere", "context show"):
+        assert alone.run(command).status != 0, command
+    alone.hang_up()

@@ -1,0 +1,250 @@
+"""The window of a log: whole turns of the conversation, and the talk between them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma import verbs
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, rows, turns
+from sshwarma.world.agents import Directory
+from sshwarma.world.events import Row
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+from sshwarma.world.world import World
+from sshwarma.wrap import window
+from sshwarma.wrap.compact import fit
+from sshwarma.wrap.layers import tokens
+from sshwarma.wrap.told import Policy, Teller, clip
+
+
+class Log:
+    """A room's log, written a letter a row: `a` to `z` belong to turns of that name, which are
+    opened when they first appear; `-` is talk of nobody's turn."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.turns: dict[str, Turn] = {}
+
+    async def write(self, letters: str) -> None:
+        def work(tx: Change) -> None:
+            alice, qwen = agents_of(self.world)
+            for letter in letters.replace(" ", ""):
+                turn = self.turns.get(letter)
+                if letter != "-" and turn is None:
+                    turn = turns.open_turn(tx, "lobby", qwen, alice)
+                    self.turns[letter] = turn
+                row = rows.append(
+                    tx,
+                    "lobby",
+                    "chat",
+                    letter,
+                    author_id=alice,
+                    turn_id=turn.id if turn else None,
+                )
+                if turn and turn.request_row_id is None:
+                    turns.asked_by(tx, [turn.id], row)
+                    self.turns[letter] = turns.find(tx.conn, "lobby", turn.id)
+                    turns.close_turn(tx, turn.id, "completed")
+
+        await self.world.change(work)
+
+    async def drop(self, letter: str) -> None:
+        turn_id = self.turns[letter].id
+        await self.world.change(lambda tx: turns.drop(tx, turns.find(tx.conn, "lobby", turn_id)))
+
+    async def restore(self, letter: str) -> None:
+        turn_id = self.turns[letter].id
+        await self.world.change(lambda tx: turns.restore(tx, turns.find(tx.conn, "lobby", turn_id)))
+
+    async def seen(self, size: int | None, before: int | None = None) -> str:
+        found = await self.world.store.read(lambda conn: window.read(conn, "lobby", size, before))
+        return "".join(row.content for row in found.rows)
+
+
+def agents_of(world: World) -> tuple[str, str]:
+    return world.agents.find("alice").id, world.agents.find("qwen").id
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[Log]:
+    _ = verbs.__all__
+    world = await World.open(tmp_path / "world.db", tool_specs())
+    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+    await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    yield Log(world)
+    await world.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "size", "seen"),
+    [
+        ("aa-bb--cc-", 1, "--cc-"),
+        ("aa-bb--cc-", 2, "-bb--cc-"),
+        ("aa-bb--cc-", 9, "aa-bb--cc-"),
+        ("aa-bb--cc-", 0, "aa-bb--cc-"),
+        ("aabbccddeeff", None, "bbccddeeff"),
+        ("a-b--", -1, "--"),
+        ("--", 1, "--"),
+        ("--", -1, "--"),
+        ("abab", 1, "bb"),  # side by side, and whole
+        ("abba", 1, "aa"),  # the last to end is the newest
+        ("", 5, ""),
+    ],
+)
+async def test_a_window_holds_whole_turns_and_the_talk_they_adopted(
+    log: Log, written: str, size: int | None, seen: str
+) -> None:
+    await log.write(written)
+    assert await log.seen(size) == seen
+
+
+async def test_what_is_dropped_does_not_count_and_comes_back_to_its_place(log: Log) -> None:
+    await log.write("aa-bb-cc-")
+    await log.drop("b")
+    assert await log.seen(2) == "aa--cc-"
+    await log.drop("c")
+    await log.write("dd")
+    assert await log.seen(2) == "aa---dd"
+    await log.restore("c")
+    assert await log.seen(2) == "--cc-dd"
+    await log.restore("b")
+    assert await log.seen(0) == "aa-bb-cc-dd"
+
+
+async def test_a_question_of_two_turns_is_seen_while_one_of_them_is(log: Log) -> None:
+    alice, qwen = agents_of(log.world)
+
+    def work(tx: Change) -> list[Turn]:
+        both = [turns.open_turn(tx, "lobby", qwen, alice) for _ in "ab"]
+        asked = rows.append(tx, "lobby", "chat", "?", author_id=alice, turn_id=both[0].id)
+        turns.asked_by(tx, [turn.id for turn in both], asked)
+        for turn in both:
+            rows.append(tx, "lobby", "chat", "!", author_id=qwen, turn_id=turn.id)
+            turns.close_turn(tx, turn.id, "completed")
+        return [turns.find(tx.conn, "lobby", turn.id) for turn in both]
+
+    first, second = await log.world.change(work)
+    assert await log.seen(1) == "?!"
+    await log.world.change(lambda tx: turns.drop(tx, first))
+    assert await log.seen(0) == "?!"
+    await log.world.change(lambda tx: turns.drop(tx, second))
+    assert await log.seen(0) == ""
+    await log.world.change(lambda tx: turns.restore(tx, turns.find(tx.conn, "lobby", second.id)))
+    assert await log.seen(0) == "?!"
+
+
+async def test_a_sibling_takes_the_place_of_the_turn_beside_it(log: Log) -> None:
+    await log.write("aa-bb-")
+    alice, qwen = agents_of(log.world)
+    beside = log.turns["b"]
+    again = await log.world.change(
+        lambda tx: turns.open_turn(tx, "lobby", qwen, alice, beside=beside)
+    )
+    log.turns["c"] = again
+    await log.write("cc")
+    assert await log.seen(0) == "aa--cc"
+    await log.world.change(lambda tx: turns.set_head(tx, "lobby", beside.id))
+    assert await log.seen(0) == "aa-bb-"
+
+    def below(conn: object) -> list[str]:
+        return [turn.id for turn in turns.siblings(conn, beside)]  # type: ignore[arg-type]
+
+    assert await log.world.store.read(below) == [beside.id, again.id]
+
+
+async def test_rows_after_the_question_are_not_seen(log: Log) -> None:
+    await log.write("aa-bb")
+    assert await log.seen(5, before=4) == "aa-"
+    assert await log.seen(5, before=5) == "aa-b"
+
+
+def teller(**policies: Policy) -> Teller:
+    return Teller("model", Directory(), policies)
+
+
+def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, tool: str = "") -> Row:
+    meta = {"tool": tool} if tool else {}
+    return Row(str(seq), "lobby", seq, kind, content, "someone", 0, turn_id=turn, meta=meta)
+
+
+@pytest.mark.parametrize(
+    ("leave", "told"),
+    [
+        ({"leave_out": "KEEP"}, ["called", "x" * 3000]),
+        ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2990 more"]),
+        ({}, ["called", "x" * 600 + "… (2400 more characters: expand row 2 start 600)"]),
+        ({"leave_out": "PARAMS_ONLY"}, ["called", "gave (gone) 3000 characters: row 2"]),
+        ({"leave_out": "OMIT"}, []),
+    ],
+)
+def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: list[str]) -> None:
+    called = [row(1, "{}", "tool.call", tool="t"), row(2, "x" * 3000, "tool.result", tool="t")]
+    lines = teller(t=Policy.of(leave)).lines(called)
+    assert len(lines) == len(told)
+    for line, words in zip(lines, told, strict=True):
+        assert words in line.text
+
+
+@given(st.text(max_size=300), st.integers(0, 50))
+def test_a_text_is_cut_between_characters_and_says_where_to_read_on(text: str, most: int) -> None:
+    cut = clip(text, most, 7)
+    if cut != text:
+        kept, _, mark = cut.rpartition("… (")
+        assert kept == text[:most]
+        assert mark == f"{len(text) - most} more characters: expand row 7 start {most})"
+
+
+logs = st.lists(
+    st.tuples(st.sampled_from("abcde-"), st.integers(0, 3000), st.booleans()), max_size=60
+).map(
+    lambda made: [
+        row(
+            n + 1,
+            "x" * size,
+            "tool.result" if tool else "chat",
+            None if turn == "-" else turn,
+            "t" if tool else "",
+        )
+        for n, (turn, size, tool) in enumerate(made)
+    ]
+)
+
+
+@given(logs, st.integers(200, 5_000))
+def test_a_log_is_made_to_fit_and_never_fails(made: list[Row], budget: int) -> None:
+    fitted = fit(made, teller(), budget)
+    size = sum(tokens(line.text) for line in fitted.lines)
+    assert size <= budget + 20 or len(fitted.lines) <= 2
+    if made:
+        assert fitted.lines or not any(teller().line(one) for one in made)
+
+
+def test_a_log_that_grows_is_cut_in_large_steps() -> None:
+    """So that most requests begin as the one before did."""
+    made: list[Row] = []
+    first: list[str] = []
+    for turn in range(60):
+        for _ in range(2):
+            made.append(row(len(made) + 1, "x" * 400, turn=f"t{turn}"))
+        fitted = fit(made, teller(), 3_000)
+        first.append(fitted.lines[0].text if fitted.lines else "")
+        first[-1] += fitted.summary
+    changes = sum(one != other for one, other in pairwise(first))
+    assert 2 <= changes <= 20
+
+
+def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
+    made = [row(1, "question", turn="a")] + [
+        row(n, "y" * 4_000, "tool.result", "a", "t") for n in range(2, 30)
+    ]
+    fitted = fit(made, teller(t=Policy("KEEP", 5_000)), 2_000)
+    assert len(fitted.lines) == len(made)
+    assert all("expand row" in line.text for line in fitted.lines[1:])
+    assert not fitted.cut
