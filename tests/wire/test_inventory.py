@@ -16,6 +16,8 @@ DEFAULTS = (
     "milestone", "rooms", "exits", "join", "leave", "go", "create",
 )  # fmt: skip
 
+GLOBAL = ["global:expand", "global:help", "global:search", "global:version"]
+
 
 def equipped(person: Person, what: str = "room") -> list[str]:
     return [item["name"] for item in person.json(f"inv {what}")["equipped"]]
@@ -85,7 +87,7 @@ def test_equip_and_unequip_say_what_changed_what_was_so_and_what_matched_nothing
     alice: Person, room: str
 ) -> None:
     alice.does("unequip room sshwarma:*")
-    assert equipped(alice) == ["global:help", "global:search", "global:version"]
+    assert equipped(alice) == GLOBAL
     assert alice.does("equip room sshwarma:look") == "Equipped sshwarma:look\n"
     assert alice.run("equip room sshwarma:look,say,nothing:here").lines == [
         "Equipped sshwarma:say",

@@ -19,7 +19,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
 
-
 FOR_A_PERSON = 20_000
 FOR_A_MODEL = 4_000
 """Characters of a row that are shown at once."""
