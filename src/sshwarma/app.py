@@ -38,6 +38,7 @@ from sshwarma.verbs.yourself import topics
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
+from sshwarma.world.conditions import Conditions
 from sshwarma.world.errors import Refused
 from sshwarma.world.names import check_name
 from sshwarma.world.world import World
@@ -161,6 +162,8 @@ class App:
         parts.push_async_callback(self.ssh.drain, FAREWELL, DRAIN_SECONDS)
         registry = CollectorRegistry()
         registry.register(WorldCollector(self.world, self.ssh))
+        watching = asyncio.get_running_loop().create_task(Conditions(self.world).watch())
+        parts.push_async_callback(_cancel, watching)
         lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
         parts.push_async_callback(_cancel, lag)
         if settings.http.listen != "off":

@@ -22,7 +22,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.yourself import topics
-from sshwarma.world import agents, rows, states
+from sshwarma.world import agents, namespaces, rows, states, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
 from sshwarma.world.events import Row, StreamEnded, Streaming
@@ -508,3 +508,35 @@ async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
     assert all(len(text) == 5_000 for text in sent[-5:])
     assert all(len(text) < 600 and "expand row" in text for text in sent[:-5])
     assert shortened(steps[:3]) == steps[:3]
+
+
+async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: House) -> None:
+    space = await house.world.change(lambda tx: namespaces.create(tx, "demo", "x"))
+    await house.world.change(
+        lambda tx: things.create(
+            tx, space.id, "tool", "aloud", qualified_name="demo:aloud", metadata={}
+        )
+    )
+
+    class Aloud:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+            return Result("heard")
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        match len(request.steps):
+            case 0:
+                yield Call("a", "global__load_room", {"room": "demo"})
+            case 1:
+                yield Call("b", "demo__aloud", {})
+            case _:
+                yield Text(request.done[-1].text)
+
+    house.providers[space.id] = Aloud()
+    house.backend.script = script
+    made = await house.says("alice", "@qwen load it and use it")
+    assert made[-1].content == "heard"
+    before, after, _ = ([offer.name for offer in asked.offers] for asked in house.backend.asked)
+    assert before == sorted(before)
+    assert after == [*before, "demo__aloud"]
+    again = await house.says("alice", "@qwen and again")
+    assert again[-1].content == "heard"

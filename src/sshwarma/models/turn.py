@@ -39,6 +39,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
 from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.loadout import Item
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Status, Turn
 from sshwarma.world.world import World
@@ -92,6 +93,15 @@ class _Running:
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
+    offered: dict[str, int] = field(default_factory=dict)  # tools, in the order of their first step
+
+    def in_order(self, tools: Iterable[Item]) -> list[Item]:
+        """Tools by name; those that were loaded during the turn after all that were there before,
+        so that a request begins as the one before it."""
+        found = sorted(tools, key=lambda item: item.thing.label)
+        for item in found:
+            self.offered.setdefault(item.thing.id, len(self.offered))
+        return sorted(found, key=lambda item: self.offered[item.thing.id])
 
 
 class Turns:
@@ -242,7 +252,7 @@ class Turns:
                 item.thing.description,
                 item.thing.metadata.get("input_schema", {"type": "object"}),
             )
-            for item in sorted(load.usable, key=lambda item: item.thing.label)
+            for item in running.in_order(load.usable)
         )
         asker = self._world.agents.name_of(running.question.author_id)
         request = Request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,10 +15,11 @@ from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, draw, view
-from sshwarma.world import states, things, turns
+from sshwarma.world import namespaces, rows, states, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
+from sshwarma.world.conditions import DIRECTORY, Conditions
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
@@ -26,6 +28,9 @@ from sshwarma.wrap.host import LuaError
 
 BEFORE_NOW = 2**62
 MOST_WINDOW = 1_000
+MOST_STATES = 50
+STATE_NAME = re.compile(r"[a-z][a-z0-9._-]{0,59}")
+STATE_HINT = "As in ci-configured: a lower-case letter, then letters, digits, . _ or -"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,26 +236,66 @@ def _(state: State) -> Block:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states that hold in a room: those set by hand, and those found out."""
+
+    room: str
+    set: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+@view(States)
+def _(states: States) -> Block:
+    if not states.set and not states.found:
+        return block(line("No state holds in ", ("room", states.room), "."))
+    return block(
+        line(("heading", f"States that hold in {states.room}:")),
+        *(line("  ", ("ok", name)) for name in states.set),
+        *(line("  ", ("ok", name), ("dim", "  found out")) for name in states.found),
+    )
+
+
 @verb(
     "state",
     group="Models",
     needs=Right.ENTER,
     tool=False,
-    examples=("/state", "/state @qwen", "/state clear @qwen"),
+    examples=(
+        "/state",
+        "/state @qwen",
+        "/state clear @qwen",
+        "/state list",
+        "/state add ci-configured",
+        "/state remove ci-configured",
+        "/state directory /srv/project",
+    ),
 )
-async def state(caller: Caller, what: Word = "show", model: AgentName | None = None) -> State:
-    """See and clear the notes that a model keeps in this room
+async def state(
+    caller: Caller, what: Word = "show", name: Word | None = None
+) -> State | States | Done:
+    """The notes that a model keeps in this room; the states that hold in it
 
-    A model sets them at the end of an answer and is told them with every question.
+    A model sets its notes at the end of an answer and is told them with every question. Tools and
+    namespaces may require states, such as ci-configured: until it holds in a room they cannot be
+    used there. mcp:NAME holds while that server is connected; project-loaded and git-present
+    while the room's directory, which an owner of the server sets, is there and under git.
 
-    what: show, clear, or the model.
-    model: the model; the one that answered last here if left out.
+    what: show or clear a model's notes; list the states, add or remove one; directory.
+    name: the model, the one that answered last here if left out; for add and remove the state;
+        for directory its path on the server, - for none.
     """
     if what.startswith("@"):
-        what, model = "show", what
+        what, name = "show", what
+    if what == "list":
+        return await _states(caller)
+    if what == "directory":
+        return await _set_directory(caller, name)
+    if what in ("add", "remove") or (what == "clear" and name in (await _states(caller)).set):
+        return await _set_state(caller, name, holds=what == "add")
     if what not in ("show", "clear"):
-        raise Invalid(f"{what[:20]} is neither show nor clear.", hint="/state clear @MODEL")
-    agent = await _model(caller, model)
+        raise Invalid(f"{what[:20]} is nothing to do with a state.", hint="/help state")
+    agent = await _model(caller, name)
     if what == "clear":
         await caller.require(Right.BUILD)
         await caller.change(
@@ -261,6 +306,52 @@ async def state(caller: Caller, what: Word = "show", model: AgentName | None = N
     known = await caller.world.store.read(lambda conn: states.get(conn, room.id, agent.name))
     text = (known.content or "") if known else ""
     return State(room.name, agent.name, text, known.updated_at if known else None)
+
+
+async def _states(caller: Caller) -> States:
+    room = await caller.room()
+    thing = await caller.world.store.read(lambda conn: things.get_live(conn, room.id))
+    by_hand = namespaces.words_of(thing, "states")
+    holding = await caller.world.states(room.id)
+    return States(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
+
+
+async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
+    if not name or not STATE_NAME.fullmatch(name):
+        raise Invalid(f"{(name or 'Nothing')[:40]} is not the name of a state.", hint=STATE_HINT)
+    await caller.require(Right.BUILD)
+    room = await caller.room()
+
+    def work(tx: Change) -> bool:
+        held = namespaces.words_of(things.get_live(tx.conn, room.id), "states")
+        if (name in held) is holds:
+            return False
+        if len(held) >= MOST_STATES and holds:
+            raise Invalid(f"At most {MOST_STATES} states hold in a room.")
+        kept = [*held, name] if holds else [one for one in held if one != name]
+        things.set_metadata(tx, room.id, states=kept or None)
+        told = f"said that {name} {'holds' if holds else 'does not hold any more'}"
+        rows.append(tx, room.id, "notice", told, author_id=caller.agent.id)
+        return True
+
+    changed = await caller.change(work)
+    already = "" if changed else " already"
+    return Done(f"{name} {'holds' if holds else 'does not hold'} in {room.name}{already}.")
+
+
+async def _set_directory(caller: Caller, path: str | None) -> States | Done:
+    await caller.require(Right.OWN)
+    room = await caller.room()
+    thing = await caller.world.store.read(lambda conn: things.get_live(conn, room.id))
+    if path is None:
+        known = thing.metadata.get(DIRECTORY)
+        return Done(f"The directory of {room.name} is {known}." if known else "It has none.")
+    if path != "-" and (not path.startswith("/") or not path.isprintable()):
+        raise Invalid(f"{path[:60]!a} is not a path from the root.", hint="As in /srv/project")
+    wanted = None if path == "-" else path
+    await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
+    await Conditions(caller.world).check()
+    return await _states(caller)
 
 
 async def _model(caller: Caller, name: str | None) -> Agent:

@@ -52,8 +52,14 @@ class Loadout:
         return tuple(item for item in self.tools if not item.obstacle)
 
 
-def compute(conn: Connection, room_id: str | None, agent_id: str | None) -> Loadout:
-    """The loadout of an agent in a room; of one of them alone if the other is None."""
+def compute(
+    conn: Connection,
+    room_id: str | None,
+    agent_id: str | None,
+    found: frozenset[str] = frozenset(),
+) -> Loadout:
+    """The loadout of an agent in a room; of one of them alone if the other is None. `found` are
+    the states of the room that were found out."""
     contexts: list[tuple[Source, str]] = []
     if room_id:
         contexts.append(("room", room_id))
@@ -87,7 +93,7 @@ def compute(conn: Connection, room_id: str | None, agent_id: str | None) -> Load
             item = Item(tool, "always", 0.0, "")
             if decided.setdefault(tool.id, item) is None and namespace.id == ALWAYS:
                 decided[tool.id] = item
-    states = _states(conn, room_id)
+    states = states_of(conn, room_id) | found
     chains = _Chains(conn)
     tools = [chains.judge(item, states) for item in decided.values() if item is not None]
     return Loadout(tuple(sorted(tools, key=_order)), tuple(_data(by_context)))
@@ -155,9 +161,16 @@ def _auto_loaded(conn: Connection) -> list[Thing]:
     return [things.from_row(row) for row in conn.execute(query).mappings()]
 
 
-def _states(conn: Connection, room_id: str | None) -> frozenset[str]:
+def states_of(conn: Connection, room_id: str | None) -> frozenset[str]:
+    """The states that hold in a room, without those that were found out."""
     room = things.get(conn, room_id) if room_id else None
-    return frozenset(room.metadata.get("states", ())) if room else frozenset()
+    held = set(room.metadata.get("states", ())) if room else set()
+    servers = select(things_table.c.name).where(
+        things_table.c.kind == "mcp",
+        things_table.c.available == 1,
+        things_table.c.deleted_at.is_(None),
+    )
+    return frozenset(held | {f"mcp:{name}" for (name,) in conn.execute(servers)})
 
 
 def _order(item: Item) -> tuple[int, float, str]:
@@ -208,28 +221,3 @@ class _Chains:
 
 def _required(thing: Thing) -> list[str]:
     return list(thing.metadata.get("required_states", ()))
-
-
-def namespaces(conn: Connection, limit: int) -> list[Thing]:
-    """Live, enabled namespaces that have tools, by name; not rooms, which are nobody's business
-    but of who may enter, and not the one that is on everywhere."""
-    tool = things_table.alias("tool")
-    query = (
-        select(things_table)
-        .where(
-            things_table.c.kind.in_(("container", "mcp", "toolset")),
-            things_table.c.deleted_at.is_(None),
-            things_table.c.enabled == 1,
-            things_table.c.id != ALWAYS,
-            select(tool.c.id)
-            .where(
-                tool.c.parent_id == things_table.c.id,
-                tool.c.kind == "tool",
-                tool.c.deleted_at.is_(None),
-            )
-            .exists(),
-        )
-        .order_by(things_table.c.qualified_name, things_table.c.name)
-        .limit(limit)
-    )
-    return [things.from_row(row) for row in conn.execute(query).mappings()]

@@ -58,9 +58,10 @@ class World:
 
     def __init__(self) -> None:
         self.bus = Bus()
-        self.presence = Presence(self._told)
+        self.presence = Presence(self.told)
         self.agents = Directory()
         self.version = 0
+        self.found: dict[str, frozenset[str]] = {}  # states found out, by room
         self.store: Store
         self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._parts: dict[type, object] = {}
@@ -81,7 +82,7 @@ class World:
         if before != after:
             log.info("schema migrated", before=before, after=after)
         world = cls()
-        world.store = Store(path, world._told)
+        world.store = Store(path, world.told)
         try:
             await world.store.write(turns.cancel_left_open)
             world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
@@ -152,9 +153,17 @@ class World:
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
         """What an agent can see and use in a room."""
+        found = self.found.get(room_id or "", frozenset())
         return await self.memo(
             ("loadout", room_id, agent_id),
-            lambda conn: loadout.compute(conn, room_id, agent_id),
+            lambda conn: loadout.compute(conn, room_id, agent_id, found),
+        )
+
+    async def states(self, room_id: str) -> frozenset[str]:
+        """The states that hold in a room."""
+        found = self.found.get(room_id, frozenset())
+        return await self.memo(
+            ("states", room_id), lambda conn: loadout.states_of(conn, room_id) | found
         )
 
     async def memo(self, key: Hashable, query: Callable[[Connection], T]) -> T:
@@ -219,7 +228,7 @@ class World:
             if self._closing:
                 return
 
-    def _told(self, happened: Event) -> None:
+    def told(self, happened: Event) -> None:
         """Every event passes here on its way to the bus, so that memory is never behind it."""
         if isinstance(happened, WorldChanged):
             self.version += 1

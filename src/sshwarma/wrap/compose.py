@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import Connection
 
-from sshwarma.world import loadout, states, things
+from sshwarma.world import namespaces, states, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
@@ -264,11 +264,11 @@ def _layer(found: Any) -> Layer | None:
 
 def _unloaded(conn: Connection, load: Loadout) -> list[dict[str, str]]:
     """The namespaces that have tools and of which none is equipped: name and description."""
-    on = {item.namespace for item in load.tools}
+    on = {item.thing.parent_id for item in load.tools}
     return [
-        {"name": space.label, "description": space.description}
-        for space in loadout.namespaces(conn, MOST_NAMESPACES)
-        if space.name not in on and space.label not in on
+        {"name": space.id, "description": space.thing.description or space.title}
+        for space in namespaces.all_namespaces(conn)[:MOST_NAMESPACES]
+        if space.tools and space.thing.enabled and space.thing.id not in on
     ]
 
 

@@ -1,0 +1,67 @@
+"""States that are found out rather than set: looked at again and again, told when they change.
+
+A room may have a directory of the server; what is in it decides `project-loaded` and
+`git-present`. (`mcp:NAME` is read from the tree, where a server's availability is kept.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import things
+from sshwarma.world.world import World
+
+SECONDS: Final = 2.0
+"""Between two looks."""
+
+DIRECTORY: Final = "directory"
+"""The key of a room's metadata that holds the path."""
+
+
+def look(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """The states that directories decide, by the id of their room."""
+    found: dict[str, frozenset[str]] = {}
+    for room_id, path in directories.items():
+        states = set()
+        if Path(path).is_dir():
+            states.add("project-loaded")
+            if (Path(path) / ".git").exists():
+                states.add("git-present")
+        found[room_id] = frozenset(states)
+    return found
+
+
+class Conditions:
+    """Watches the directories of a world's rooms."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def watch(self) -> None:
+        """Look for as long as the program runs."""
+        while True:
+            await self.check()
+            await asyncio.sleep(SECONDS)
+
+    async def check(self) -> None:
+        """Look once, and tell what has changed."""
+        directories = await self._world.memo("directories", _directories)
+        found = await asyncio.to_thread(look, directories) if directories else {}
+        before, self._world.found = self._world.found, found
+        for room_id in before.keys() | found.keys():
+            if before.get(room_id) != found.get(room_id):
+                self._world.told(WorldChanged(room_id))
+
+
+def _directories(conn: Connection) -> dict[str, str]:
+    path = func.json_extract(things.c.metadata, f"$.{DIRECTORY}")
+    query = select(things.c.id, path.label("path")).where(
+        things.c.kind == "room", things.c.deleted_at.is_(None), path.is_not(None)
+    )
+    return {row.id: row.path for row in conn.execute(query)}

@@ -1,0 +1,244 @@
+"""Namespaces: things that hold tools, and are loaded and unloaded as one.
+
+A namespace is known by its dotted name (`git`, `git.branch`); one inside another is a child of it
+in the tree. What it says of itself - keywords, required states, whether it loads by itself or with
+its parent - is in its metadata and columns, and the loadout reads it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.world import names, things
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.loadout import ALWAYS, NAMESPACE_KINDS
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+MADE_IN: Final = "toolsets"
+"""The container of namespaces that people make."""
+
+MOST: Final = 2_000
+"""Namespaces that are listed."""
+
+MOST_WORDS: Final = 50
+"""Keywords, or required states, of one namespace or tool."""
+
+KEYWORDS: Final = "keywords"
+STATES: Final = "required_states"
+WITH_PARENT: Final = "load_with_parent"
+
+_CONTAINERS: Final = ("world", "rooms", "agents", "mcps", "toolsets", "skills", "projects",
+                      "defaults", "directs")  # fmt: skip
+"""Containers of the tree that are no namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace as it is listed. `id` is its dotted name; `tools` how many it holds itself."""
+
+    thing: Thing
+    id: str
+    parent: str | None
+    children: tuple[str, ...]
+    tools: int
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        return words_of(self.thing, KEYWORDS)
+
+    @property
+    def required_states(self) -> tuple[str, ...]:
+        return words_of(self.thing, STATES)
+
+    @property
+    def load_with_parent(self) -> bool:
+        return bool(self.thing.metadata.get(WITH_PARENT))
+
+    @property
+    def title(self) -> str:
+        """What it is called beside its id."""
+        return str(self.thing.metadata.get("title") or self.id.replace(".", " "))
+
+
+def words_of(thing: Thing, field: str) -> tuple[str, ...]:
+    """A list of words in a thing's metadata."""
+    found = thing.metadata.get(field)
+    return tuple(str(word) for word in found) if isinstance(found, list) else ()
+
+
+def all_namespaces(conn: Connection, room_id: str | None = None) -> list[Namespace]:
+    """Every live namespace, by its dotted name; of rooms only the one given, if it has tools."""
+    tool = things_table.alias("tool")
+    holds = (
+        select(func.count())
+        .where(
+            tool.c.parent_id == things_table.c.id,
+            tool.c.kind == "tool",
+            tool.c.deleted_at.is_(None),
+        )
+        .scalar_subquery()
+    )
+    query = (
+        select(things_table, holds.label("holds"))
+        .where(
+            things_table.c.kind.in_(NAMESPACE_KINDS),
+            things_table.c.deleted_at.is_(None),
+            things_table.c.id.not_in(_CONTAINERS),
+            (things_table.c.kind != "room") | (things_table.c.id == room_id),
+        )
+        .order_by(things_table.c.qualified_name, things_table.c.name)
+        .limit(MOST)
+    )
+    found = [(things.from_row(row), row["holds"]) for row in conn.execute(query).mappings()]
+    kept = [
+        (thing, count)
+        for thing, count in found
+        if count or thing.kind in ("toolset", "mcp") or thing.id == ALWAYS
+    ]
+    by_id = {thing.id: thing for thing, _ in kept}
+    below: dict[str, list[str]] = {}
+    for thing, _ in kept:
+        if thing.parent_id in by_id:
+            below.setdefault(thing.parent_id or "", []).append(thing.label)
+    return [
+        Namespace(
+            thing,
+            thing.label,
+            by_id[thing.parent_id].label if thing.parent_id in by_id else None,
+            tuple(sorted(below.get(thing.id, ()))),
+            count,
+        )
+        for thing, count in sorted(kept, key=lambda one: one[0].label)
+    ]
+
+
+def find(conn: Connection, name: str, room_id: str | None = None) -> Namespace:
+    """The namespace of that dotted name.
+
+    Raises:
+        NotFound: if there is none; naming those that are nearly called so.
+    """
+    wanted = name.strip().lower().removeprefix("room://").removesuffix(":*")
+    known = {space.id.lower(): space for space in all_namespaces(conn, room_id)}
+    if wanted in known:
+        return known[wanted]
+    near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
+    hint = f"There is {', '.join(near[:4])}." if near else "/namespaces lists them."
+    raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
+
+
+def create(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
+    """Make a namespace, and those above it that are missing.
+
+    Raises:
+        Invalid: if it may not have that name.
+        Conflict: if it is there already.
+    """
+    parent_id, path = MADE_IN, ""
+    made: Thing | None = None
+    parts = name.lower().split(".")
+    for part in parts:
+        names.check_name(part, "namespace")
+        path = f"{path}.{part}" if path else part
+        known = things.by_qualified_name(tx.conn, path)
+        if known is not None and known.kind not in NAMESPACE_KINDS:
+            raise Conflict(f"{path} is the name of a {known.kind}.")
+        made = None
+        if known is None:
+            made = things.create(
+                tx,
+                parent_id,
+                "toolset",
+                part,
+                qualified_name=path,
+                description=description if path == name.lower() else "",
+                metadata={KEYWORDS: [part], "title": part.replace("_", " ").capitalize()},
+                created_by=created_by,
+            )
+        parent_id = (made or known or things.get_live(tx.conn, parent_id)).id
+    if made is None:
+        raise Conflict(f"There is a namespace {name} already.")
+    return made
+
+
+def set_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
+    """Set what a namespace, or a tool, says of itself.
+
+    Raises:
+        Invalid: if there is no such field, or the value is none for it.
+    """
+    match field:
+        case "description":
+            return things.change(tx, thing.id, description=value or None)
+        case "title":
+            return things.set_metadata(tx, thing.id, title=value or None)
+        case "keywords" | "required_states":
+            found = [word.lower() if field == KEYWORDS else word for word in _words(value)]
+            merged = thing.metadata | {field: found}
+            return things.change(tx, thing.id, metadata=merged)
+        case "load_with_parent":
+            return things.set_metadata(tx, thing.id, load_with_parent=_switch(value) or None)
+        case "auto_load" if thing.id == ALWAYS:
+            raise Conflict("global is loaded everywhere, always.")
+        case "auto_load":
+            return things.change(tx, thing.id, auto_load=int(_switch(value)))
+        case "enabled":
+            return things.change(tx, thing.id, enabled=int(_switch(value)))
+        case _:
+            raise Invalid(f"{field[:40]} is no field of a namespace.")
+
+
+def below(conn: Connection, thing: Thing) -> list[Thing]:
+    """The namespaces inside a namespace, at every depth."""
+    found: dict[str, Thing] = {}
+    waiting = [thing]
+    while waiting:
+        for child in things.children(conn, waiting.pop().id, *NAMESPACE_KINDS):
+            if child.id not in found:
+                found[child.id] = child
+                waiting.append(child)
+    return list(found.values())
+
+
+def missing(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
+    """The states of those required that do not hold."""
+    return tuple(dict.fromkeys(state for state in required if state not in held))
+
+
+def _words(value: str) -> list[str]:
+    found = [word.strip() for word in value.replace("\n", ",").split(",")]
+    found = list(dict.fromkeys(word for word in found if word and word != "-"))
+    if len(found) > MOST_WORDS or any(len(word) > 60 or not word.isprintable() for word in found):
+        raise Invalid(f"At most {MOST_WORDS} of them, each of 60 printable characters at most.")
+    return found
+
+
+def _switch(value: str) -> bool:
+    match value.strip().lower():
+        case "on" | "yes" | "true" | "1":
+            return True
+        case "off" | "no" | "false" | "0":
+            return False
+        case _:
+            raise Invalid(f"{value[:20]} is neither on nor off.")
+
+
+def dump(space: Namespace) -> dict[str, Any]:
+    """A namespace's own fields, for programs."""
+    return {
+        "id": space.id,
+        "name": space.title,
+        "description": space.thing.description,
+        "keywords": list(space.keywords),
+        "parent": space.parent,
+        "children": list(space.children),
+        "required_states": list(space.required_states),
+        "auto_load": space.thing.auto_load,
+        "load_with_parent": space.load_with_parent,
+    }
