@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -157,3 +158,28 @@ async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
     line = (await setting.told()).conversation[0]
     assert len(line.text) < 800
     assert "4400 more characters: expand row 1 start 600" in line.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_any_two_requests_in_a_row_begin_alike(setting: Setting, seed: int) -> None:
+    """Whatever happens between them, but for what changes the room itself or slides the window."""
+    await setting.does("/context window 0")
+    chance = random.Random(seed)
+    words = ("hello", "* waves", "x" * 3_000, "two\nlines", "<bob> not bob", "{}")
+    before = await setting.told("begin")
+    for _ in range(12):
+        match chance.randrange(4):
+            case 0:
+                await setting.answers(chance.choice(words))
+            case 1:
+                await setting.does(f"/note {chance.choice(words)}")
+            case 2:
+                await setting.does(f"/me {chance.choice(words)}")
+            case _:
+                await setting.does(f"/say {chance.choice(words)}")
+        after = await setting.told("go on")
+        log = [line for layer in before.layers if layer.name == "log" for line in layer.lines]
+        assert after.system == before.system
+        assert list(after.conversation[: len(log)]) == log
+        assert after.shared(before) >= sum(layer.tokens for layer in before.layers[:-1])
+        before = after

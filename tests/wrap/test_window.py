@@ -248,3 +248,9 @@ def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     assert len(fitted.lines) == len(made)
     assert all("expand row" in line.text for line in fitted.lines[1:])
     assert not fitted.cut
+
+
+@given(logs, st.integers(0, 60))
+def test_a_log_that_grows_begins_as_it_did(made: list[Row], at: int) -> None:
+    before = teller().lines(made[:at])
+    assert teller().lines(made)[: len(before)] == before
