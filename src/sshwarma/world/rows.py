@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select
+from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.world.events import Row, RowAppended
@@ -118,14 +118,17 @@ def of_turns(
 ) -> list[Row]:
     """The rows of some turns, and those of no turn that come after a `seq`; all of them below
     `before`, if given; in order."""
-    chosen = or_(
-        rows.c.turn_id.in_(list(turn_ids)),
-        and_(rows.c.turn_id.is_(None), rows.c.seq > loose_after),
+    # Two queries, because one with OR would read the whole log.
+    of = select(rows).where(rows.c.turn_id.in_(list(turn_ids)))
+    loose = select(rows).where(
+        rows.c.room_id == room_id, rows.c.seq > loose_after, rows.c.turn_id.is_(None)
     )
-    query = select(rows).where(rows.c.room_id == room_id, chosen)
-    if before is not None:
-        query = query.where(rows.c.seq < before)
-    return [from_row(row) for row in conn.execute(query.order_by(rows.c.seq)).mappings()]
+    found: list[Row] = []
+    for query in (of, loose):
+        if before is not None:
+            query = query.where(rows.c.seq < before)
+        found += [from_row(row) for row in conn.execute(query).mappings()]
+    return sorted(found, key=lambda row: row.seq)
 
 
 def after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:

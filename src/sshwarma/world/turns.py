@@ -142,7 +142,7 @@ def path(conn: Connection, room_id: str, limit: int | None = None) -> list[Turn]
     found: list[Turn] = []
     at = head(conn, room_id)
     while at is not None and (limit is None or len(found) < limit):
-        some = _upwards(conn, at)
+        some = _upwards(conn, at, PATH_STEP if limit is None else min(limit, PATH_STEP))
         if not some:
             break
         found += [turn for turn in some if turn.status != "dropped"]
@@ -150,12 +150,12 @@ def path(conn: Connection, room_id: str, limit: int | None = None) -> list[Turn]
     return found[:limit][::-1]
 
 
-def _upwards(conn: Connection, turn_id: str) -> list[Turn]:
-    """A turn and those it follows, nearest first, up to PATH_STEP."""
+def _upwards(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
+    """A turn and those it follows, nearest first, up to `limit`."""
     first = select(turns, select(1).scalar_subquery().label("depth")).where(turns.c.id == turn_id)
     above = first.cte("above", recursive=True)
     following = select(turns, above.c.depth + 1).where(
-        turns.c.id == above.c.parent_turn_id, above.c.depth < PATH_STEP
+        turns.c.id == above.c.parent_turn_id, above.c.depth < limit
     )
     whole = above.union_all(following)
     query = select(whole).order_by(whole.c.depth)

@@ -3,6 +3,7 @@ are ordered, made to fit and rendered here."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,6 +50,8 @@ LEAST_LOG: Final = 400
 
 MOST_NAMESPACES: Final = 100
 """Namespaces that are not equipped, told in a line each."""
+
+QUICK_ROWS: Final = 200
 
 OVERRIDE: Final = "wrap.lua"
 HOOK: Final = "hook:wrap"
@@ -160,7 +163,12 @@ class Composer:
                 continue
             first, last = layer.rows
             chosen = [row for row in seen.rows if first <= row.seq <= last]
-            fitted = fit(chosen, teller, left)
+            # Thousands of rows take tens of milliseconds: not on the event loop.
+            fitted = (
+                fit(chosen, teller, left)
+                if len(chosen) <= QUICK_ROWS
+                else await asyncio.to_thread(fit, chosen, teller, left)
+            )
             in_short |= fitted.cut
             layers += _told(layer, fitted)
         return Composed(ordered(layers), tuple(notices), seen.turns, in_short, seen.size)

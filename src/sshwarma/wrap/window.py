@@ -19,7 +19,7 @@ from sshwarma.world.turns import Turn
 
 DEFAULT_TURNS: Final = 5
 
-MOST_TURNS: Final = 500
+MOST_TURNS: Final = 300
 """Turns of a conversation that a window reads, however large it is."""
 
 MOST_TALK: Final = 1_000
