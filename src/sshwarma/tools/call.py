@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
+from sqlalchemy import Connection
 
+from sshwarma.tools.arguments import checked
 from sshwarma.tools.names import NameTable
 from sshwarma.world import calls, things
-from sshwarma.world.caller import Caller
+from sshwarma.world.caller import Caller, Within
 from sshwarma.world.calls import Ending
 from sshwarma.world.errors import Invalid, NotFound, Refused, Unavailable
 from sshwarma.world.events import Row
@@ -25,22 +27,41 @@ log = structlog.get_logger(__name__)
 SECONDS: Final = 60.0
 """A call that takes longer is a timeout."""
 
+DEPTH: Final = 4
+"""Calls out of calls; one that is deeper is refused."""
+
+CALLS: Final = 64
+"""Calls that one call may lead to, at all depths together."""
+
+RUNS: Final = "runs"
+"""The key of a tool's metadata that names its provider; without it, its namespace's id does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a provider gives back: text for people and models, and the value itself if it has
-    one."""
+    one. `printed` are lines it wrote on the way, which go with the text."""
 
     text: str
     structured: Any = None
     failed: bool = False
+    printed: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """All its words."""
+        if not self.printed:
+            return self.text
+        return "\n".join((self.text, "", "printed:", *self.printed) if self.text else self.printed)
 
 
 class Provider(Protocol):
-    """Whoever can carry out the tools of a namespace."""
+    """Whoever can carry out some tools."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
-        """Carry out a tool that the caller may use.
+        """Carry out a tool that the caller may use, with arguments that fit its schema.
+
+        `caller.within` is this very call: calls it makes for the caller are made with that.
 
         Raises:
             Refused: with words for the caller; recorded as an error of the call.
@@ -60,7 +81,8 @@ class Outcome:
 
 
 class Tools:
-    """The tools of a world. `providers` are by the id of the namespace they serve."""
+    """The tools of a world. `providers` are by what tools name in their metadata (`RUNS`), or by
+    the id of the namespace they serve."""
 
     def __init__(self, world: World, providers: Mapping[str, Provider]) -> None:
         self._world = world
@@ -82,19 +104,25 @@ class Tools:
         is set, if given.
 
         Raises:
-            Refused: if the caller does not have the tool, or it cannot be used now; nothing is
-                recorded. A turn records that too: there it is an Outcome.
+            Refused: if the caller does not have the tool, it cannot be used now, or not with these
+                arguments; nothing is recorded. A turn records that too: there it is an Outcome.
         """
+        within = caller.within
+        if within is not None:
+            turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
         refused: Refused | None = None
+        tool, thing = name, None
         try:
             if refusal:
                 raise Invalid(refusal)
-            item = await self._equipped(caller, name)
-            tool = item.thing.label
+            thing = (await self.find(caller, name)).thing
+            tool = thing.label
+            _bounded(within, tool)
+            arguments = checked(thing, arguments)
         except Refused as error:
             if turn_id is None:
                 raise
-            refused, item, tool = error, None, name
+            refused = error
         call = await self._world.change(
             lambda tx: calls.begin(
                 tx,
@@ -109,10 +137,11 @@ class Tools:
         started = time.monotonic()
         how: Ending
         try:
-            if item is None:
+            if refused is not None or thing is None:
                 how, result = "error", Result(str(refused), failed=True)
             else:
-                how, result = await self._carry_out(caller, item, arguments)
+                inside = caller.inside(tool, turn_id, call.id)
+                how, result = await self._carry_out(inside, thing, arguments)
             seconds = time.monotonic() - started
             if after is not None:
                 await after.wait()
@@ -128,12 +157,33 @@ class Tools:
             raise
         return await self._ended(call, how, result, seconds)
 
-    async def _equipped(self, caller: Caller, name: str) -> Item:
+    async def test(
+        self, caller: Caller, tool: Thing, arguments: dict[str, Any]
+    ) -> tuple[Ending, Result, float]:
+        """Carry out a tool for whoever makes it, equipped or not, without a row of it; how it
+        ended, what it gave, and the seconds it took. What it calls is done and recorded.
+
+        Raises:
+            Invalid: if the arguments do not fit it.
+        """
+        fitted = checked(tool, arguments)
+        started = time.monotonic()
+        how, result = await self._carry_out(caller.inside(tool.label), tool, fitted)
+        return how, result, time.monotonic() - started
+
+    async def find(self, caller: Caller, name: str) -> Item:
+        """The tool of that name, in whichever form, that the caller has here.
+
+        Raises:
+            NotFound: if there is none, or it is not equipped.
+            Unavailable: if it cannot be used now.
+        """
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
         if item is None:
-            known = await self._world.store.read(lambda conn: things.by_qualified_name(conn, name))
-            if known is not None and known.kind == "tool":
+            is_open = await caller.opens()
+            known = await self._world.store.read(lambda conn: _known(conn, name, is_open))
+            if known:
                 raise NotFound(
                     f"{name} is not equipped here.", hint=f"/equip room {name} would do that."
                 )
@@ -143,25 +193,49 @@ class Tools:
         return item
 
     async def _carry_out(
-        self, caller: Caller, item: Item, arguments: dict[str, Any]
+        self, caller: Caller, tool: Thing, arguments: dict[str, Any]
     ) -> tuple[Ending, Result]:
-        provider = self._providers.get(item.thing.parent_id or "")
+        provider = self._providers.get(tool.metadata.get(RUNS) or tool.parent_id or "")
         if provider is None:
-            return "error", Result(f"Nothing carries out {item.thing.label} now.", failed=True)
+            return "error", Result(f"Nothing carries out {tool.label} now.", failed=True)
         try:
             async with asyncio.timeout(SECONDS):
-                result = await provider.run(caller, item.thing, arguments)
+                result = await provider.run(caller, tool, arguments)
         except TimeoutError:
             return "timeout", Result(f"It took longer than {SECONDS:.0f} s.", failed=True)
         except Refused as refused:
             return "error", Result(str(refused), failed=True)
         except Exception:
-            log.exception("a tool failed", tool=item.thing.label)
+            log.exception("a tool failed", tool=tool.label)
             return "error", Result("Something went wrong in it.", failed=True)
         return ("error" if result.failed else "result"), result
 
     async def _ended(self, call: Row, how: Ending, result: Result, seconds: float) -> Outcome:
         row = await self._world.change(
-            lambda tx: calls.end(tx, call, how, result.text, result.structured, seconds)
+            lambda tx: calls.end(tx, call, how, result.told, result.structured, seconds)
         )
-        return Outcome(call.meta["tool"], how, result.text, result.structured, seconds, row.seq)
+        return Outcome(call.meta["tool"], how, result.told, result.structured, seconds, row.seq)
+
+
+def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> bool:
+    """Whether there is a tool of that name that the caller may know of."""
+    found = things.by_qualified_name(conn, name)
+    if found is None or found.kind != "tool":
+        return False
+    return all(map(is_open, things.ancestors(conn, found.id)))
+
+
+def _bounded(within: Within | None, tool: str) -> None:
+    """Count a call that comes out of another.
+
+    Raises:
+        Unavailable: if it is too deep, or one too many.
+    """
+    if within is None:
+        return
+    if len(within.names) >= DEPTH:
+        path = " → ".join((*within.names, tool))
+        raise Unavailable(f"{path} is too deep: tools call tools {DEPTH} deep at most.")
+    if within.tally.calls >= CALLS:
+        raise Unavailable(f"One call may lead to {CALLS} others, and this one has.")
+    within.tally.calls += 1

@@ -1,5 +1,5 @@
 """What a tool is called at each door. Names are resolved by a table built from the very names that
-were shown, never by taking one apart.
+were shown, never by taking one apart; two tools that would be shown under one name cannot be made.
 
 The canonical name is `namespace:tool`. Models get `namespace__tool` in the alphabet and length
 their providers allow; MCP shows `namespace.tool`.
@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from sshwarma.world.loadout import Item
+from sqlalchemy import select
+
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.loadout import Chains, Item
+from sshwarma.world.names import NAME, NAME_LENGTH
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
 
 MODEL_LENGTH: Final = 64
 """The longest function name that every provider takes."""
@@ -33,6 +40,51 @@ def for_model(canonical: str) -> str:
 def for_mcp(canonical: str) -> str:
     """`git.branch:create` as `git.branch.create`, without spaces."""
     return canonical.replace(":", ".").replace(" ", "_")
+
+
+def check_tool_name(name: str) -> str:
+    """`name` if somebody may give it to a tool.
+
+    Raises:
+        Invalid: saying what is wrong with it.
+    """
+    if not NAME.fullmatch(name):
+        shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+        raise Invalid(
+            f"{shown[:60]} cannot be the name of a tool.",
+            hint=f"A name is a lower-case letter, then lower-case letters, digits, - or _; at most "
+            f"{NAME_LENGTH} characters.",
+        )
+    return name
+
+
+def claim(tx: Change, canonical: str) -> None:
+    """Make sure that a tool of that name can be made: no live one is shown under the same name,
+    in any form. One that went with its room gives its name up.
+
+    Raises:
+        Conflict: naming the tool that is in the way.
+    """
+    wanted = {for_model(canonical), for_mcp(canonical)}
+    query = select(things_table.c.id, things_table.c.qualified_name).where(
+        things_table.c.kind == "tool",
+        things_table.c.deleted_at.is_(None),
+        things_table.c.qualified_name.is_not(None),
+    )
+    for tool_id, known in tx.conn.execute(query).all():
+        if wanted.isdisjoint((for_model(known), for_mcp(known))):
+            continue
+        tool = things.get_live(tx.conn, tool_id)
+        if any(link.deleted_at is not None for link in Chains(tx.conn).above(tool)):
+            things.delete(tx, tool)
+            continue
+        if known == canonical:
+            raise Conflict(f"There is a tool {canonical} already.")
+        shown = (wanted & {for_model(known), for_mcp(known)}).pop()
+        raise Conflict(
+            f"{canonical} cannot be told from {known}: both are shown as {shown}.",
+            hint="Choose another name.",
+        )
 
 
 class NameTable:

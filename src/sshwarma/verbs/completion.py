@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sshwarma.terminal.completion import Candidate
+from sshwarma.verbs.inventory import to_equip
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
 from sshwarma.verbs.yourself import PREFERENCES, topics
-from sshwarma.world import loadout, things
+from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTIONS, OPPOSITES
@@ -164,11 +165,7 @@ async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
     on = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
     if verb.name == "unequip":
         return on
-    equipped = frozenset(item.thing.id for item in load.tools)
-    more = await caller.world.memo(
-        ("available", equipped, OFFERED),
-        lambda conn: loadout.available_to_equip(conn, equipped, OFFERED),
-    )
+    more = await to_equip(caller, load, OFFERED)
     home = await caller.world.memo(
         ("bag things", "home"), lambda conn: things.children(conn, "home", "data", "reference")
     )

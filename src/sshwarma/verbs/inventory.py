@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -155,11 +155,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         of, title = context.name, "Your bag" if own else f"{context.name}'s bag is private"
     available = None
     if what == "all":
-        on = frozenset(item.thing.id for item in load.tools)
-        available = await world.memo(
-            ("available", on),
-            lambda conn: loadout.available_to_equip(conn, on, AVAILABLE_SHOWN + 1),
-        )
+        available = await to_equip(caller, load, AVAILABLE_SHOWN + 1)
     return Inventory(
         of=of,
         equipped=tuple(_item(item) for item in (*load.tools, *load.data)),
@@ -178,6 +174,16 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
             )
         ),
         available_cut=available is not None and len(available) > AVAILABLE_SHOWN,
+    )
+
+
+async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[Item]:
+    """Tools the caller could equip beside what is on, up to `limit`."""
+    on = frozenset(item.thing.id for item in load.tools)
+    is_open = await caller.opens()
+    return await caller.world.memo(
+        ("available", on, limit, caller.agent.id),
+        lambda conn: loadout.available_to_equip(conn, on, limit, is_open),
     )
 
 
@@ -228,9 +234,10 @@ async def equip(
     """
     context_thing = await context_of(caller, context)
     wanted = equipment.split_patterns(patterns)
+    is_open = await caller.opens()
 
     def work(tx: Change) -> EquipDone:
-        found, unmatched = _matched(tx.conn, wanted, bags(caller))
+        found, unmatched = _matched(tx.conn, wanted, bags(caller), is_open)
         changed, already = equipment.equip(tx, context_thing.id, found, priority)
         _tell_room(tx, caller, context_thing, "equipped", changed)
         return _done(True, context, changed, already, unmatched)
@@ -260,8 +267,8 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
         load = loadout.compute(tx.conn, room_id, agent_id)
-        through = [item.thing.id for item in load.tools if item.by != "always"]
-        always = {item.thing.id for item in load.tools if item.by == "always"}
+        through = [item.thing.id for item in load.tools if not item.fixed]
+        always = {item.thing.id for item in load.tools if item.fixed}
         fixed = [thing for thing in found if thing.id in always]
         if fixed and len(fixed) == len(found):
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
@@ -297,12 +304,21 @@ def _done(
 
 
 def _matched(
-    conn: Connection, wanted: list[str], bag_ids: list[str]
+    conn: Connection,
+    wanted: list[str],
+    bag_ids: list[str],
+    is_open: Callable[[Thing], bool] = lambda _: True,
 ) -> tuple[list[Thing], list[str]]:
+    """What the patterns match among what lies in the open, and those that match nothing."""
     found: dict[str, Thing] = {}
     unmatched: list[str] = []
+    chains = loadout.Chains(conn)
     for pattern in wanted:
-        matches = equipment.match(conn, pattern, bag_ids)
+        matches = [
+            thing
+            for thing in equipment.match(conn, pattern, bag_ids)
+            if all(map(is_open, chains.above(thing)))
+        ]
         if not matches:
             unmatched.append(pattern)
         found.update((thing.id, thing) for thing in matches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sqlalchemy import insert
@@ -18,16 +18,36 @@ from sshwarma.world.presence import Connection, Door
 from sshwarma.world.rooms import Room
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Tally:
+    """How many tool calls one request has led to, at any depth."""
+
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The call out of which a request comes: that of a script, for whoever called it. `names` are
+    the tools and commands under way, the outermost first."""
+
+    names: tuple[str, ...]
+    turn_id: str | None = None
+    row_id: str | None = None
+    tally: Tally = field(default_factory=Tally)
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
-    and `line` are what was asked, for the audit. Of a model that answers: `behind` is the id of
-    the person it all began with, `hops` how many models have called each other since."""
+    and `line` are what was asked, for the audit; `within` is the call that asks, if one does. Of a
+    model that answers: `behind` is the id of the person it all began with, `hops` how many models
+    have called each other since."""
 
     world: World
     limits: LimitSettings
@@ -39,12 +59,21 @@ class Caller:
     line: str = ""
     behind: str | None = None
     hops: int = 0
+    within: Within | None = None
 
     def asking(self, verb: str, line: str) -> Caller:
         return replace(self, verb=verb, line=line)
 
     def standing_in(self, room_id: str) -> Caller:
         return replace(self, room_id=room_id)
+
+    def inside(self, name: str, turn_id: str | None = None, row_id: str | None = None) -> Caller:
+        """The same caller, as what it calls by that name asks for more on its behalf."""
+        if self.within is None:
+            return replace(self, within=Within((name,), turn_id, row_id))
+        outer = self.within
+        inner = Within((*outer.names, name), turn_id, row_id, outer.tally)
+        return replace(self, within=inner)
 
     async def room(self) -> Room:
         """The room the caller stands in.
@@ -74,6 +103,23 @@ class Caller:
         room = await self.room_named(name)
         await self.require(Right.ENTER, room)
         return self.standing_in(room.id)
+
+    async def opens(self) -> Callable[[Thing], bool]:
+        """Whether the caller may see what lies in a room or a bag, of each as it is now: not in
+        rooms it may not enter, not in the bags of others. What is neither is open to all."""
+        now, mine = now_ms(), self.agent.id
+        rooms = {room.id: room for room in await self.world.rooms()}
+        admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now)
+
+        def is_open(thing: Thing) -> bool:
+            if thing.kind == "agent":
+                return admin or thing.id == mine
+            if thing.kind != "room":
+                return True
+            room = rooms.get(thing.id)
+            return room is not None and Right.ENTER in room.rights_of(self.agent, now)
+
+        return is_open
 
     async def where_it_may_be(self) -> Caller:
         """The caller where it stands; in the lobby if that room is gone or it may not enter it

@@ -4,19 +4,20 @@ A tool is on by the most specific row about it (live is on, soft-deleted is off)
 itself, else one on its namespace, else one on an ancestor reached through `load_with_parent`, the
 nearest first, else their `auto_load`, else it is off; within a level the room's row beats the
 agent's. The tools of `global` are on whatever a row says. What is on can be used if it is
-available, it and all its namespaces are enabled, and the states they require hold. Everything
-that shows or calls a tool asks here.
+available, it and all its namespaces are enabled, and the states they require hold; what people
+decided about a tool (`overrides`) goes before what its provider says. Everything that shows or
+calls a tool asks here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sqlalchemy import Connection, select
 
-from sshwarma.world import equipment, things
+from sshwarma.world import equipment, overrides, things
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
@@ -30,13 +31,16 @@ ALWAYS: Final = "global"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something equipped. `by` is whose row decided; `obstacle` says why it cannot be used now."""
+    """Something equipped. `by` is whose row decided; `obstacle` says why it cannot be used now;
+    `title` is another name to show it under; what is `fixed` no row can turn off."""
 
     thing: Thing
     by: Source
     priority: float
     namespace: str
     obstacle: str = ""
+    title: str = ""
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +94,20 @@ def compute(
             decided.setdefault(tool.id, item if row.live else None)
     for namespace in _auto_loaded(conn):
         for tool in _tools_below(conn, namespace, ()):
-            item = Item(tool, "always", 0.0, "")
-            if decided.setdefault(tool.id, item) is None and namespace.id == ALWAYS:
+            item = Item(tool, "always", 0.0, "", fixed=namespace.id == ALWAYS)
+            if decided.setdefault(tool.id, item) is None and item.fixed:
                 decided[tool.id] = item
     states = states_of(conn, room_id) | found
-    chains = _Chains(conn)
+    chains = Chains(conn)
     tools = [chains.judge(item, states) for item in decided.values() if item is not None]
     return Loadout(tuple(sorted(tools, key=_order)), tuple(_data(by_context)))
 
 
-def available_to_equip(conn: Connection, on: Iterable[str], limit: int) -> list[Item]:
-    """Live tools that are not among the ids `on`, by qualified name, up to `limit`."""
+def available_to_equip(
+    conn: Connection, on: Iterable[str], limit: int, is_open: Callable[[Thing], bool]
+) -> list[Item]:
+    """Live tools that are not among the ids `on`, by qualified name, up to `limit`; only those
+    that lie in rooms and bags which are open to whoever asks."""
     query = (
         select(things_table)
         .where(
@@ -112,12 +119,15 @@ def available_to_equip(conn: Connection, on: Iterable[str], limit: int) -> list[
         .order_by(things_table.c.qualified_name)
     )
     skip = set(on)
-    chains = _Chains(conn)
+    chains = Chains(conn)
     found: list[Item] = []
     for row in conn.execute(query).mappings():
         if row["id"] in skip:
             continue
-        found.append(chains.judge(Item(things.from_row(row), "always", 0.0, ""), frozenset()))
+        tool = things.from_row(row)
+        if not all(link.deleted_at is None and is_open(link) for link in chains.above(tool)):
+            continue
+        found.append(chains.judge(Item(tool, "always", 0.0, ""), frozenset()))
         if len(found) == limit:
             break
     return found
@@ -178,17 +188,20 @@ def _order(item: Item) -> tuple[int, float, str]:
     return rank, item.priority, item.thing.label
 
 
-class _Chains:
+class Chains:
     """Walks from tools up to the root, remembering what it saw: tools share their namespaces."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
-        self._above: dict[str, Thing | None] = {}
+        self._parents: dict[str, Thing | None] = {}
+        self._overrides = overrides.read_all(conn)
 
     def judge(self, item: Item, states: frozenset[str]) -> Item:
-        """The item with its namespace's name and whatever keeps it from being used."""
-        tool = item.thing
-        chain = list(self._walk(tool))
+        """The item as people decided it, with its namespace's name and whatever keeps it from
+        being used."""
+        override = self._overrides.get(item.thing.label)
+        tool = overrides.applied(item.thing, override)
+        chain = list(self.above(tool))
         namespace = chain[0].name if chain else ""
         required = [state for link in (tool, *chain) for state in _required(link)]
         missing = [state for state in required if state not in states]
@@ -203,20 +216,22 @@ class _Chains:
             obstacle = "unavailable"
         elif missing:
             obstacle = f"needs {', '.join(dict.fromkeys(missing))}"
-        return Item(tool, item.by, item.priority, namespace, obstacle)
+        title = (override.name if override else None) or ""
+        return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 
-    def _walk(self, thing: Thing) -> Iterator[Thing]:
+    def above(self, thing: Thing) -> Iterator[Thing]:
+        """From the thing's parent up to the root."""
         parent_id = thing.parent_id
         for _ in range(things.DEPTH):
             if parent_id is None:
                 return
-            if parent_id not in self._above:
-                self._above[parent_id] = things.get(self._conn, parent_id)
-            above = self._above[parent_id]
-            if above is None:
+            if parent_id not in self._parents:
+                self._parents[parent_id] = things.get(self._conn, parent_id)
+            parent = self._parents[parent_id]
+            if parent is None:
                 return
-            yield above
-            parent_id = above.parent_id
+            yield parent
+            parent_id = parent.parent_id
 
 
 def _required(thing: Thing) -> list[str]:

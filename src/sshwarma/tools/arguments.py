@@ -1,0 +1,275 @@
+"""A call's arguments against the JSON Schema its tool declares: read from words, fitted, checked.
+
+A schema may come from anybody, so it is first made plain: references inside it are put in their
+place, up to a depth; references elsewhere are never followed; keywords that can cost without end
+(patterns, counting which branch fits) are left out. What is left never refuses what the whole
+schema allows, and whoever carries out the tool may still find more wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+
+from sshwarma.world.errors import Invalid
+from sshwarma.world.things import Thing
+
+ARGUMENT_BYTES: Final = 1 << 20
+"""The arguments of a call, as JSON."""
+
+NODES: Final = 4_000
+"""Parts of a schema that are looked at; what is beyond them allows everything."""
+
+REFERENCES: Final = 12
+"""References in references that are followed; beyond them everything is allowed."""
+
+PROBLEMS: Final = 4
+"""Problems that a refusal names."""
+
+ANYTHING: Final[dict[str, Any]] = {"type": "object"}
+
+_NUMBERS: Final = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties",
+)  # fmt: skip
+_TYPES: Final = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def schema_of(tool: Thing) -> dict[str, Any]:
+    """What a tool says of its arguments."""
+    declared = tool.metadata.get("input_schema")
+    return declared if isinstance(declared, dict) else ANYTHING
+
+
+def checked(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments if the tool may be called with them. Text that holds the JSON of what is
+    wanted is taken as that: models write numbers as text at times.
+
+    Raises:
+        Invalid: naming the arguments that are wrong, and what would be right.
+    """
+    try:
+        size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"The arguments are not data: {error}.") from error
+    if size > ARGUMENT_BYTES:
+        raise Invalid(f"The arguments have {size} bytes; a call takes at most {ARGUMENT_BYTES}.")
+    schema = _Plain(schema_of(tool)).schema
+    fitted = {name: _fitted(schema, name, value) for name, value in arguments.items()}
+    found = Draft202012Validator(schema).iter_errors(fitted)
+    problems = [words for error in islice(found, PROBLEMS) for words in _in_words(error)]
+    if problems:
+        takes = ", ".join(_names(schema)) or "none"
+        raise Invalid(
+            f"{tool.label}: {'; '.join(problems[:PROBLEMS])}.", hint=f"Its arguments: {takes}."
+        )
+    return fitted
+
+
+def from_words(tool: Thing, text: str) -> dict[str, Any]:
+    """What a person typed after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
+
+    A value is text where the tool wants text, else the JSON it is written as, if it is.
+
+    Raises:
+        Invalid: if it cannot be read.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"The arguments are not JSON: {error}.") from error
+        return dict(found)
+    schema = _Plain(schema_of(tool)).schema
+    arguments: dict[str, Any] = {}
+    for word in split_words(text):
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise Invalid(
+                f"{word[:40]} is not NAME=VALUE.", hint='As in prompt="jazz drums" bars=4'
+            )
+        arguments[name] = value if "string" in _wanted(schema, name) else _json_or(value)
+    return arguments
+
+
+def split_words(text: str) -> list[str]:
+    """Words as a shell splits them: quotes keep spaces.
+
+    Raises:
+        Invalid: if a quote is not closed.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Invalid(f"The words cannot be read: {error}.") from error
+
+
+def _fitted(schema: dict[str, Any], name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    wanted = _wanted(schema, name)
+    return value if not wanted or "string" in wanted else _json_or(value)
+
+
+def _json_or(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _wanted(schema: dict[str, Any], name: str) -> frozenset[str]:
+    """The types an argument may have; none if that is not said."""
+    described = _part(schema.get("properties"), name)
+    options = [_part(option) for option in described.get("anyOf", [described])]
+    found: set[str] = set()
+    for option in options:
+        kinds = option.get("type", "string" if _has_text(option.get("enum", ())) else ())
+        found |= {kinds} if isinstance(kinds, str) else set(kinds)
+    return frozenset(found)
+
+
+def _has_text(options: Any) -> bool:
+    return any(isinstance(option, str) for option in options)
+
+
+def _part(of: Any, name: str | None = None) -> dict[str, Any]:
+    inner = of if name is None else of.get(name) if isinstance(of, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _names(schema: dict[str, Any]) -> list[str]:
+    required = schema.get("required", ())
+    names = list(schema.get("properties", {}))[:20]
+    return [name if name in required else f"{name}?" for name in names]
+
+
+class _Plain:
+    """A schema made plain: without references, bounded, of keywords that only ever allow less
+    the more of them there are."""
+
+    def __init__(self, whole: dict[str, Any]) -> None:
+        self._whole = whole
+        self._left = NODES
+        made = self._walk(whole, 0)
+        self.schema: dict[str, Any] = made if isinstance(made, dict) else {}
+
+    def _walk(self, node: Any, references: int) -> dict[str, Any] | bool:
+        self._left -= 1
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, dict) or self._left < 0 or references > REFERENCES:
+            return {}
+        made = {key: value for key, value in node.items() if _is_plain(key, value)}
+        if isinstance(node.get("properties"), dict):
+            made["properties"] = {
+                name: self._walk(part, references) for name, part in node["properties"].items()
+            }
+        for key, kept in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
+            if isinstance(node.get(key), list) and node[key]:
+                parts = [self._walk(part, references) for part in node[key]]
+                if kept in made:
+                    made.setdefault("allOf", []).append({kept: parts})
+                else:
+                    made[kept] = parts
+        if isinstance(node.get("items"), dict | bool) and "prefixItems" not in node:
+            made["items"] = self._walk(node["items"], references)
+        others = node.get("additionalProperties")
+        if isinstance(others, dict | bool) and "patternProperties" not in node:
+            made["additionalProperties"] = self._walk(node["additionalProperties"], references)
+        if "$ref" in node:
+            target = self._walk(self._target(node["$ref"]), references + 1)
+            made.setdefault("allOf", []).append(target)
+        return made
+
+    def _target(self, reference: Any) -> Any:
+        """What a reference into the schema itself means; anything, for one that leads elsewhere."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return {}
+        found: Any = self._whole
+        for step in reference[1:].split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or key not in found:
+                return {}
+            found = found[key]
+        return found
+
+
+def _is_plain(key: str, value: Any) -> bool:
+    match key:
+        case "type":
+            kinds = value if isinstance(value, list) else [value]
+            return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
+        case "enum":
+            return isinstance(value, list)
+        case "const" | "title" | "description" | "default":
+            return True
+        case "required":
+            return isinstance(value, list) and all(isinstance(name, str) for name in value)
+        case key if key in _NUMBERS:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    return False
+
+
+def _in_words(error: ValidationError) -> Iterator[str]:
+    """What is wrong, beginning with the argument it is wrong with."""
+    place = ".".join(map(str, error.absolute_path)) or "the arguments"
+    given, limit = _short(error.instance), error.validator_value
+    prefix = f"{place}." if error.absolute_path else ""
+    match error.validator:
+        case "required":
+            for name in limit:
+                if name not in error.instance:
+                    yield f"{prefix}{name}: is missing"
+                    return
+        case "additionalProperties":
+            known = error.schema.get("properties", {})
+            for name in islice((name for name in error.instance if name not in known), PROBLEMS):
+                yield f"{prefix}{name[:40]}: is not an argument of it"
+        case "type":
+            yield f"{place}: {given} is not {_kinds(limit)}"
+        case "enum":
+            options = ", ".join(json.dumps(option, ensure_ascii=False) for option in limit[:20])
+            yield f"{place}: {given} is not one of {options}"
+        case "const":
+            yield f"{place}: {given} is not {_short(limit)}"
+        case "minimum" | "exclusiveMinimum":
+            yield f"{place}: {given} is under {limit}, the least it may be"
+        case "maximum" | "exclusiveMaximum":
+            yield f"{place}: {given} is over {limit}, the most it may be"
+        case "anyOf":
+            kinds = [kind for option in limit for kind in _listed(_part(option).get("type"))]
+            named = f"is not {_kinds(kinds)}" if kinds else "is none of what it may be"
+            yield f"{place}: {given} {named}"
+        case kind:
+            yield f"{place}: {given} does not fit {kind} {_short(limit)}"
+
+
+def _kinds(kinds: Any) -> str:
+    named = list(dict.fromkeys(_TYPES.get(kind, str(kind)) for kind in _listed(kinds)))
+    return " or ".join(named)
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True)
+    return text if len(text) <= 40 else f"{text[:39]}…"

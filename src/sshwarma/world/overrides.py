@@ -1,0 +1,115 @@
+"""What people decided about a tool, kept apart from what its provider says of it: whether it is
+enabled, and other words to describe it. A provider that comes back with a new version of its tools
+finds the decisions as they were.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.ids import new_id
+from sshwarma.world.schema import tool_overrides
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing, dump
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """The decisions about one tool; None is none: what the provider says holds. `name` is for
+    display only, the tool is called by its own."""
+
+    tool: str  # its qualified name
+    enabled: bool | None = None
+    name: str | None = None
+    description: str | None = None
+    requires_confirmation: bool | None = None
+    renderer: str | None = None
+    renderer_config: dict[str, Any] | None = None
+
+
+_NOTHING: Final = Override("")
+
+_COLUMNS: Final = {
+    "enabled": "enabled",
+    "name": "name_override",
+    "description": "description_override",
+    "requires_confirmation": "requires_confirmation",
+    "renderer": "renderer",
+    "renderer_config": "renderer_config",
+}
+
+
+def read_all(conn: Connection) -> dict[str, Override]:
+    """Every decision, by the qualified name of its tool."""
+    rows = conn.execute(select(tool_overrides)).mappings()
+    return {row["tool_id"]: _from_row(row) for row in rows}
+
+
+def of_tool(conn: Connection, tool: Thing) -> Override:
+    """The decisions about a tool."""
+    query = select(tool_overrides).where(tool_overrides.c.tool_id == tool.label)
+    row = conn.execute(query).mappings().first()
+    return _from_row(row) if row else Override(tool.label)
+
+
+def decide(tx: Change, tool: Thing, **decisions: Any) -> None:
+    """Set fields of an Override; None takes a decision back.
+
+    Raises:
+        KeyError: for what is no field of one.
+    """
+    values: dict[str, Any] = {}
+    for field, decision in decisions.items():
+        if isinstance(decision, bool):
+            decision = int(decision)
+        values[_COLUMNS[field]] = dump(decision) if isinstance(decision, dict) else decision
+    namespace = tool.label.rpartition(":")[0]
+    ours = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == tool.label)
+    if tx.conn.execute(update(tool_overrides).where(*ours).values(**values)).rowcount == 0:
+        made = {"id": new_id(), "toolset_id": namespace, "tool_id": tool.label, **values}
+        tx.conn.execute(insert(tool_overrides).values(made))
+    tx.emit(WorldChanged(tool.parent_id))
+
+
+def forget(tx: Change, tool: Thing) -> None:
+    """Take every decision back: a new tool is not bound by those about an older one of its
+    name."""
+    tx.conn.execute(
+        update(tool_overrides)
+        .where(tool_overrides.c.tool_id == tool.label)
+        .values(dict.fromkeys(_COLUMNS.values()))
+    )
+    tx.emit(WorldChanged(tool.parent_id))
+
+
+def applied(tool: Thing, override: Override | None) -> Thing:
+    """The tool as people decided it."""
+    decided = override or _NOTHING
+    if decided.enabled is None and decided.description is None:
+        return tool
+    return replace(
+        tool,
+        enabled=tool.enabled if decided.enabled is None else decided.enabled,
+        description=tool.description if decided.description is None else decided.description,
+    )
+
+
+def _from_row(row: RowMapping) -> Override:
+    return Override(
+        row["tool_id"],
+        _flag(row["enabled"]),
+        row["name_override"],
+        row["description_override"],
+        _flag(row["requires_confirmation"]),
+        row["renderer"],
+        json.loads(row["renderer_config"]) if row["renderer_config"] else None,
+    )
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
