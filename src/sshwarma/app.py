@@ -30,7 +30,8 @@ from sshwarma.ssh.house import House
 from sshwarma.ssh.server import Server, listen
 from sshwarma.ssh.sessions import WorldSessions
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.tools.call import Tools
+from sshwarma.tools.call import Provider, Tools
+from sshwarma.toolsets.lua import LIMITS, PROVIDER, LuaTools
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
@@ -125,9 +126,13 @@ class App:
         host, port = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted = await admit_operator(self.world, settings.data_dir)
-        tools = Tools(self.world, dict.fromkeys(("internal", "global"), Verbs()))
-        lua = await LuaHost.start()
+        lua, scripts = await asyncio.gather(LuaHost.start(), LuaHost.start(LIMITS))
         parts.push_async_callback(lua.close)
+        parts.push_async_callback(scripts.close)
+        lua_tools = LuaTools(scripts)
+        providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
+        providers[PROVIDER] = lua_tools
+        tools = Tools(self.world, providers)
         composer = Composer(lua)
         enlisted = await enlist(self.world, settings.models)
         for backend in enlisted.values():
@@ -137,7 +142,7 @@ class App:
         backends: dict[str, Backend] = {**guide, **enlisted}
         turns = Turns(self.world, tools, backends, settings.limits, composer)
         parts.push_async_callback(turns.close)
-        for part in (tools, composer, turns):
+        for part in (tools, lua_tools, composer, turns):
             self.world.provide(part)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())

@@ -275,6 +275,20 @@ REFUSALS = """
 /portal n!rth home
 /portal hatch home --both
 /unportal north
+/tool sing
+/tool show
+/tool show nothing
+/tool show lobby
+/tool new dice
+/tool new dice =
+/tool new Dice = return 1
+/tool new dice = return 1
+/tool new dice = -- @param sides die How many
+/tool edit sshwarma:look
+/tool test sshwarma:look
+/tool enable nothing
+/tool describe sshwarma:look
+/tool remove sshwarma:look
 /put
 /put bad/name = x
 /put note
@@ -371,6 +385,7 @@ SENSIBLE = {
         "world",
     ],
     "pattern": [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?", "[a]"],
+    "tool": [*NAMES, "look", "dice", "me:dice", "*", "sshwarma__look"],
     "context": ["room", "me", "all", "@bob", "defaults"],
     "topic": ["look", "start", "keys"],
     "setting": ["plain", "start"],

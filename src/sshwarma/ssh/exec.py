@@ -16,11 +16,13 @@ import structlog
 from sshwarma.ssh.house import House, as_text, refusal
 from sshwarma.ssh.ports import Channel
 from sshwarma.terminal.text import block
+from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.registry import find_verb
 from sshwarma.verbs.talking import Said, answers_to
 from sshwarma.verbs.views import as_json, draw
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Refused
 
 log = structlog.get_logger(__name__)
@@ -84,11 +86,11 @@ class Exec:
     async def _carry_out(self, command: str) -> int:
         line, room_name = self._door_flags(command.strip())
         try:
-            line = self._as_line(line)
             caller = self._house.caller(self._agent_id, "exec", None)
             caller = await caller.where_it_may_be()
             if room_name:
                 caller = await caller.elsewhere(room_name)
+            line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
             self._house.pace.check(self._agent_id)
             result = await run_line(caller, line, piped)
@@ -113,14 +115,14 @@ class Exec:
                 room = found[2]
         return _DOOR_FLAG.sub("", f" {command}").strip(), room
 
-    def _as_line(self, command: str) -> str:
+    async def _as_line(self, caller: Caller, command: str) -> str:
         """The command as it would be typed: a verb needs no slash here, talk to somebody does not
         get one."""
         first = command.split(None, 1)[0] if command else ""
         if first.startswith(("/", "@")):
             return command
-        agent = self._house.agent(self._agent_id)
-        if find_verb(first) is None and first.lower() not in agent.aliases:
+        known = find_verb(first) is not None or first.lower() in caller.agent.aliases
+        if not known and await commands.typed(caller, f"/{command}") is None:
             split_verb(f"/{command}")  # raises, naming the nearest
             raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
         return f"/{command}"
@@ -130,15 +132,20 @@ class Exec:
         it; one that has some waits a moment, because a pipe may have more and a terminal has no
         end."""
         if line.startswith("/"):
-            known = find_verb(line.split(None, 1)[0])
-            texts = (
-                [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
-                if known
-                else []
-            )
-            if known is None or not texts or self._channel.has_pty:
+            first = line.split(None, 1)[0]
+            known = find_verb(first)
+            if self._channel.has_pty:
                 return None
-            lacks = texts[0].required and len(line.split()) - 1 < len(known.positional)
+            if known is None:
+                # An alias takes none; a command that somebody made takes what comes.
+                if first[1:].lower() in self._house.agent(self._agent_id).aliases:
+                    return None
+                lacks = False
+            else:
+                texts = [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
+                if not texts:
+                    return None
+                lacks = texts[0].required and len(line.split()) - 1 < len(known.positional)
         else:
             lacks = False
         if not lacks:

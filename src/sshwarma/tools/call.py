@@ -181,6 +181,9 @@ class Tools:
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
         if item is None:
+            same = [item.thing.label for item in load.tools if item.thing.name == name]
+            if same:
+                raise NotFound(f"{name} is one of several: {', '.join(same)}.", hint="Say which.")
             is_open = await caller.opens()
             known = await self._world.store.read(lambda conn: _known(conn, name, is_open))
             if known:

@@ -6,6 +6,7 @@ Importing the package declares every verb.
 from sshwarma.verbs import (
     building,
     context,
+    crafting,
     examining,
     inventory,
     looking,
@@ -25,6 +26,7 @@ from sshwarma.verbs import (
 __all__ = [
     "building",
     "context",
+    "crafting",
     "examining",
     "inventory",
     "looking",

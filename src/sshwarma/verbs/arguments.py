@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 What = Literal[
-    "text", "room", "direction", "exit", "agent", "thing", "pattern", "context", "verb", "topic",
-    "word", "setting", "number",
+    "text", "room", "direction", "exit", "agent", "thing", "pattern", "tool", "context", "verb",
+    "topic", "word", "setting", "number",
 ]  # fmt: skip
 
 
@@ -35,6 +35,7 @@ Direction: TypeAlias = Annotated[str, Arg("direction")]
 ExitName: TypeAlias = Annotated[str, Arg("exit")]
 AgentName: TypeAlias = Annotated[str, Arg("agent")]
 ThingName: TypeAlias = Annotated[str, Arg("thing")]
+ToolName: TypeAlias = Annotated[str, Arg("tool")]
 Patterns: TypeAlias = Annotated[str, Arg("pattern", rest=True)]
 Context: TypeAlias = Annotated[str, Arg("context")]
 """`room`, `me`, or `@agent`."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.tools.names import claim
 from sshwarma.verbs.arguments import Arg, Direction, ExitName, Flag, RoomName, Text, ThingName, Word
 from sshwarma.verbs.reference import bags, find_thing
 from sshwarma.verbs.registry import verb
@@ -376,7 +377,13 @@ async def restore(caller: Caller, name: Word) -> Done:
     if found.parent_id != caller.agent.id:
         await caller.require(Right.BUILD)
     told = f"restored {name}" if found.parent_id == caller.room_id else ""
-    await caller.change(lambda tx: things.restore(tx, found), told)
+
+    def work(tx: Change) -> None:
+        if found.kind == "tool":
+            claim(tx, found.label)
+        things.restore(tx, found)
+
+    await caller.change(work, told)
     return Done(f"Restored {name}.")
 
 

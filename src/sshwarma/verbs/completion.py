@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sshwarma.terminal.completion import Candidate
+from sshwarma.verbs import commands
 from sshwarma.verbs.inventory import to_equip
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
 from sshwarma.verbs.yourself import PREFERENCES, topics
@@ -34,7 +35,7 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
     typed = before[start:]
     if before.startswith("/") and not before.startswith("//"):
         if " " not in before:
-            options = [(f"/{name}", note) for name, note in _verbs(caller)]
+            options = [(f"/{name}", note) for name, note in await _verbs(caller)]
         else:
             options = await _arguments(caller, before[:start])
     elif typed.startswith("@"):
@@ -102,6 +103,9 @@ async def _values(
             return await _things(caller)
         case "pattern":
             return await _patterns(caller, verb)
+        case "tool":
+            load = await caller.world.loadout(caller.room_id, caller.agent.id)
+            return [(item.thing.label, item.thing.description) for item in load.tools]
         case "context":
             whole = [("all", "")] if verb.name == "inv" else []
             return [("room", "this room"), ("me", "yourself"), *whole, *_agents(caller, "@")]
@@ -119,10 +123,12 @@ async def _values(
             return []
 
 
-def _verbs(caller: Caller) -> Iterable[Option]:
-    for known in every_verb():
-        yield known.name, known.summary
-    yield from sorted(caller.agent.aliases.items())
+async def _verbs(caller: Caller) -> list[Option]:
+    return [
+        *((known.name, known.summary) for known in every_verb()),
+        *((command.name, command.summary) for command in await commands.equipped(caller)),
+        *sorted(caller.agent.aliases.items()),
+    ]
 
 
 async def _rooms(caller: Caller) -> list[Option]:

@@ -6,10 +6,12 @@ import time
 from collections import OrderedDict, deque
 from typing import Any, Final
 
+from sshwarma.verbs import commands
+from sshwarma.verbs.commands import Command
 from sshwarma.verbs.grammar import parse, split_verb, validate
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
 
 WINDOW_SECONDS: Final = 10.0
 WATCHED_AGENTS: Final = 4096
@@ -45,7 +47,8 @@ class Pace:
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
-    """Do what a typed line says: a verb if it begins with `/`, else it is said to the room.
+    """Do what a typed line says: a verb, or a command equipped here, if it begins with `/`; else
+    it is said to the room.
 
     `piped` is text that came on standard input: it becomes, or is added to, the text of the verb.
 
@@ -57,8 +60,32 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     if not line.startswith("/") or line.startswith("//"):
         said = line.removeprefix("/") if line.startswith("//") else line
         return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
+    command = await commands.typed(caller, line)
+    if command is not None:
+        return await _run_command(caller, *command, piped, line)
     verb, start = split_verb(line)
     return await _carry_out(caller, verb, parse(verb, line, start, piped), line)
+
+
+async def _run_command(
+    caller: Caller, command: Command, given: str, piped: str | None, line: str
+) -> Any:
+    """Do what a command stands for. The line it makes is a verb's or talk, never a command."""
+    given = _joined(given, piped)
+    asking = caller.asking(command.name, line)
+    if command.is_script:
+        return await commands.run_script(asking, command, given)
+    made = command.expanded(given)
+    if not made.startswith("/") or made.startswith("//"):
+        said = made.removeprefix("/") if made.startswith("//") else made
+        return await invoke(asking, "say", {"text": said}, line)
+    try:
+        verb, start = split_verb(made)
+        commands.check_verb(command, verb, made)
+        return await _carry_out(asking, verb, parse(verb, made, start), line)
+    except Refused as refused:
+        refused.at = None  # it points into a line that nobody typed
+        raise
 
 
 async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,11 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.tools.names import for_mcp, for_model
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, view
-from sshwarma.world import things
+from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -57,6 +59,7 @@ class Examined:
     uri: str | None = None
     facts: dict[str, str] = field(default_factory=dict)
     parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, description
+    input_schema: dict[str, Any] | None = None
     calls: tuple[Call, ...] = ()
     calls_total: int = 0
     calls_failed: int = 0
@@ -133,8 +136,12 @@ async def examine(caller: Caller, thing: ThingName) -> Examined:
     thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
         @agent, a room, or a namespace.
     """
-    found = await find_thing(caller, thing)
-    return await caller.world.store.read(lambda conn: _examined(conn, caller, found))
+    return await examined(caller, await find_thing(caller, thing))
+
+
+async def examined(caller: Caller, thing: Thing) -> Examined:
+    """What the caller may know of a thing."""
+    return await caller.world.store.read(lambda conn: _examined(conn, caller, thing))
 
 
 def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
@@ -147,6 +154,9 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
+    if thing.kind == "tool":
+        facts |= _names(conn, thing)
+        thing = overrides.applied(thing, overrides.of_tool(conn, thing))
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
     contains: tuple[ThingHere, ...] = ()
@@ -168,6 +178,17 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
         contains=contains,
     )
     return _with_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
+
+
+def _names(conn: Connection, tool: Thing) -> dict[str, str]:
+    """What a tool is called elsewhere, and which of its words people chose."""
+    override = overrides.of_tool(conn, tool)
+    facts = {"Models call it": for_model(tool.label), "MCP": for_mcp(tool.label)}
+    if override.name is not None:
+        facts["Shown as"] = override.name
+    if override.description is not None:
+        facts["Its own description"] = tool.description or "none"
+    return facts
 
 
 def _status(thing: Thing) -> str:
@@ -206,6 +227,7 @@ def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -
     return replace(
         seen,
         parameters=tuple(_parameters(tool.metadata.get("input_schema") or {})),
+        input_schema=tool.metadata.get("input_schema"),
         calls=calls,
         calls_total=total,
         calls_failed=failed,
@@ -223,7 +245,10 @@ def _parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             if option.get("type") != "null"
         ]
         optional = "" if name in required else "?"
-        yield f"{name}{optional}", "|".join(kinds), described.get("description", "")
+        kind = "|".join(kinds)
+        if described.get("default") is not None:
+            kind += f"={json.dumps(described['default'], ensure_ascii=False)}"
+        yield f"{name}{optional}", kind, described.get("description", "")
 
 
 def _seconds(started: str, finished: str | None) -> float | None:

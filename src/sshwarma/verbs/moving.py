@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import listed, view
@@ -18,6 +19,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 
@@ -129,7 +131,13 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
             numbered for n in range(2, 1000) if (numbered := f"{source.name}-{n}") not in taken
         )
     )
-    made = await caller.change(lambda tx: rooms_of_world.fork(tx, source.id, name, caller.agent))
+
+    def work(tx: Change) -> Thing:
+        room = rooms_of_world.fork(tx, source.id, name, caller.agent)
+        making.copy(tx, source.id, room, caller.agent.id)
+        return room
+
+    made = await caller.change(work)
     moved = await go_to(caller, await caller.world.room(made.id))
     return Moved(moved.room, moved.came_from, made=True)
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.tools.arguments import from_words
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.arguments import AgentName, Arg, Offset, RowNumber, Text
+from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.errors import NotFound, Unavailable
 
 FOR_A_PERSON = 20_000
 FOR_A_MODEL = 4_000
@@ -54,9 +53,7 @@ def _(ran: Ran) -> Block:
         '/run holler:sample {"bars": 4}',
     ),
 )
-async def run(
-    caller: Caller, name: Annotated[str, Arg("pattern")], arguments: Text | None = None
-) -> Ran:
+async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> Ran:
     """Call a tool that is equipped for you here
 
     The room sees the call and its result, as when a model calls one.
@@ -67,7 +64,8 @@ async def run(
     tools = caller.world.part(Tools)
     if tools is None:
         raise Unavailable("This server calls no tools.")
-    outcome = await tools.call(caller, name, _arguments(arguments or ""))
+    tool = (await tools.find(caller, name)).thing
+    outcome = await tools.call(caller, name, from_words(tool, arguments or ""))
     return Ran(
         outcome.tool, outcome.how == "result", outcome.text, outcome.structured, outcome.seconds
     )
@@ -152,32 +150,3 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     who = caller.world.agents.name_of(one.author_id)
     part = one.content[start:end]
     return Unfolded(one.seq, one.kind, who, part, left, end if left else None)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    """`{"a": 1}` or `a=1 b="two words"`; values that are JSON are taken as such."""
-    if text.lstrip().startswith("{"):
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise Invalid(f"The arguments are not JSON: {error}.") from error
-        return dict(found)
-    arguments: dict[str, Any] = {}
-    for word in _words(text):
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise Invalid(
-                f"{word[:40]} is not NAME=VALUE.", hint='As in prompt="jazz drums" bars=4'
-            )
-        try:
-            arguments[name] = json.loads(value)
-        except ValueError:
-            arguments[name] = value
-    return arguments
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise Invalid(f"The arguments cannot be read: {error}.") from error

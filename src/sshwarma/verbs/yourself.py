@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import sshwarma
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, Word
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import GROUPS, Verb, every_verb, find_verb, verb, verb_names
@@ -26,6 +27,7 @@ ALIASES = 100
 class HelpIndex:
     groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # group, (verb, summary)
     topics: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...] = ()  # those equipped here: name, summary
 
 
 @view(HelpIndex)
@@ -41,6 +43,9 @@ def _(index: HelpIndex) -> Block:
     for group, verbs in index.groups:
         lines += [line(), line(("heading", group))]
         lines += columns((("verb", f"/{name}"), summary) for name, summary in verbs)
+    if index.commands:
+        lines += [line(), line(("heading", "Commands equipped here"))]
+        lines += columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
     lines += [
         line(),
         line(("verb", "/help VERB"), " tells more. Topics: ", ", ".join(index.topics), hang=2),
@@ -83,6 +88,26 @@ def _(result: HelpVerb) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
+class HelpCommand:
+    """A command that somebody made, and its whole text."""
+
+    name: str
+    summary: str
+    kind: str  # script, line
+    text: str
+
+
+@view(HelpCommand)
+def _(result: HelpCommand) -> Block:
+    what = "a Lua script" if result.kind == "script" else "a line"
+    return block(
+        line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
+        line(),
+        *paragraphs(result.text, indent=2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class HelpTopic:
     topic: str
     text: str
@@ -108,12 +133,12 @@ def _(result: HelpTopic) -> Block:
 )
 async def show_help(
     caller: Caller, topic: Annotated[str, Arg("topic")] | None = None
-) -> HelpIndex | HelpVerb | HelpTopic:
+) -> HelpIndex | HelpVerb | HelpCommand | HelpTopic:
     """Show help
 
     Left bare, every verb with a line each.
 
-    topic: a verb, or one of the topics at the end of /help.
+    topic: a verb, a command that is equipped, or one of the topics at the end of /help.
     """
     if topic is None:
         groups = (
@@ -125,10 +150,19 @@ async def show_help(
             )
             for group in GROUPS
         )
-        return HelpIndex(tuple((group, verbs) for group, verbs in groups if verbs), tuple(topics()))
+        made = await commands.equipped(caller)
+        return HelpIndex(
+            tuple((group, verbs) for group, verbs in groups if verbs),
+            tuple(topics()),
+            tuple((command.name, command.summary) for command in made),
+        )
     known = find_verb(topic)
     if known is not None:
         return _help_of(known)
+    command = await commands.typed(caller, f"/{topic.removeprefix('/')}")
+    if command is not None:
+        found, kind = command[0], "script" if command[0].is_script else "line"
+        return HelpCommand(found.name, found.summary, kind, found.text)
     text = topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)

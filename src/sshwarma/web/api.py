@@ -2,6 +2,7 @@
 
     GET  /api/v1/verbs          what there is, with the JSON Schema of its arguments
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
+    POST /api/v1/line           {"line": "/look"} -> the same, for a line as one would type it
 
 A verb is done where the agent last stood, or in `?room=NAME`. Refusals are
 {"error": CODE, "message": …, "hint": …} with the status that fits the code.
@@ -19,7 +20,7 @@ from starlette.routing import Route
 
 from sshwarma.settings import LimitSettings
 from sshwarma.terminal.render import plain
-from sshwarma.verbs.dispatch import Pace, invoke
+from sshwarma.verbs.dispatch import Pace, invoke, run_line
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import tokens
@@ -54,6 +55,7 @@ class Api:
         return [
             Route("/api/v1/verbs", self._answering(self._list)),
             Route("/api/v1/verbs/{name}", self._answering(self._invoke), methods=["POST"]),
+            Route("/api/v1/line", self._answering(self._line), methods=["POST"]),
         ]
 
     def _answering(
@@ -96,6 +98,14 @@ class Api:
             raise NotFound(f"There is no verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
         result = await invoke(caller, name, arguments)
         return {"result": as_json(result), "text": plain(draw(result))}
+
+    async def _line(self, request: Request) -> dict[str, Any]:
+        caller = await self._caller(request)
+        match await self._arguments(request):
+            case {"line": str(line), **others} if line.strip() and not others:
+                result = await run_line(caller, line)
+                return {"result": as_json(result), "text": plain(draw(result))}
+        raise Invalid('The request must be {"line": TEXT}.', hint='As in {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")

@@ -167,7 +167,7 @@ class Caller:
         def audited(tx: Change) -> T:
             result = work(tx)
             if tell:
-                rows.append(tx, self.room_id, "notice", tell, author_id=self.agent.id)
+                self.tell(tx, tell)
             tx.conn.execute(
                 insert(audit).values(
                     at=tx.now,
@@ -181,3 +181,7 @@ class Caller:
             return result
 
         return await self.world.change(audited)
+
+    def tell(self, tx: Change, what: str) -> None:
+        """Let the others in the room see what the caller did, as part of a change."""
+        rows.append(tx, self.room_id, "notice", what, author_id=self.agent.id)

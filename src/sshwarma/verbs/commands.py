@@ -1,0 +1,155 @@
+"""Commands that people made: `command:NAME` data things add `/NAME` to wherever, or whomever, they
+are equipped on. A verb of that name goes before them.
+
+What begins with `--`, or with the word `function`, `local` or `return`, is a Lua script; anything
+else is a line to be typed, in which `{args}` stands for what follows the name and `{1}` for the
+first word of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.tools.arguments import split_words
+from sshwarma.toolsets.declaration import summary
+from sshwarma.toolsets.lua import LuaTools
+from sshwarma.verbs.registry import Verb, find_verb
+from sshwarma.verbs.views import view
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Invalid, Refused, Unavailable
+from sshwarma.world.things import Thing
+
+PREFIX: Final = "command:"
+
+EXPANDED: Final = 65_536
+"""Characters that a line made from a command may have."""
+
+SUMMARY: Final = 80
+
+_SCRIPT: Final = re.compile(r"\s*(?:--|(?:function|local|return)\b)")
+_PLACE: Final = re.compile(r"\{(args|[1-9])\}")
+_FIRST: Final = re.compile(r"/(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that is equipped. `own` is whether it lies in its caller's bag."""
+
+    name: str
+    thing: Thing
+    own: bool
+
+    @property
+    def text(self) -> str:
+        return (self.thing.content or "").rstrip()
+
+    @property
+    def is_script(self) -> bool:
+        return _SCRIPT.match(self.text) is not None
+
+    @property
+    def summary(self) -> str:
+        said = self.thing.description or (summary(self.text) if self.is_script else self.text)
+        first = said.split("\n", 1)[0]
+        return first if len(first) <= SUMMARY else first[: SUMMARY - 1] + "…"
+
+    def expanded(self, given: str) -> str:
+        """The line it stands for, with what was typed after its name. What was typed is put in as
+        it is, once: places in it stay as they are.
+
+        Raises:
+            Invalid: if a word it needs is missing, or the line is too long.
+        """
+        if not _PLACE.search(self.text):
+            made = f"{self.text} {given}".rstrip()
+        else:
+            words = given.split()
+            places = [int(place) for place in _PLACE.findall(self.text) if place != "args"]
+            if max(places, default=0) > len(words):
+                needed = "a word" if max(places) == 1 else f"{max(places)} words"
+                raise Invalid(
+                    f"/{self.name} needs {needed} after it.",
+                    hint=f"It stands for {self.summary}",
+                )
+            made = _PLACE.sub(
+                lambda place: given if place[1] == "args" else words[int(place[1]) - 1], self.text
+            )
+        if len(made) > EXPANDED:
+            raise Invalid(f"That makes a line of over {EXPANDED} characters, which is the most.")
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command's script gave; only who typed it sees it."""
+
+    command: str
+    text: str
+    structured: Any
+    printed: tuple[str, ...]
+
+
+@view(Answer)
+def _(answer: Answer) -> Block:
+    printed = [line(("dim", text), hang=2) for text in answer.printed]
+    return block(*(paragraphs(answer.text) if answer.text else ()), *printed)
+
+
+async def equipped(caller: Caller) -> list[Command]:
+    """The commands of a caller here, by name."""
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    found: dict[str, Command] = {}
+    for item in load.data:
+        name = item.thing.name.removeprefix(PREFIX).lower()
+        if item.thing.name.startswith(PREFIX) and name and find_verb(name) is None:
+            own = item.thing.parent_id == caller.agent.id
+            found.setdefault(name, Command(name, item.thing, own))
+    return [command for _, command in sorted(found.items())]
+
+
+async def typed(caller: Caller, text: str) -> tuple[Command, str] | None:
+    """The command that a line begins with, and what follows its name."""
+    first = _FIRST.match(text)
+    if first is None or find_verb(first[1]) is not None:
+        return None
+    name = first[1].lower()
+    for command in await equipped(caller):
+        if command.name == name:
+            return command, text[first.end() :]
+    return None
+
+
+async def run_script(caller: Caller, command: Command, given: str) -> Answer:
+    """Carry out a command that is a script, as whoever typed it.
+
+    Raises:
+        Refused: with the script's own error.
+    """
+    await caller.require(Right.ENTER)
+    lua = caller.world.part(LuaTools)
+    if lua is None:
+        raise Unavailable("This server runs no Lua.")
+    result = await lua.command(caller, command.thing, given, split_words(given))
+    if result.failed:
+        hint = f"It printed: {result.printed[-1][:200]}" if result.printed else ""
+        raise Refused(f"/{command.name} failed: {result.text}", hint=hint)
+    return Answer(command.name, result.text, result.structured, result.printed)
+
+
+def check_verb(command: Command, verb: Verb, line: str) -> None:
+    """Go on only with a verb that a command may do for its caller. One in the caller's own bag may
+    do what the caller may; one that somebody else has equipped, only what tools can do.
+
+    Raises:
+        Forbidden: saying what to type instead.
+    """
+    if command.own or verb.tool is not None or verb.name == "run":
+        return
+    raise Forbidden(
+        f"/{command.name} would do /{verb.name} for you, which no command of others can.",
+        hint=f"If you want that, type {line[:200]}",
+    )
