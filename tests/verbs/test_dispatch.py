@@ -282,7 +282,6 @@ REFUSALS = """
 /tool new dice
 /tool new dice =
 /tool new Dice = return 1
-/tool new dice = return 1
 /tool new dice = -- @param sides die How many
 /tool edit sshwarma:look
 /tool test sshwarma:look

@@ -79,7 +79,7 @@ async def refused(someone: Someone, line: str, piped: str | None = None) -> Refu
 async def everything(world: World) -> dict[str, list[tuple[Any, ...]]]:
     """All that is stored, and who stands where: to see that nothing has changed."""
     tables = ("things", "equipped", "exits", "rows", "row_tags", "room_members", "agent_keys",
-              "invites", "audit", "turns", "tool_calls")  # fmt: skip
+              "invites", "audit", "turns", "tool_calls", "tool_overrides")  # fmt: skip
 
     def dump(conn: Any) -> dict[str, list[tuple[Any, ...]]]:
         return {

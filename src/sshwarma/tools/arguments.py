@@ -26,8 +26,8 @@ ARGUMENT_BYTES: Final = 1 << 20
 NODES: Final = 4_000
 """Parts of a schema that are looked at; what is beyond them allows everything."""
 
-REFERENCES: Final = 12
-"""References in references that are followed; beyond them everything is allowed."""
+DEPTH: Final = 40
+"""Parts in parts, and references in references, that are looked at."""
 
 PROBLEMS: Final = 4
 """Problems that a refusal names."""
@@ -168,37 +168,37 @@ class _Plain:
         made = self._walk(whole, 0)
         self.schema: dict[str, Any] = made if isinstance(made, dict) else {}
 
-    def _walk(self, node: Any, references: int) -> dict[str, Any] | bool:
+    def _walk(self, node: Any, depth: int) -> dict[str, Any] | bool:
         self._left -= 1
         if isinstance(node, bool):
             return node
-        if not isinstance(node, dict) or self._left < 0 or references > REFERENCES:
+        if not isinstance(node, dict) or self._left < 0 or depth > DEPTH:
             return {}
         made = {key: value for key, value in node.items() if _is_plain(key, value)}
         if isinstance(node.get("properties"), dict):
             made["properties"] = {
-                name: self._walk(part, references) for name, part in node["properties"].items()
+                name: self._walk(part, depth + 1) for name, part in node["properties"].items()
             }
         for key, kept in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
             if isinstance(node.get(key), list) and node[key]:
-                parts = [self._walk(part, references) for part in node[key]]
+                parts = [self._walk(part, depth + 1) for part in node[key]]
                 if kept in made:
                     made.setdefault("allOf", []).append({kept: parts})
                 else:
                     made[kept] = parts
         if isinstance(node.get("items"), dict | bool) and "prefixItems" not in node:
-            made["items"] = self._walk(node["items"], references)
+            made["items"] = self._walk(node["items"], depth + 1)
         others = node.get("additionalProperties")
         if isinstance(others, dict | bool) and "patternProperties" not in node:
-            made["additionalProperties"] = self._walk(node["additionalProperties"], references)
+            made["additionalProperties"] = self._walk(node["additionalProperties"], depth + 1)
         if "$ref" in node:
-            target = self._walk(self._target(node["$ref"]), references + 1)
+            target = self._walk(self._target(node["$ref"]), depth + 1)
             made.setdefault("allOf", []).append(target)
         return made
 
     def _target(self, reference: Any) -> Any:
         """What a reference into the schema itself means; anything, for one that leads elsewhere."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
         found: Any = self._whole
         for step in reference[1:].split("/")[1:]:

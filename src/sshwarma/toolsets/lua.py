@@ -70,9 +70,9 @@ class LuaTools:
 
     async def command(self, caller: Caller, script: Thing, text: str, words: list[str]) -> Result:
         """Carry out a script that was typed as a command, with what was typed after its name."""
-        return await self._run(
-            caller.inside(f"/{script.name}"), script, {"args": text, "words": words}
-        )
+        name = f"/{script.name.removeprefix('command:')}"
+        given = {"args": text, "words": words}
+        return await self._run(caller.inside(name), name, script, given)
 
     async def check(self, name: str, source: str) -> None:
         """Go on only with a script that can be read as Lua.

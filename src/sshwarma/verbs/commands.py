@@ -30,7 +30,7 @@ EXPANDED: Final = 65_536
 
 SUMMARY: Final = 80
 
-_SCRIPT: Final = re.compile(r"\s*(?:--|(?:function|local|return)\b)")
+_SCRIPT: Final = re.compile(r"""\s*(?:--|(?:function|local|return)(?=[\s({\["']|$))""")
 _PLACE: Final = re.compile(r"\{(args|[1-9])\}")
 _FIRST: Final = re.compile(r"/(\S+)\s*")
 

@@ -156,7 +156,7 @@ async def tool(
     if action == "list":
         return await _list(caller, name)
     if name is None:
-        raise Invalid(f"Say which tool: /tool {action} NAME", hint="/tool list names them.")
+        raise Invalid(f"Say which tool to {action}.", hint="/tool list names them.")
     match action:
         case "new":
             return await _new(caller, name, text)

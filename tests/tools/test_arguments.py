@@ -1,0 +1,170 @@
+"""Arguments against schemas: what fits, what is refused and in which words, and that no schema can
+cost more than it should."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from sshwarma.tools.arguments import ARGUMENT_BYTES, checked, from_words
+from sshwarma.world.errors import Invalid
+from sshwarma.world.things import Thing
+
+DICE = {
+    "type": "object",
+    "properties": {
+        "sides": {"type": "integer", "minimum": 2, "maximum": 100},
+        "how": {"type": "string", "enum": ["sum", "each"]},
+        "label": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "loud": {"type": "boolean"},
+        "faces": {"type": "array", "items": {"type": "string"}},
+        "free": {},
+    },
+    "required": ["sides"],
+    "additionalProperties": False,
+}
+
+
+def tool(schema: Any) -> Thing:
+    return Thing("t", "p", "tool", "dice", "den:dice", metadata={"input_schema": schema})
+
+
+def test_what_fits_is_given_on() -> None:
+    given = {"sides": 6, "how": "each", "label": None, "loud": True, "faces": ["a"], "free": [1]}
+    assert checked(tool(DICE), given) == given
+    assert checked(tool(None), {"anything": 1}) == {"anything": 1}
+    assert checked(tool("no schema"), {}) == {}
+
+
+def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
+    fitted = checked(tool(DICE), {"sides": "6", "loud": "true", "label": "7", "free": "8"})
+    assert fitted == {"sides": 6, "loud": True, "label": "7", "free": "8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "sides: is missing"),
+        ({"sides": "six"}, 'sides: "six" is not a whole number'),
+        ({"sides": 6.5}, "sides: 6.5 is not a whole number"),
+        ({"sides": True}, "sides: true is not a whole number"),
+        ({"sides": 1}, "sides: 1 is under 2, the least it may be"),
+        ({"sides": 101}, "sides: 101 is over 100, the most it may be"),
+        ({"sides": 6, "how": "all"}, 'how: "all" is not one of "sum", "each"'),
+        ({"sides": 6, "label": 1}, "label: 1 is not text or null"),
+        ({"sides": 6, "faces": ["a", 1]}, "faces.1: 1 is not text"),
+        ({"sides": 6, "bars": 3}, "bars: is not an argument of it"),
+        ({"sides": 6, "\x1b[2J": 3}, "is not an argument of it"),
+    ],
+)
+def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        checked(tool(DICE), given)
+    assert words in refused.value.message
+    assert refused.value.message.startswith("den:dice: ")
+    assert "sides, how?, label?" in refused.value.hint
+
+
+def test_several_problems_are_named_at_once_and_not_all_of_many() -> None:
+    with pytest.raises(Invalid) as refused:
+        checked(tool(DICE), {"how": 1, **{f"x{n}": n for n in range(50)}})
+    assert 2 <= refused.value.message.count(";") + 1 <= 4
+
+
+def test_references_inside_the_schema_are_followed() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"at": {"$ref": "#/$defs/point"}},
+        "$defs": {
+            "point": {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}, "next": {"$ref": "#/$defs/point"}},
+                "required": ["x"],
+            }
+        },
+    }
+    assert checked(tool(schema), {"at": {"x": 1, "next": {"x": 2}}})
+    with pytest.raises(Invalid, match=r"at\.next\.x: is missing"):
+        checked(tool(schema), {"at": {"x": 1, "next": {}}})
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json", "#/nowhere", "#anchor", 7],
+)
+def test_a_reference_that_leads_elsewhere_is_not_followed(reference: Any) -> None:
+    schema = {"type": "object", "properties": {"x": {"$ref": reference}}, "required": ["x"]}
+    assert checked(tool(schema), {"x": 1}) == {"x": 1}
+    with pytest.raises(Invalid):
+        checked(tool(schema), {})
+
+
+def _doubling() -> dict[str, Any]:
+    parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    return {"$ref": "#/$defs/d0", "$defs": parts}
+
+
+HOSTILE: dict[str, Any] = {
+    "a circle": {"$ref": "#"},
+    "a circle of two": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"},
+                                                       "b": {"$ref": "#/$defs/a"}}},
+    "doubling references": _doubling(),
+    "a pattern that backtracks": {"properties": {"x": {"pattern": "^(a+)+$"}}},
+    "names by a pattern": {"patternProperties": {"^(x+)+$": False}, "additionalProperties": False},
+    "every branch": {"oneOf": [{"properties": {"x": {}}}] * 2000},
+    "never": {"not": {}},
+    "wrong types": {"type": 7, "required": "x", "properties": [], "minimum": "1", "enum": 3,
+                    "anyOf": {}, "items": 3, "multipleOf": 0},
+    "draft 4": {"properties": {"x": {"minimum": 1, "exclusiveMinimum": True}}},
+    "unevaluated": {"unevaluatedProperties": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_schema_costs_more_than_it_should(name: str) -> None:
+    began = time.monotonic()
+    assert checked(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
+    assert time.monotonic() - began < 2
+
+
+def test_a_schema_as_deep_as_can_be_is_no_trouble() -> None:
+    schema: dict[str, Any] = {}
+    given: Any = 1
+    for _ in range(2000):
+        schema = {"properties": {"x": schema}, "type": "object"}
+    for _ in range(60):
+        given = {"x": given}
+    assert checked(tool(schema), given)
+
+
+def test_arguments_are_bounded_and_data() -> None:
+    with pytest.raises(Invalid, match=f"at most {ARGUMENT_BYTES}"):
+        checked(tool(None), {"x": "a" * ARGUMENT_BYTES})
+    with pytest.raises(Invalid, match="not data"):
+        checked(tool(None), {"x": object()})
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", {}),
+        ("sides=6", {"sides": 6}),
+        ('{"sides": 6}', {"sides": 6}),
+        ("label=6 sides=6", {"label": "6", "sides": 6}),
+        ("label='two words' how=sum", {"label": "two words", "how": "sum"}),
+        ("faces='[\"a\"]' loud=true", {"faces": ["a"], "loud": True}),
+        ("free=[1] sides=x", {"free": [1], "sides": "x"}),
+        ("label=a=b", {"label": "a=b"}),
+        ("label=", {"label": ""}),
+    ],
+)
+def test_words_are_read_as_the_tool_wants_them(text: str, arguments: dict[str, Any]) -> None:
+    assert from_words(tool(DICE), text) == arguments
+
+
+@pytest.mark.parametrize("text", ["6", "=6", "{", "[1]", "a='b", '{"a": 1} x'])
+def test_words_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(Invalid):
+        from_words(tool(DICE), text)

@@ -1,0 +1,39 @@
+"""A world with tools in Lua: `den`, where alice may build and bob may not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from sshwarma.tools.call import Provider, Tools
+from sshwarma.toolsets.lua import LIMITS, PROVIDER, LuaTools
+from sshwarma.verbs.provider import Verbs
+from sshwarma.world.world import World
+from sshwarma.wrap.host import LuaHost
+from world.living import Someone, alice, bob, do, guest, newborn, qwen, world
+
+__all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
+
+
+@pytest.fixture
+async def tools(world: World) -> AsyncIterator[Tools]:
+    """Tools that can be called, those in Lua with short limits."""
+    host = await LuaHost.start(replace(LIMITS, seconds=1.0, total_seconds=10.0))
+    lua = LuaTools(host)
+    providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
+    providers[PROVIDER] = lua
+    made = Tools(world, providers)
+    world.provide(made)
+    world.provide(lua)
+    yield made
+    await host.close()
+
+
+@pytest.fixture
+async def den(tools: Tools, alice: Someone, bob: Someone) -> str:
+    """The id of a room that alice made, where both stand."""
+    await do(alice, "/create den")
+    await do(bob, "/join den")
+    return alice.room_id

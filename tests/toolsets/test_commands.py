@@ -1,0 +1,195 @@
+"""Commands made of data things: which line or script they are, and what they may do for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.terminal.render import plain
+from sshwarma.verbs.commands import EXPANDED
+from sshwarma.verbs.completion import complete
+from sshwarma.verbs.views import draw
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Refused
+from sshwarma.world.world import World
+from world.living import Someone, do, refused
+
+
+async def command(who: Someone, name: str, text: str, where: str = "room") -> None:
+    bag = "me:" if where == "me" else ""
+    await do(who, f"/put {bag}command:{name} =", text)
+    await do(who, f"/equip {where} {'me:' if where == 'me' else ''}command:{name}")
+
+
+async def test_a_line_with_places(world: World, alice: Someone, bob: Someone, den: str) -> None:
+    await command(alice, "greet", "/say Hello {1}, {args}! {1} {{2} {0}")
+    said = await do(bob, "/greet ann and all")
+    assert said.text == "Hello ann, ann and all! ann {and {0}"
+    assert said.turns == ()
+    refusal = await refused(bob, "/greet ann")
+    assert "/greet needs 2 words after it." in refusal.message
+
+
+async def test_text_without_a_slash_is_said(alice: Someone, bob: Someone, den: str) -> None:
+    await command(alice, "shrug", "I do not know")
+    assert (await do(bob, "/shrug")).text == "I do not know"
+    assert (await do(bob, "/shrug either")).text == "I do not know either"
+    await command(alice, "path", "//etc/{args}")
+    assert (await do(bob, "/path motd")).text == "/etc/motd"
+
+
+async def test_what_is_typed_is_put_in_once(alice: Someone, den: str) -> None:
+    await command(alice, "twice", "/say {1} {args}")
+    assert (await do(alice, "/twice {args} {1}")).text == "{args} {args} {1}"
+
+
+async def test_a_command_never_makes_a_command(alice: Someone, den: str) -> None:
+    await command(alice, "loop", "/loop again")
+    refusal = await refused(alice, "/loop")
+    assert isinstance(refusal, NotFound)
+    assert "There is no verb /loop" in refusal.message
+    assert refusal.at is None
+
+
+@pytest.mark.parametrize(
+    ("source", "typed", "text"),
+    [
+        ("-- Shouts.\nreturn args:upper()", "hey you", "HEY YOU"),
+        ("return #words .. words[1]", "'two words' x", "2two words"),
+        ("local n = 1 return n", "", "1"),
+        ("function run(args) return args .. '!' end", "hey", "hey!"),
+        ("\n\n  --x\nreturn caller.name", "", "bob"),
+        ("return { room = room.name }", "", "room: den"),
+    ],
+)
+async def test_a_script_answers_whoever_typed_it(
+    world: World, alice: Someone, bob: Someone, den: str, source: str, typed: str, text: str
+) -> None:
+    await command(alice, "do-it", source)
+    before = len(await world.tail(den, 100))
+    answer = await do(bob, f"/do-it {typed}")
+    assert plain(draw(answer)) == text
+    assert len(await world.tail(den, 100)) == before
+
+
+@pytest.mark.parametrize("text", ["returns are due", "function-al", "localhost", "- - x"])
+async def test_only_whole_words_make_a_script(alice: Someone, den: str, text: str) -> None:
+    await command(alice, "line", text)
+    assert (await do(alice, "/line")).text == text
+
+
+async def test_what_was_printed_is_shown(alice: Someone, den: str) -> None:
+    await command(alice, "p", "-- x\nprint('a') return 'b'")
+    assert plain(draw(await do(alice, "/p"))) == "b\na"
+    await command(alice, "q", "-- x\nprint('a')")
+    assert plain(draw(await do(alice, "/q"))) == "a"
+
+
+async def test_a_script_that_goes_wrong_is_a_refusal_with_the_place(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await command(alice, "bad", "-- x\nprint('so far')\nerror('boom')")
+    refusal = await refused(bob, "/bad")
+    assert refusal.message == "/bad failed: /bad:3: boom"
+    assert refusal.hint == "It printed: so far"
+    await command(alice, "loop", "return (function() while true do end end)()")
+    assert "longer than 1 s" in (await refused(bob, "/loop")).message
+    await command(alice, "odd", "-- x\nreturn 1")
+    assert isinstance(await refused(bob, "/odd 'open"), Invalid)
+
+
+async def test_a_script_calls_tools_as_who_typed_it(
+    world: World, alice: Someone, bob: Someone, den: str
+) -> None:
+    await command(alice, "jot", "return host.call('sshwarma:note', { text = args }).text")
+    assert (await do(bob, "/jot remember")).text == "remember"
+    rows = [row for row in await world.tail(den, 9) if row.kind == "journal.note"]
+    assert [(row.author_id, row.content) for row in rows] == [(bob.id, "remember")]
+    await do(alice, "/tool new self = return host.call('den:self')")
+    await command(alice, "deep", "return host.call('den:self')")
+    with pytest.raises(Refused, match="/deep → den:self → den:self → den:self → den:self is too"):
+        await do(bob, "/deep")
+
+
+async def test_a_verb_goes_before_a_command(alice: Someone, den: str) -> None:
+    await command(alice, "look", "/say not this")
+    assert not hasattr(await do(alice, "/look"), "text")
+    assert "/look" not in [name for name, _ in (await do(alice, "/help")).commands]
+    await command(alice, "l", "/say nor this")
+    assert not hasattr(await do(alice, "/l"), "text")
+
+
+async def test_commands_of_others_do_no_more_than_tools_can(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await command(alice, "trap", "/alias look2 = /quit")
+    refusal = await refused(bob, "/trap")
+    assert isinstance(refusal, Forbidden)
+    assert refusal.hint == "If you want that, type /alias look2 = /quit"
+    for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
+                 "/quit", "/tell"):  # fmt: skip
+        await command(alice, "trap", line)
+        with pytest.raises(Refused):
+            await do(bob, "/trap")
+    await do(alice, "/tool new dice = return 'rolled'")
+    await command(alice, "roll", "/run den:dice")
+    assert (await do(bob, "/roll")).text == "rolled"
+
+
+async def test_ones_own_commands_do_what_one_may(bob: Someone, den: str) -> None:
+    await command(bob, "dark", "/set theme dark", where="me")
+    assert (await do(bob, "/dark")).text == "theme is dark."
+
+
+async def test_where_it_is_equipped_and_nowhere_else(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await command(alice, "here", "/say here")
+    await do(bob, "/join lobby")
+    assert isinstance(await refused(bob, "/here"), NotFound)
+    await command(bob, "mine", "/say mine", where="me")
+    assert (await do(bob, "/mine")).text == "mine"
+    await do(bob, "/MINE")
+    assert isinstance(await refused(alice, "/mine"), NotFound)
+
+
+async def test_the_rooms_goes_before_ones_own_and_an_alias_before_both(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await command(bob, "hi", "/say own", where="me")
+    await command(alice, "hi", "/say the room's")
+    assert (await do(bob, "/hi")).text == "the room's"
+    await do(bob, "/alias hi = /say alias")
+    assert (await do(bob, "/hi")).text == "alias"
+
+
+async def test_a_pipe_is_part_of_what_is_typed(alice: Someone, den: str) -> None:
+    await command(alice, "count", "return #args")
+    assert (await do(alice, "/count", "x" * 5000)).text == "5000"
+    assert (await do(alice, "/count ab", "cd")).text == "5"
+
+
+async def test_a_line_cannot_grow_without_end(alice: Someone, den: str) -> None:
+    await command(alice, "big", "/say " + "{args}" * 20)
+    assert str(EXPANDED) in (await refused(alice, "/big " + "x" * 5000)).message
+
+
+async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
+    await command(alice, "shout", "-- Says it loudly.\nreturn args:upper()")
+    await command(alice, "wave", "/me waves")
+    index = await do(alice, "/help")
+    assert index.commands == (("shout", "Says it loudly."), ("wave", "/me waves"))
+    assert "Commands equipped here" in plain(draw(index))
+    for topic in ("shout", "/shout"):
+        shown = await do(alice, f"/help {topic}")
+        assert (shown.kind, shown.summary) == ("script", "Says it loudly.")
+        assert "return args:upper()" in plain(draw(shown))
+    found = await complete(alice.caller, "/sho", 4)
+    assert [(candidate.text, candidate.note) for candidate in found] == [
+        ("/shout", "Says it loudly.")
+    ]
+    found = await complete(alice.caller, "/tool show den", 14)
+    assert found == []
+    await do(alice, "/tool new dice = return 1")
+    found = await complete(alice.caller, "/tool show den", 14)
+    assert [candidate.text for candidate in found] == ["den:dice"]
+    found = await complete(alice.caller, "/run dic", 8)
+    assert found == []

@@ -1,0 +1,105 @@
+"""What a script's first comments declare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma.toolsets.declaration import DESCRIPTION, PARAMETERS, declared
+from sshwarma.world.errors import Invalid
+
+
+def test_a_description_and_arguments_of_every_type() -> None:
+    made = declared(
+        """
+--- Rolls dice,
+-- many at once.
+--
+---@param sides integer=6 Sides of each die
+-- @param count integer
+-- @param scale number? What to multiply by
+-- @param loud boolean=false
+-- @param names array=["a", "b"] Who rolls
+-- @param extra object?
+-- @param how sum|each=sum What to give
+-- @param label string="two words" Before it
+--   @param word string=plain
+return 1 -- @param not one
+-- @param nor integer"""
+    )
+    assert made.description == "Rolls dice, many at once."
+    properties: dict[str, Any] = {
+        "sides": {"type": "integer", "default": 6, "description": "Sides of each die"},
+        "count": {"type": "integer"},
+        "scale": {"type": "number", "description": "What to multiply by"},
+        "loud": {"type": "boolean", "default": False},
+        "names": {"type": "array", "default": ["a", "b"], "description": "Who rolls"},
+        "extra": {"type": "object"},
+        "how": {
+            "type": "string", "enum": ["sum", "each"], "default": "sum",
+            "description": "What to give",
+        },
+        "label": {"type": "string", "default": "two words", "description": "Before it"},
+        "word": {"type": "string", "default": "plain"},
+    }  # fmt: skip
+    assert made.input_schema == {
+        "type": "object",
+        "properties": properties,
+        "required": ["count"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("source", ["return 1", "", "\n\n", "--[[ long ]] return 1", "local a = 1"])
+def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
+    made = declared(source)
+    assert made.description == ""
+    assert made.input_schema["properties"] == {}
+    assert made.input_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("@param", "is not NAME TYPE text"),
+        ("@param sides", "is not NAME TYPE text"),
+        ("@param 1st integer", "is not NAME TYPE text"),
+        ("@param sides die", "die is no type"),
+        ("@param sides a|", "is no type"),
+        ("@param sides a|a", "each named once"),
+        ("@param sides integer=six", "six is not integer"),
+        ("@param sides integer=1.5", "is not one of what it may be"),
+        ("@param sides integer=true", "is not one of what it may be"),
+        ("@param how a|b=c", "c is not one of what it may be"),
+        ("@param names array={}", "is not one of what it may be"),
+        ("@parm sides integer", "@parm is not known here"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(line: str, wrong: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        declared(f"-- Rolls.\n-- {line}\nreturn 1")
+    assert refused.value.message.startswith("Line 2 of the script: ")
+    assert wrong in refused.value.message
+
+
+def test_a_name_twice_and_too_many() -> None:
+    with pytest.raises(Invalid, match="declared twice"):
+        declared("-- @param a string\n-- @param a string")
+    many = "".join(f"-- @param a{n} string\n" for n in range(PARAMETERS + 1))
+    with pytest.raises(Invalid, match=f"at most {PARAMETERS}"):
+        declared(many)
+    with pytest.raises(Invalid, match=f"at most {DESCRIPTION}"):
+        declared("-- " + "x" * (DESCRIPTION + 1))
+
+
+@given(st.text(alphabet='-@param string=?"[]{}\n\\ax1|', max_size=200))
+def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+    try:
+        made = declared("-- @param " + text)
+    except Invalid as refused:
+        assert refused.message
+    else:
+        assert made.input_schema["type"] == "object"
