@@ -158,3 +158,25 @@ async def test_the_secret_is_nowhere_in_the_database(web: Client, tmp_path: Path
     await web.world.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     assert token.encode() not in stored
+
+
+async def test_a_line_is_done_as_if_it_were_typed(web: Client) -> None:
+    token = await web.token("alice")
+
+    async def line(**body: object) -> tuple[int, Any]:
+        return await web.ask("POST", "/api/v1/line", token, json.dumps(body).encode())
+
+    status, answer = await line(line="/vibe calm")
+    assert (status, answer["result"]["text"]) == (200, "calm")
+    status, answer = await line(line="hello")
+    assert (status, answer["text"]) == (200, "alice: hello")
+    await line(line="/put command:greet = /say Hello {1}")
+    await line(line="/equip room command:greet")
+    status, answer = await line(line="/greet bob")
+    assert (status, answer["text"]) == (200, "alice: Hello bob")
+    for body in ({}, {"line": ""}, {"line": 7}, {"line": "/look", "room": "x"}):
+        status, answer = await line(**body)
+        assert (status, answer["error"]) == (422, "invalid"), body
+    status, answer = await line(line="/nonsense")
+    assert (status, answer["error"]) == (404, "not_found")
+    assert (await web.ask("POST", "/api/v1/line", "", b"{}"))[0] == 401

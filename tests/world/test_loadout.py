@@ -148,6 +148,20 @@ async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> 
     assert {i.thing.label for i in (await world.loadout("lobby", None)).tools} >= set(EVERY)
 
 
+@pytest.mark.parametrize("pattern", ["git:status", "git"])
+async def test_what_loads_by_itself_can_be_turned_off_and_on(
+    world: World, den: Thing, git: Thing, alice: Someone, pattern: str
+) -> None:
+    await world.change(lambda tx: things.change(tx, git.id, auto_load=1))
+    assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
+    assert (await do(alice, f"/unequip room {pattern}")).changed == (pattern,)
+    assert "git:status" not in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
+    assert (await do(alice, f"/unequip room {pattern}")).changed == ()
+    assert "git:status" in {i.thing.label for i in (await world.loadout(den.id, None)).tools}
+    await do(alice, f"/equip room {pattern}")
+    assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
+
+
 async def test_global_is_always_there_whatever_a_row_says(
     world: World, den: Thing, alice: Someone
 ) -> None:

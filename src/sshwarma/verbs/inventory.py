@@ -267,7 +267,11 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
         load = loadout.compute(tx.conn, room_id, agent_id)
+        chains = loadout.Chains(tx.conn)
         through = [item.thing.id for item in load.tools if not item.fixed]
+        for item in load.tools:
+            if item.by == "always" and not item.fixed:  # a namespace may be on by itself, too
+                through += [link.id for link in chains.above(item.thing)]
         always = {item.thing.id for item in load.tools if item.fixed}
         fixed = [thing for thing in found if thing.id in always]
         if fixed and len(fixed) == len(found):

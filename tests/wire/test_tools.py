@@ -1,0 +1,232 @@
+"""Tools that people make, from end to end: by pasting and by pipe, called by people and models,
+disabled, and going wrong without harm to anybody else; and commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from driver import Person, Server
+from driver.covers import covers
+
+DICE = """-- Rolls dice.
+-- @param sides integer=6 Sides of each die
+-- @param how sum|each=sum What to give
+local rolled = {}
+for i = 1, 2 do rolled[i] = math.random(args.sides) end
+print("for " .. caller.name)
+if args.how == "each" then return rolled end
+return { sum = rolled[1] + rolled[2], room = room.name }
+"""
+
+
+@covers("tool", "run")
+def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: str) -> None:
+    made = alice.run("tool new dice", DICE)
+    assert made.status == 0, made
+    assert made.out.startswith(f"Made {room}:dice (")
+    his = bob.sit(room=room)
+    his.enter("/run dice sides=1")
+    his.wait_for(f"✓ {room}:dice")
+    his.wait_for("sum: 2")
+    his.wait_for(f"for {bob.name}")
+    ran = alice.json("run dice sides=1 how=each")
+    assert (ran["ok"], ran["structured"]) == (True, [1, 1])
+    wrong = alice.run("run dice sides=many")
+    assert wrong.status == 2
+    assert 'sides: "many" is not a whole number' in wrong.err
+    shown = alice.json("tool show dice")
+    assert shown["content"] == DICE.removesuffix("\n")
+    assert (shown["calls_total"], shown["calls_failed"]) == (2, 0)
+    assert f"{room}:dice" in [tool["name"] for tool in alice.json("tool list")["tools"]]
+    assert f"✓ {room}:dice" in bob.does(f"inv --room {room}")
+
+
+@covers("tool")
+def test_a_tool_is_pasted_edited_tried_and_removed_at_a_terminal(
+    alice: Person, bob: Person, room: str
+) -> None:
+    hers, his = alice.sit(room=room), bob.sit(room=room)
+    hers.paste("/tool new greet = -- Greets.\n-- @param who string=you\nreturn 'hi ' .. args.who")
+    hers.press("enter")
+    hers.wait_for(f"Made {room}:greet")
+    his.wait_for(f"{alice.name} made the tool {room}:greet")
+    hers.enter("/tool test greet who=there")
+    hers.wait_for("seen by you alone")
+    hers.wait_for("hi there")
+    hers.enter("/tool edit greet")
+    hers.wait_for("Editing")
+    hers.wait_for("return 'hi ' .. args.who")
+    hers.type(" .. '!'")
+    hers.press("enter")
+    hers.wait_for(f"Changed {room}:greet")
+    his.enter("/run greet")
+    his.wait_for("hi you!")
+    assert his.count("hi there") == 0
+    hers.enter("/tool new greet = return +")
+    hers.wait_for("That is not Lua: greet:1: unexpected symbol near '+'.")
+    hers.enter("/tool remove greet")
+    hers.wait_for(f"Removed {room}:greet.")
+    assert bob.run(f"run {room}:greet").status == 1
+
+
+@covers("tool", "unequip", "equip")
+def test_disabled_tools_stay_disabled_when_the_server_starts_again(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    alice = server.person("alice")
+    alice.does("create den")
+    alice.run("tool new dice", DICE)
+    alice.does("tool describe dice = Throws cubes.", "tool disable dice")
+    alice.hang_up()
+    assert server.stop() == 0
+    server.start()
+    refused = alice.run("run dice")
+    assert (refused.status, "disabled" in refused.err) == (1, True)
+    shown = alice.json("tool show dice")
+    assert (shown["status"], shown["description"]) == ("disabled", "Throws cubes.")
+    alice.does("tool enable dice")
+    assert alice.json("run dice sides=1")["structured"]["sum"] == 2
+    alice.hang_up()
+
+
+HARM = {
+    "loop": ("while true do end", "longer than 2 s"),
+    "memory": ("local t = {} while true do t[#t + 1] = ('x'):rep(1e5) .. #t end", "memory"),
+    "output": ("return ('x'):rep(1e7)", "gave back more than"),
+    "printing": ("while true do print(('x'):rep(1000)) end", "longer than 2 s"),
+    "itself": ("return host.call(room.name .. ':itself')", "is too deep"),
+    "error": ("\nerror('no such luck')", "error:2: no such luck"),
+}
+
+
+@covers("run")
+def test_a_tool_that_does_harm_costs_its_own_call_alone(
+    alice: Person, bob: Person, room: str
+) -> None:
+    for name, (source, _) in HARM.items():
+        assert alice.run(f"tool new {name}", source).status == 0
+    his = bob.sit(room=room)
+    hers = alice.sit(room=room)
+    for name, (_, words) in HARM.items():
+        hers.enter(f"/run {room}:{name}")
+        his.wait_for(f"{room}:{name} {{}}")  # the call has begun
+        his.enter(f"still here {name}")
+        his.wait_for(f"{bob.name}: still here {name}")
+        hers.wait_for(f"✗ {room}:{name}", 30)
+        hers.wait_for(words)
+    tools = alice.json("history --tools 100")["entries"]
+    assert {entry["kind"] for entry in tools} == {"tool.call", "tool.error"}
+
+
+@covers("put", "help")
+def test_commands_work_at_every_door(alice: Person, bob: Person, room: str) -> None:
+    alice.run("put command:shout", "-- Says it loudly.\nreturn args:upper()")
+    alice.run("put command:greet", "/say Hello {1}!")
+    alice.does("equip room command:*")
+    his = bob.sit(room=room)
+    his.type("/sh")
+    his.press("tab")
+    his.wait_for_input(f"{room}> /shout")
+    his.enter("what is this")
+    his.wait_for("WHAT IS THIS")
+    his.enter("/greet ann")
+    his.wait_for(f"{bob.name}: Hello ann!")
+    his.enter("/help shout")
+    his.wait_for("/shout is a command that was made here")
+    assert bob.run(f"shout one two --room {room}").out == "ONE TWO\n"
+    assert bob.run(f"shout --room {room}", "from a pipe").out == "FROM A PIPE\n"
+    assert bob.json(f"shout hey --room {room}")["text"] == "HEY"
+    wrong = bob.run(f"greet --room {room}")
+    assert (wrong.status, "needs a word after it" in wrong.err) == (2, True)
+    assert bob.run("shout x --room lobby").status == 1
+    plain = bob.pipe()
+    out, _ = plain.communicate(f"/join {room}\n/shout in lines\n/quit\n".encode(), timeout=20)
+    assert b"IN LINES" in out
+
+
+class ModelServer(ThreadingHTTPServer):
+    """An OpenAI-compatible server: it calls the tools it was told to, one a question, and then
+    says what the last gave. `asked` is every request."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: ModelServer
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(request)
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            delta: dict[str, Any] = {"role": "assistant", "content": f"It gave {last['content']}"}
+            why = "stop"
+        else:
+            name, arguments = self.server.calls.pop(0)
+            called = {"name": name, "arguments": json.dumps(arguments)}
+            call = {"index": 0, "id": "c1", "type": "function", "function": called}
+            delta, why = {"role": "assistant", "tool_calls": [call]}, "tool_calls"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for part, ended in ((delta, None), ({}, why)):
+            choice = {"index": 0, "delta": part, "finish_reason": ended}
+            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+            self.wfile.write(f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    server = ModelServer()
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@covers("tool")
+def test_a_model_calls_a_tool_until_it_is_disabled(
+    serve: Callable[..., Server], model: ModelServer
+) -> None:
+    address = f"http://127.0.0.1:{model.server_address[1]}/v1"
+    models = [{"name": "croupier", "kind": "compatible", "model": "m", "base_url": address}]
+    server = serve(models=json.dumps(models))
+    alice = server.person("alice")
+    alice.does("create den")
+    alice.run("tool new dice", DICE)
+    hers = alice.sit(room="den")
+    model.calls = [("den__dice", {"sides": 1}), ("den__dice", {"sides": "x"}), ("den__dice", {})]
+
+    hers.enter("@croupier roll")
+    hers.wait_for("croupier → den:dice", 30)
+    hers.wait_for("croupier: It gave room: den")
+    offered = {tool["function"]["name"]: tool["function"] for tool in model.asked[0]["tools"]}
+    assert offered["den__dice"]["description"] == "Rolls dice."
+    assert offered["den__dice"]["parameters"]["properties"]["sides"]["type"] == "integer"
+    assert "sshwarma__tool" not in offered
+
+    hers.enter("@croupier roll wrongly")
+    hers.wait_for('croupier: It gave {"error":"den:dice: sides:', 30)
+
+    alice.does("tool disable dice")
+    hers.enter("@croupier roll once more")
+    hers.wait_for('croupier: It gave {"error":"den:dice cannot be used now: disabled', 30)
+    assert "den__dice" not in {tool["function"]["name"] for tool in model.asked[4]["tools"]}
+    kinds = [entry["kind"] for entry in alice.json("history --tools --room den")["entries"]]
+    assert kinds == ["tool.call", "tool.result", "tool.call", "tool.error", "tool.call",
+                     "tool.error"]  # fmt: skip
+    alice.hang_up()
