@@ -6,10 +6,13 @@ import pytest
 
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_mcp, for_model
+from sshwarma.toolsets import making
+from sshwarma.toolsets.declaration import declared
 from sshwarma.verbs.building import Edit
 from sshwarma.verbs.examining import Examined
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from world.living import Someone, arrive, do, make, refused, tool_names
 
@@ -114,17 +117,14 @@ async def test_a_disabled_tool_is_nobodys_until_it_is_enabled(
     assert (await do(bob, "/run dice")).text == "changed"
 
 
-async def test_a_built_in_tool_can_be_disabled_for_all(alice: Someone, bob: Someone) -> None:
+async def test_a_built_in_tool_can_be_disabled_for_all(
+    tools: Tools, alice: Someone, bob: Someone
+) -> None:
     await do(alice, "/tool disable sshwarma:who")
     await do(alice, "/tool disable global:help")
     for name in ("sshwarma:who", "global:help"):
         with pytest.raises(Unavailable, match="disabled"):
-            await alice.world.part(Tools).call(bob.caller, name, {})  # type: ignore[union-attr]
-
-
-test_a_built_in_tool_can_be_disabled_for_all = pytest.mark.usefixtures("tools")(
-    test_a_built_in_tool_can_be_disabled_for_all
-)
+            await tools.call(bob.caller, name, {})
 
 
 async def test_other_words_for_a_tool_and_its_own_again(
@@ -238,14 +238,45 @@ async def test_a_fork_has_tools_of_its_own_as_they_are(alice: Someone, den: str)
     assert (await do(alice, "/run dice")).text == "annex"
 
 
-async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
-    from sshwarma.toolsets import making
-    from sshwarma.toolsets.declaration import declared
+async def test_a_clone_has_tools_of_its_own(alice: Someone, den: str) -> None:
+    await do(alice, "/tool new dice = return room.name")
+    await do(alice, "/clone den copy")
+    assert (await do(alice, "/run copy:dice")).text == "copy"
 
-    def many(tx: object) -> None:
-        bag = things.get_live(tx.conn, den)  # type: ignore[attr-defined]
+
+async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(bob, "/namespace new git.branch")
+    made = await do(bob, "/tool new git.branch:create = return 'made'")
+    assert made.name == "git.branch:create"
+    assert not await has(bob, "git.branch:create")
+    await do(bob, "/load git.branch")
+    assert (await do(bob, "/run git_branch__create")).text == "made"
+    assert (await do(bob, "/tool edit git.branch:create")).line == (
+        "/tool new git.branch:create = return 'made'"
+    )
+    await do(bob, "/tool test git.branch:create")
+    await do(alice, "/tool disable git.branch:create")
+    await do(alice, "/room builder bob")
+    assert not await has(bob, "git.branch:create")
+    carol = await arrive(alice.world, "carol")
+    for line in ("new git.branch:x = return 1", "enable git.branch:create",
+                 "remove git.branch:create", "new sshwarma:look = return 1",
+                 "new global:x = return 1", "new nowhere:x = return 1",
+                 "new alice:x = return 1"):  # fmt: skip
+        await refused(carol, f"/tool {line}")
+    assert isinstance(await refused(alice, "/tool new sshwarma:x = return 1"), Invalid)
+    await do(bob, "/tool remove git.branch:create")
+    assert (await do(bob, "/tool new bob:x = return 1")).name == "bob:x"
+    assert (await do(alice, "/tool new den:x = return 1")).name == "den:x"
+
+
+async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
+    def many(tx: Change) -> None:
+        bag = things.get_live(tx.conn, den)
         for n in range(making.TOOLS):
-            making.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)  # type: ignore[arg-type]
+            making.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)
 
     await alice.world.change(many)
     assert "100 tools" in (await refused(alice, "/tool new over = return 1")).message
@@ -312,7 +343,7 @@ async def test_decisions_are_rows_of_their_own(world: World, alice: Someone, den
     ) == overrides.Override("den:dice")
 
 
-async def test_a_model_makes_none_by_itself(alice: Someone, den: str) -> None:
+async def test_a_model_makes_none_by_itself(tools: Tools, alice: Someone, den: str) -> None:
     eve = await arrive(alice.world, "eve", kind="model", door="model", room=den)
     with pytest.raises(NotFound):
-        await alice.world.part(Tools).call(eve.caller, "sshwarma:tool", {"action": "new"})  # type: ignore[union-attr]
+        await tools.call(eve.caller, "sshwarma:tool", {"action": "new"})

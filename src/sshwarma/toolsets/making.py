@@ -14,7 +14,7 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 TOOLS: Final = 100
-"""Most tools that people make in one room or for one agent: every model there is told of each."""
+"""Most tools that people make in one place: every model that has them is told of each."""
 
 
 def is_lua(thing: Thing) -> bool:
@@ -25,8 +25,9 @@ def is_lua(thing: Thing) -> bool:
 def store(
     tx: Change, bag: Thing, name: str, source: str, declaration: Declaration, by: str
 ) -> tuple[Thing, bool]:
-    """Make a tool in a room or on an agent, or give one another script. Returns it, and whether it
-    is new. What lies in a room is on in it; one of an agent's own is equipped on that agent.
+    """Make a tool in a room, on an agent or in a namespace, or give one another script. Returns
+    it, and whether it is new. What lies in a room is on in it; one of an agent's own is equipped
+    on that agent; one in a namespace is on where that is loaded.
 
     Raises:
         Conflict: if there is no room for it, or its name is taken or would be mistaken.
@@ -79,7 +80,7 @@ def _make(
     metadata: dict[str, Any],
     by: str,
 ) -> Thing:
-    qualified = f"{bag.name}:{name}"
+    qualified = f"{bag.label}:{name}"
     claim(tx, qualified)
     tool = things.create(
         tx,

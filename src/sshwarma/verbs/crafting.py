@@ -20,11 +20,11 @@ from sshwarma.verbs.inventory import AVAILABLE_SHOWN, to_equip
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
-from sshwarma.world import overrides, things
+from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.world.loadout import Chains, Item
+from sshwarma.world.loadout import Item
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -143,7 +143,8 @@ async def tool(
     """Make tools in Lua, try them, and decide about tools
 
     A tool made here lies in this room: whoever is here has it, models too. me:NAME makes one of
-    your own, which you bring along. From a shell: ssh HOST tool new NAME < script.lua
+    your own, which you bring along; NAMESPACE:NAME puts it into a namespace that you made. From a
+    shell: ssh HOST tool new NAME < script.lua
     /help scripts tells how a script is written. disable takes a tool from everybody at once,
     describe gives it other words; neither changes the tool itself.
 
@@ -206,10 +207,7 @@ async def _list(caller: Caller, pattern: str | None) -> ToolList:
 
 
 async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
-    mine = name.startswith("me:")
-    plain = check_tool_name(name.removeprefix("me:").removeprefix("room:"))
-    if not mine:
-        await caller.require(Right.BUILD)
+    place, plain = await _place(caller, name)
     if not (text or "").strip():
         raise Invalid(
             f"Say what {plain} does.",
@@ -222,12 +220,11 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
         raise Invalid(f"That is {size} bytes; a tool has at most {caller.limits.thing_bytes}.")
     declaration = declared(source)
     await _lua(caller).check(plain, source)
-    bag_id = caller.agent.id if mine else caller.room_id
 
     def work(tx: Change) -> tuple[Thing, bool]:
-        bag = things.get_live(tx.conn, bag_id)
+        bag = things.get_live(tx.conn, place.id)
         made = making.store(tx, bag, plain, source, declaration, caller.agent.id)
-        if not mine:
+        if bag.id == caller.room_id:
             caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
         return made
 
@@ -235,20 +232,39 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
     return ToolMade(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
+async def _place(caller: Caller, name: str) -> tuple[Thing, str]:
+    """Where a tool of that name is to lie, if the caller may put one there, and its bare name."""
+    space, _, bare = name.rpartition(":")
+    plain = check_tool_name(bare)
+    room = await caller.room()
+    if space in ("", "room", room.name):
+        wanted = caller.room_id
+    elif space in ("me", caller.agent.name):
+        wanted = caller.agent.id
+    else:
+        wanted = (await caller.world.store.read(lambda conn: namespaces.find(conn, space))).thing.id
+    place = await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
+    if place.kind not in ("room", "agent", "toolset"):
+        raise Invalid(f"{place.label} has tools of its own, and takes none that people write.")
+    await _may_change(caller, place)
+    return place, plain
+
+
 async def _edit(caller: Caller, name: str) -> Edit:
     try:
         found = await _find(caller, name)
     except NotFound:
-        check_tool_name(name.removeprefix("me:").removeprefix("room:"))
+        check_tool_name(name.rpartition(":")[2])
         return Edit(name, "", f"/tool new {name} = ")
-    if not making.is_lua(found) or found.parent_id not in (caller.room_id, caller.agent.id):
+    if not making.is_lua(found):
         raise Invalid(
-            f"{found.label} was not made in this room or by you.",
-            hint="/tool describe and /tool disable work on tools of others.",
+            f"{found.label} is not a Lua tool.",
+            hint="/tool describe and /tool disable work on every tool.",
         )
-    prefix = "me:" if found.parent_id == caller.agent.id else ""
-    source = found.content or ""
-    return Edit(found.label, source, f"/tool new {prefix}{found.name} = {source}")
+    await _may_decide(caller, found)
+    short = {caller.room_id: found.name, caller.agent.id: f"me:{found.name}"}
+    typed, source = short.get(found.parent_id or "", found.label), found.content or ""
+    return Edit(found.label, source, f"/tool new {typed} = {source}")
 
 
 async def _test(caller: Caller, found: Thing, text: str) -> Tested:
@@ -302,7 +318,9 @@ async def _remove(caller: Caller, found: Thing) -> Done:
             caller.tell(tx, f"removed the tool {found.label}")
 
     await caller.change(work)
-    return Done(f"Removed {found.label}. /restore {found.name} brings it back.")
+    if found.parent_id in (caller.room_id, caller.agent.id):
+        return Done(f"Removed {found.label}. /restore {found.name} brings it back.")
+    return Done(f"Removed {found.label}.")
 
 
 async def _decide(caller: Caller, found: Thing, told: str, **decisions: Any) -> None:
@@ -328,16 +346,22 @@ async def _find(caller: Caller, name: str) -> Thing:
 
 
 async def _may_decide(caller: Caller, found: Thing) -> None:
-    """Go on only for who may change a tool: builders of its room, the agent it belongs to, and
-    administrators for all others."""
-    chain = await caller.world.store.read(lambda conn: list(Chains(conn).above(found)))
-    place = chain[0] if chain else None
-    if place is not None and place.kind == "agent" and place.id == caller.agent.id:
-        return
-    if place is not None and place.kind == "room":
+    """Go on only for who may change a tool: who may change what it lies in."""
+    place_id = found.parent_id or "world"
+    await _may_change(
+        caller, await caller.world.store.read(lambda conn: things.get_live(conn, place_id))
+    )
+
+
+async def _may_change(caller: Caller, place: Thing) -> None:
+    """Go on only for builders of a room, the agent itself, who made a namespace; and, wherever it
+    is, for administrators."""
+    if place.kind == "room":
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return
-    await caller.require(Right.ADMIN)
+    mine = place.kind == "toolset" and place.created_by == caller.agent.id
+    if place.id != caller.agent.id and not mine:
+        await caller.require(Right.ADMIN)
 
 
 def _lua(caller: Caller) -> LuaTools:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from sshwarma.models.turn import Turns, open_turns
 from sshwarma.terminal.text import Block, Line, block, headed, line
+from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.moving import Moved, go_to
@@ -24,6 +25,7 @@ from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavai
 from sshwarma.world.events import Row, TurnsChanged
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.layers import tokens
 
@@ -331,7 +333,13 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
     taken = {known.name for known in await caller.world.rooms()}
     free = (name for n in range(2, 1000) if (name := f"{source.name}-{n}") not in taken)
     name = new.lower() if new else next(free)
-    made = await caller.change(lambda tx: clones.clone(tx, source.id, name, caller.agent))
+
+    def work(tx: Change) -> Thing:
+        room = clones.clone(tx, source.id, name, caller.agent)
+        making.copy(tx, source.id, room, caller.agent.id)
+        return room
+
+    made = await caller.change(work)
     moved = await go_to(caller, await caller.world.room(made.id))
     return Moved(moved.room, moved.came_from, made=True)
 
