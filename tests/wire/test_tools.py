@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from driver import Person, Server
 from driver.covers import covers
+from driver.model import Asked, Model, question
 
 DICE = """-- Rolls dice.
 -- @param sides integer=6 Sides of each die
@@ -151,81 +150,47 @@ def test_commands_work_at_every_door(alice: Person, bob: Person, room: str) -> N
     assert b"IN LINES" in out
 
 
-class ModelServer(ThreadingHTTPServer):
-    """An OpenAI-compatible server: it calls the tools it was told to, one a question, and then
-    says what the last gave. `asked` is every request."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: ModelServer
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(request)
-        last = request["messages"][-1]
-        if last["role"] == "tool":
-            delta: dict[str, Any] = {"role": "assistant", "content": f"It gave {last['content']}"}
-            why = "stop"
-        else:
-            name, arguments = self.server.calls.pop(0)
-            called = {"name": name, "arguments": json.dumps(arguments)}
-            call = {"index": 0, "id": "c1", "type": "function", "function": called}
-            delta, why = {"role": "assistant", "tool_calls": [call]}, "tool_calls"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        for part, ended in ((delta, None), ({}, why)):
-            choice = {"index": 0, "delta": part, "finish_reason": ended}
-            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-            self.wfile.write(f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n".encode())
-        self.wfile.write(b"data: [DONE]\n\n")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
-
-
 @pytest.fixture
-def model() -> Iterator[ModelServer]:
-    server = ModelServer()
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+def croupier() -> Iterator[Model]:
+    """A model that calls den:dice with the arguments it is asked to, and says what it gave."""
+
+    def answer(asked: Asked) -> Iterator[str | dict[str, Any]]:
+        last = asked["messages"][-1]
+        if last["role"] == "tool":
+            yield f"It gave {last['content']}"
+        else:
+            arguments = json.loads(question(asked).partition("with ")[2])
+            yield {"name": "den__dice", "arguments": arguments}
+
+    made = Model(answer)
+    yield made
+    made.close()
 
 
 @covers("tool")
 def test_a_model_calls_a_tool_until_it_is_disabled(
-    serve: Callable[..., Server], model: ModelServer
+    serve: Callable[..., Server], croupier: Model
 ) -> None:
-    address = f"http://127.0.0.1:{model.server_address[1]}/v1"
-    models = [{"name": "croupier", "kind": "compatible", "model": "m", "base_url": address}]
-    server = serve(models=json.dumps(models))
+    server = serve(models=json.dumps([croupier.settings("croupier")]))
     alice = server.person("alice")
     alice.does("create den")
     alice.run("tool new dice", DICE)
     hers = alice.sit(room="den")
-    model.calls = [("den__dice", {"sides": 1}), ("den__dice", {"sides": "x"}), ("den__dice", {})]
-
-    hers.enter("@croupier roll")
+    hers.enter('@croupier roll with {"sides": 1}')
     hers.wait_for("croupier → den:dice", 30)
     hers.wait_for("croupier: It gave room: den")
-    offered = {tool["function"]["name"]: tool["function"] for tool in model.asked[0]["tools"]}
+    offered = {tool["function"]["name"]: tool["function"] for tool in croupier.asked[0]["tools"]}
     assert offered["den__dice"]["description"] == "Rolls dice."
     assert offered["den__dice"]["parameters"]["properties"]["sides"]["type"] == "integer"
     assert "sshwarma__tool" not in offered
 
-    hers.enter("@croupier roll wrongly")
+    hers.enter('@croupier roll with {"sides": "x"}')
     hers.wait_for('croupier: It gave {"error":"den:dice: sides:', 30)
 
     alice.does("tool disable dice")
-    hers.enter("@croupier roll once more")
+    hers.enter("@croupier roll with {}")
     hers.wait_for('croupier: It gave {"error":"den:dice cannot be used now: disabled', 30)
-    assert "den__dice" not in {tool["function"]["name"] for tool in model.asked[4]["tools"]}
+    assert "den__dice" not in {tool["function"]["name"] for tool in croupier.asked[4]["tools"]}
     kinds = [entry["kind"] for entry in alice.json("history --tools --room den")["entries"]]
     assert kinds == ["tool.call", "tool.result", "tool.call", "tool.error", "tool.call",
                      "tool.error"]  # fmt: skip
