@@ -66,10 +66,10 @@ class _Answer:
         self._drawn: tuple[str, Block] = ("", Block())
 
     def coming(self, now: float) -> Coming:
-        text = self.event.text
+        text = self.event.text.strip()
         if self._drawn[0] != text:
-            shown = newest(text)
-            self._drawn = (text, block(*headed(("model", self.who), ": ", text=shown)))
+            lines = headed(("model", self.who), ": ", text=newest(text)) if text else ()
+            self._drawn = (text, block(*lines))
         return Coming(self.who, self._drawn[1], _progress(self.who, self.event, now))
 
 
@@ -94,7 +94,7 @@ class Answers:
         now = time.monotonic()
         for turn_id, answer in self._rooms.get(room_id, {}).items():
             watcher.show_answer(turn_id, answer.coming(now))
-        self._tick_if_watched()
+        self._set_timer()
 
     def stop(self, room_id: str, watcher: Watcher) -> None:
         """Show it to a watcher no more, and take away what it was shown."""
@@ -106,6 +106,7 @@ class Answers:
             del self._watchers[room_id]
         for turn_id in self._rooms.get(room_id, {}):
             watcher.show_answer(turn_id, None)
+        self._set_timer()
 
     def _streams(self, event: Streaming) -> None:
         answers = self._rooms.setdefault(event.room_id, {})
@@ -118,7 +119,7 @@ class Answers:
         if event.room_id in self._watchers:
             self._prepare(answer)
             self._show(event.room_id, event.turn_id, answer.coming(answer.heard_at))
-            self._tick_if_watched()
+            self._set_timer()
 
     def _ended(self, event: StreamEnded) -> None:
         answers = self._rooms.get(event.room_id, {})
@@ -126,6 +127,7 @@ class Answers:
             self._show(event.room_id, event.turn_id, None)
         if not answers:
             self._rooms.pop(event.room_id, None)
+        self._set_timer()
 
     def _show(self, room_id: str, turn_id: str, coming: Coming | None) -> None:
         for watcher in list(self._watchers.get(room_id, ())):
@@ -146,8 +148,13 @@ class Answers:
 
     # The seconds.
 
-    def _tick_if_watched(self) -> None:
-        if self._timer is None and any(room_id in self._watchers for room_id in self._rooms):
+    def _set_timer(self) -> None:
+        """Have the timer run if somebody watches a turn, and only then."""
+        if not any(room_id in self._watchers for room_id in self._rooms):
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
@@ -159,7 +166,7 @@ class Answers:
                     self._ended(StreamEnded(room_id, turn_id))
                 elif room_id in self._watchers:
                     self._show(room_id, turn_id, answer.coming(now))
-        self._tick_if_watched()
+        self._set_timer()
 
 
 def newest(text: str) -> str:

@@ -89,7 +89,8 @@ def highlighted(code: str, language: str) -> CODE_LINES:
     lexer = get_lexer_by_name(_OTHER_NAMES.get(language, language), stripnl=False, ensurenl=False)
     lines: list[list[Span]] = [[]]
     size = 0
-    for _, kind, text in lexer.get_tokens_unprocessed(code):
+    # Some only know a line by the newline after it.
+    for _, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
         size += len(text)
         style = style_of(kind)
         first, *others = text.split("\n")
@@ -98,7 +99,7 @@ def highlighted(code: str, language: str) -> CODE_LINES:
             lines.append([])
             _add(lines[-1], style, other)
     # A few lexers, of prompts and their output, lose or repeat what they do not understand.
-    return tuple(map(tuple, lines)) if size == len(code) else _unstyled(code)
+    return tuple(map(tuple, lines[:-1])) if size == len(code) + 1 else _unstyled(code)
 
 
 def _add(spans: list[Span], style: Style, text: str) -> None:

@@ -279,7 +279,8 @@ def _runs(inline: Token, base: Style) -> Iterator[list[Span]]:
                 elif address not in (text, f"mailto:{text}"):
                     spans.append(("dim", f" ({address})"))
             case "image":
-                spans.append((style(), f"[image: {token.content}]"))
+                shows = "".join(child.content for child in token.children or ())
+                spans.append((style(), f"[image: {shows}]"))
                 spans.append(("dim", f" ({token.attrs.get('src', '')})"))
     yield spans
 

@@ -19,6 +19,9 @@ from sshwarma.terminal.width import clip, cluster_width, clusters, width
 RENDERINGS_MAX: Final = 16
 """Looks kept in one block; the oldest goes first."""
 
+FOLD_MIN: Final = 8
+"""Columns a folded text keeps at least; where there is less room, its line is wrapped."""
+
 _ASCII: Final = str.maketrans(
     {
         "✓": "+", "✔": "+", "✗": "x", "✘": "x", "○": "o", "●": "*", "◉": "*", "·": "-", "•": "*",
@@ -27,7 +30,8 @@ _ASCII: Final = str.maketrans(
         "…": "...", "–": "-", "—": "--", "−": "-", "×": "x", "‘": "'", "’": "'", "“": '"',
         "”": '"', "─": "-", "━": "-", "│": "|", "┃": "|", "┌": "+", "┐": "+", "└": "+", "┘": "+",
         "├": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+", "╭": "+", "╮": "+", "╰": "+",
-        "╯": "+", "\u00a0": " ",
+        "╯": "+", "\u00a0": " ", "⚙": "*", "⠋": "|", "⠙": "/", "⠹": "-", "⠸": "\\", "⠼": "|",
+        "⠴": "/", "⠦": "-", "⠧": "\\", "⠇": "|", "⠏": "/",
     }
 )  # fmt: skip
 
@@ -126,7 +130,15 @@ def wrap(line: Line, look: Look) -> Iterator[str]:
     """The rows of one logical line, coloured."""
     spans = _visible(line.spans, look)
     flat = "".join(text for _, text in spans)
-    if width(flat) <= look.columns:
+    size = width(flat)
+    if size > look.columns and line.fold is not None:
+        style, text = spans[line.fold]
+        room = look.columns - size + width(text)
+        if room >= FOLD_MIN:
+            spans[line.fold] = (style, clip(text, room, "…" if look.utf8 else "..."))
+            yield styled(spans, look)
+            return
+    if size <= look.columns:
         yield styled(spans, look)
         return
     most = look.columns // 2

@@ -33,11 +33,13 @@ Span: TypeAlias = tuple[Style, str]
 @dataclass(frozen=True, slots=True)
 class Line:
     """One logical line. When it is wrapped, continuation rows are indented by `hang` columns, of
-    which `edge` fills the first: the mark of a quotation goes on beside all of it."""
+    which `edge` fills the first: the mark of a quotation goes on beside all of it. A line is not
+    wrapped if cutting the span of number `fold` makes it fit."""
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
     edge: tuple[Span, ...] = ()
+    fold: int | None = None
 
     def plain(self) -> str:
         return "".join(text for _, text in self.spans)
@@ -59,10 +61,11 @@ class Table:
         """The table as lines: `name: value`, with an empty line between rows."""
         names, *values = self.rows
         hang = sum(len(text) for _, text in self.edge) + 2
+        between = Line(self.edge if any(text.strip() for _, text in self.edge) else ())
         lines: list[Line] = []
         for row in values:
             if lines:
-                lines.append(Line(self.edge))
+                lines.append(between)
             for name, cell in zip(names, row, strict=True):
                 head = (*name, ("", ": ")) if name else ()
                 if cell:

@@ -28,6 +28,9 @@ FOLDED_CHARACTERS: Final = 100
 VALUE_CHARACTERS: Final = 40
 """Characters of one argument of a tool call, so that a long one leaves room for the others."""
 
+TOOL_CHARACTERS: Final = 80
+"""Characters of a tool's name."""
+
 FULL_LINES: Final = 20
 FULL_CHARACTERS: Final = 4_000
 """Lines and characters of a tool's result where results are shown in full."""
@@ -202,10 +205,12 @@ def _gave(stamp: list[Span], row: Row, tools: ToolView) -> Block:
 
 
 def _folded(head: list[Span], row: Row, style: str) -> Block:
-    """A row on one line; the whole of it is a verb away."""
+    """A row on one line, if there is more of it on one row of a screen; the whole is a verb
+    away."""
     shown = _flat(row.content, FOLDED_CHARACTERS)
-    whole = shown == row.content.strip()
-    return block(line(*head, (style, shown), *([] if whole else _more(row)), hang=4))
+    if shown == row.content.strip():
+        return block(line(*head, (style, shown), hang=4))
+    return block(Line((*head, (style, shown), *_more(row)), hang=4, fold=len(head)))
 
 
 def _flat(text: str, most: int) -> str:
@@ -219,7 +224,8 @@ def _more(row: Row) -> list[Span]:
 
 
 def _tool(row: Row) -> str:
-    return str(row.meta.get("tool", ""))
+    """The tool's name: its own, or whatever a model took for one."""
+    return _flat(str(row.meta.get("tool", "")), TOOL_CHARACTERS)
 
 
 def _took(row: Row) -> str:
