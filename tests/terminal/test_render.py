@@ -68,7 +68,7 @@ def test_a_folded_line_is_one_row_as_long_as_there_is_room() -> None:
     assert rows(Block((folded,)), Look(40, "mono")) == ["head a text that goes on /expand 7"]
     assert rows(Block((folded,)), Look(26, "mono")) == ["head a text tha… /expand 7"]
     assert rows(Block((folded,)), Look(26, "mono", utf8=False)) == ["head a text t... /expand 7"]
-    assert rows(Block((folded,)), Look(20, "mono")) == ["head a text that", "  goes on /expand 7"]
+    assert rows(Block((folded,)), Look(20, "mono")) == ["head a tex… /expand", "  7"]
 
 
 def test_several_styles_at_once() -> None:

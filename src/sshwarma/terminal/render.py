@@ -20,7 +20,8 @@ RENDERINGS_MAX: Final = 16
 """Looks kept in one block; the oldest goes first."""
 
 FOLD_MIN: Final = 8
-"""Columns a folded text keeps at least; where there is less room, its line is wrapped."""
+"""Columns a folded text keeps at least; where there is less room, it gets a third of a row, and its
+line is wrapped."""
 
 _ASCII: Final = str.maketrans(
     {
@@ -134,10 +135,10 @@ def wrap(line: Line, look: Look) -> Iterator[str]:
     if size > look.columns and line.fold is not None:
         style, text = spans[line.fold]
         room = look.columns - size + width(text)
-        if room >= FOLD_MIN:
-            spans[line.fold] = (style, clip(text, room, "…" if look.utf8 else "..."))
-            yield styled(spans, look)
-            return
+        kept = room if room >= FOLD_MIN else look.columns // 3
+        spans[line.fold] = (style, clip(text, kept, "…" if look.utf8 else "..."))
+        flat = "".join(text for _, text in spans)
+        size = width(flat)
     if size <= look.columns:
         yield styled(spans, look)
         return

@@ -33,8 +33,8 @@ Span: TypeAlias = tuple[Style, str]
 @dataclass(frozen=True, slots=True)
 class Line:
     """One logical line. When it is wrapped, continuation rows are indented by `hang` columns, of
-    which `edge` fills the first: the mark of a quotation goes on beside all of it. A line is not
-    wrapped if cutting the span of number `fold` makes it fit."""
+    which `edge` fills the first: the mark of a quotation goes on beside all of it. A line that
+    is too long has its span of number `fold` cut before it is wrapped."""
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
