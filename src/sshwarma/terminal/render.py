@@ -74,7 +74,7 @@ def render(block: Block, look: Look) -> bytes:
 def plain(block: Block, utf8: bool = True) -> str:
     """The block for a pipe: escaped, not wrapped, not coloured, lines joined by newlines."""
     return "\n".join(
-        "".join(shown(text, utf8) for _, text in line.spans).rstrip()
+        "".join(shown(text, utf8) for _, text in line.spans).rstrip(" ")
         for line in laid_out(block, Look(utf8=utf8, plain=True))
     )
 
