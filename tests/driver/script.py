@@ -1,4 +1,4 @@
-"""Models that say what a test has told them to, one reply after another, when the test lets them."""
+"""Models that say what a test has told them to, reply by reply, when the test lets them."""
 
 from __future__ import annotations
 

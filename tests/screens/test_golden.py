@@ -11,7 +11,7 @@ import pytest
 
 from driver import Person, Screen, Server
 from driver.fixtures import homes
-from driver.model import speaking
+from driver.script import speaking
 
 from .golden import check
 
