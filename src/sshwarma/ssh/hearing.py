@@ -29,7 +29,6 @@ class Hearing:
         self._agent_id = agent_id
         self._terminal = terminal
         self._announced: set[str] = set()  # turns a plain terminal was told of
-
         self._reading = Reading()
         self._rings = True
         self.configure()

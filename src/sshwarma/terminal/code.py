@@ -20,7 +20,7 @@ _WILD: Final = re.compile(r"[^\n]{300}|\s{60}|([^\w\s])\1{90}|(?:[^\n]{0,3}\n){6
 """What nobody writes by hand, and what some of pygments' expressions take far too long over: lines
 too long, long runs of space or of one mark, and of lines that have next to nothing."""
 
-CODE_LINES: TypeAlias = tuple[tuple[Span, ...], ...]
+CodeLines: TypeAlias = tuple[tuple[Span, ...], ...]
 
 LANGUAGES: Final = frozenset(
     """bash c c++ clojure cmake console cpp cs csharp css dart diff docker dockerfile elixir elm
@@ -67,7 +67,7 @@ _STYLES: Final[dict[str, Style]] = {
 """A pygments token kind -> the style of it and of the kinds below it."""
 
 
-def code_lines(code: str, language: str) -> CODE_LINES:
+def code_lines(code: str, language: str) -> CodeLines:
     """The lines of a piece of code, highlighted if its language is known and it is not too long."""
     language = language.lower()
     if language in LANGUAGES and len(code) <= HIGHLIGHT_MAX and not _WILD.search(code):
@@ -75,12 +75,12 @@ def code_lines(code: str, language: str) -> CODE_LINES:
     return _unstyled(code)
 
 
-def _unstyled(code: str) -> CODE_LINES:
+def _unstyled(code: str) -> CodeLines:
     return tuple((("code", text),) if text else () for text in code.split("\n"))
 
 
 @lru_cache(maxsize=256)
-def highlighted(code: str, language: str) -> CODE_LINES:
+def highlighted(code: str, language: str) -> CodeLines:
     """The lines of code in one of LANGUAGES; together they hold every character of it."""
     # Imported late: most who start this program never see a piece of code in this process.
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
