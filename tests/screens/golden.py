@@ -61,4 +61,4 @@ def _settle(screen: Screen) -> None:
 
 
 def _timeless(text: str) -> str:
-    return re.sub(r"\b\d\d:\d\d\b", "hh:mm", text)
+    return re.sub(r"\b\d\.\ds\b", "0.0s", re.sub(r"\b\d\d:\d\d\b", "hh:mm", text))

@@ -11,6 +11,7 @@ import pytest
 
 from driver import Person, Screen, Server
 from driver.fixtures import homes
+from driver.script import speaking
 
 from .golden import check
 
@@ -183,6 +184,68 @@ def test_terminals_that_can_little(sit: Sit, shows: Shows, kind: str) -> None:
         screen.enter("/set plain off")
         screen.wait_for("plain is off.")
     shows(screen, f"{kind}-80x24")
+
+
+ANSWER = """\
+The build has **three** steps, and the *second* is the one that takes its time:
+
+1. Fetch what `requirements.lock` names
+2. Compile; see https://example.org/how_it_works for the flags
+   - with `-O2` where it is measured
+   - 日本語のラベルも折り返すことができます
+
+```python
+@cache
+def compile(unit: str, *, level: int = 2) -> bytes:
+    # Everything but linking.
+    return run(f"cc -O{level} {unit}")  # about 40 s
+```
+
+> Nobody has measured this since the spring.
+
+| Step | Seconds | Who looks after it |
+|:-----|--------:|:-------------------|
+| fetch | 3 | ben |
+| compile | 41 | nobody in particular |
+
+### Next
+
+Ask [the list](https://example.org/list).
+"""
+
+
+@pytest.fixture(scope="module")
+def answered() -> Iterator[Person]:
+    """Ann, in a room where a model has looked around and answered."""
+    with speaking("qwen") as model, homes() as home:
+        server = Server(home(), models=model.settings)
+        ann = server.person("ann")
+        ann.does("create answers", "equip room sshwarma:look,note")
+        model.will("qwen", "I shall look.", [("sshwarma__look", {})])
+        note = {"text": "the build has three steps", "kind": [1, "two"]}
+        model.will("qwen", [("sshwarma__note", note)])
+        model.will("qwen", ANSWER)
+        assert ann.run("say @qwen what does the build do?").status == 0
+        yield ann
+        ann.hang_up()
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"), [(80, 60), (40, 60), (24, 90)], ids=lambda size: str(size)
+)
+def test_an_answer(answered: Person, shows: Shows, columns: int, rows: int) -> None:
+    answered.run("leave")
+    screen = answered.sit(columns, rows, room="answers")
+    shows(screen, f"answer-{columns}x{rows}")
+    answered.hang_up()
+
+
+def test_an_answer_where_nothing_is_drawn(answered: Person, shows: Shows) -> None:
+    answered.run("leave")
+    screen = answered.sit(60, 60, room="answers", term="dumb")
+    shows(screen, "answer-dumb-60x60")
+    answered.hang_up()
 
 
 def test_every_golden_file_belongs_to_a_test() -> None:

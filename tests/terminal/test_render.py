@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.terminal.render import RENDERINGS_MAX, Look, plain, render
-from sshwarma.terminal.text import Block, block, line
+from sshwarma.terminal.text import BARE, Block, Line, block, line
 from sshwarma.terminal.width import width
 
 PLAIN = Look(20, "mono", True, False)
@@ -61,6 +61,43 @@ def test_marks_become_ascii() -> None:
 def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
     heard = block(line(("error", "x" * 45)))
     assert rows(heard, Look(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
+
+
+def test_a_folded_line_is_one_row_as_long_as_there_is_room() -> None:
+    folded = Line((("", "head "), ("", "a text that goes on"), ("", " /expand 7")), hang=2, fold=1)
+    assert rows(Block((folded,)), Look(40, "mono")) == ["head a text that goes on /expand 7"]
+    assert rows(Block((folded,)), Look(26, "mono")) == ["head a text tha… /expand 7"]
+    assert rows(Block((folded,)), Look(26, "mono", utf8=False)) == ["head a text t... /expand 7"]
+    assert rows(Block((folded,)), Look(20, "mono")) == ["head a tex… /expand", "  7"]
+
+
+def test_several_styles_at_once() -> None:
+    heard = block(line(("heading link", "x"), ("no-such", "y"), ("verb no-such", "z")))
+    assert render(heard, Look(20, "dark")) == b"\x1b[1m\x1b[4;94mx\x1b[0my\x1b[1mz\x1b[0m\r\n"
+
+
+def test_what_stands_in_for_styles_is_shown_where_there_are_none() -> None:
+    heard = block(line((BARE, "# "), ("heading", "Top")))
+    assert rows(heard, Look(20, "mono"))[0].endswith("Top\x1b[0m")
+    assert "#" not in rows(heard, Look(20, "mono"))[0]
+    assert rows(heard, Look(20, "mono", plain=True)) == [plain(heard)] == ["# Top"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "error"]), st.text("ab 日", max_size=30)), max_size=9),
+    st.integers(20, 30),
+)
+def test_wrapping_keeps_each_character_in_its_style(
+    spans: list[tuple[str, str]], columns: int
+) -> None:
+    written = "".join(rows(block(line(*spans)), Look(columns, "dark")))
+    shown = plain(block(line(*spans)))
+    red = "".join(part.partition("\x1b[0m")[0] for part in written.split("\x1b[91m")[1:])
+    wanted = "".join(text for style, text in spans if style == "error")
+    assert "".join(red.split()) == "".join(wanted.split())
+    assert "".join(written.replace("\x1b[91m", "").replace("\x1b[0m", "").split()) == "".join(
+        shown.split()
+    )
 
 
 def test_the_memo_is_bounded() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from person import Person
 
+from sshwarma.terminal.screen import shares
 from sshwarma.terminal.text import Block, block, line
 
 Sit = Callable[..., Person]
@@ -292,6 +295,47 @@ def test_the_live_area_is_bounded(sit: Sit) -> None:
     alice.terminal.set_live("reply", block(*[f"row {number}" for number in range(100)]))
     alice.wait()
     assert alice.rows() == [*[f"row {number}" for number in range(95, 100)], ">"]
+
+
+def test_what_is_live_shares_the_rows_evenly(sit: Sit) -> None:
+    alice = sit(columns=20, rows=12)
+    for name in ("a", "b"):
+        rows = [f"{name}{number}" for number in range(9)]
+        alice.terminal.set_live(name, block(*rows), line(f"{name} goes on and on"))
+    alice.wait()
+    assert alice.rows() == [
+        "a7",
+        "a8",
+        "a goes on and on",
+        "b7",
+        "b8",
+        "b goes on and on",
+        ">",
+    ]
+    alice.terminal.set_live("a", block(), line("a thinks"))
+    alice.wait()
+    assert alice.rows() == ["a thinks", "b5", "b6", "b7", "b8", "b goes on and on", ">"]
+    alice.terminal.set_live("a", None)
+    alice.terminal.set_live("b", block("b"), line("b 3.2s, and more than fits"))
+    alice.wait()
+    assert alice.rows() == ["b", "b 3.2s, and more t…", ">"]
+
+
+def test_more_live_blocks_than_rows_show_the_last_row_of_the_newest(sit: Sit) -> None:
+    alice = sit(rows=6)
+    for number in range(5):
+        alice.terminal.set_live(f"{number}", block("text"), line(f"progress {number}"))
+    alice.wait()
+    assert alice.rows() == ["progress 2", "progress 3", "progress 4", ">"]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 40))
+def test_shares_are_fair(needs: list[int], height: int) -> None:
+    granted = shares(needs, height)
+    assert sum(granted) == min(height, sum(needs))
+    assert all(share <= need for share, need in zip(granted, needs, strict=True))
+    hungry = [share for share, need in zip(granted, needs, strict=True) if share < need]
+    assert not hungry or max(granted) - min(hungry) <= 1
 
 
 def test_paused_nothing_is_written_and_what_is_skipped_is_said(sit: Sit) -> None:

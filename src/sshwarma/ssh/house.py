@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.settings import LimitSettings
+from sshwarma.ssh.answers import Answers
 from sshwarma.ssh.feed import Feeds
 from sshwarma.ssh.gate import WorldGate
 from sshwarma.terminal.clock import FrameClock
@@ -41,6 +42,7 @@ class House:
     motd: str
     pace: Pace
     feeds: Feeds = field(init=False)
+    answers: Answers = field(init=False)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)
@@ -49,6 +51,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.world, self.in_background)
+        self.answers = Answers(self.world, self.in_background)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run what nobody need wait for; a failure is logged."""

@@ -13,9 +13,10 @@ from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.text import Block
 from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.log_rows import row_block
 from sshwarma.verbs.moving import Moved
 from sshwarma.verbs.talking import Said
-from sshwarma.verbs.views import draw, row_block
+from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye
 from sshwarma.world.errors import Refused
 from sshwarma.world.events import AgentsChanged, MustLeave, RowAppended, StreamEnded, Streaming

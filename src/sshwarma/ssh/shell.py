@@ -1,8 +1,7 @@
 """A person's shell: a terminal on one side, the world on the other.
 
 Lines queue and are carried out one after another, so typing ahead works; whatever the room or
-somebody says is printed as it comes. Everything that differs between two viewers of one row is a
-few variants, each drawn once and shared by all who see that variant.
+somebody says is printed as it comes, by `hearing`.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.models.turn import Turns
+from sshwarma.ssh.hearing import Hearing
 from sshwarma.ssh.house import House, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, Span, block, headed, line
+from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.building import Edit
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around
 from sshwarma.verbs.talking import Said
-from sshwarma.verbs.views import draw, row_block
-from sshwarma.verbs.yourself import PREFERENCES, Goodbye
-from sshwarma.world import agents, mentions
+from sshwarma.verbs.views import draw
+from sshwarma.verbs.yourself import Goodbye, preference
+from sshwarma.world import agents
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
@@ -36,8 +36,6 @@ from sshwarma.world.events import (
     AgentsChanged,
     MustLeave,
     RowAppended,
-    StreamEnded,
-    Streaming,
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Connection
@@ -64,7 +62,6 @@ class Shell:
         self._standing = Connection(agent_id, "lobby", "ssh")
         self._room_id = ""
         self._lines: deque[str] = deque()
-        self._coming_in: set[str] = set()  # turns whose answers are being drawn
         self._running = False  # whether a line is being carried out
         self._stops: list[Callable[[], None]] = []
         self._stop_room: Callable[[], None] = lambda: None
@@ -75,7 +72,6 @@ class Shell:
         env = dict(channel.env)
         prefs = house.agent(agent_id).prefs
         columns, rows = channel.size
-        self._timestamps = _on(prefs, "timestamps")
         self._dumb = channel.term in ("", "dumb")
         self._no_colour = "NO_COLOR" in env
         self.terminal = Terminal(
@@ -95,6 +91,7 @@ class Shell:
             history=self._history,
         )
         self.terminal.submit_limit = house.limits.line_bytes
+        self._hearing = Hearing(self._world, agent_id, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
         house.farewells.add(self._farewell)
 
@@ -234,28 +231,30 @@ class Shell:
 
     async def _enter_room(self) -> None:
         """Show the room the link stands in now, and listen to it."""
-        self._stop_room()
-        for turn_id in self._coming_in:
-            self.terminal.set_live(turn_id, None)
-        self._coming_in.clear()
-        feeds = self._house.feeds
-        feeds.stop(self._room_id, self)
+        self._leave_room()
         room_id = self._room_id = self._standing.room_id
-        room = await self._world.room(room_id)
+        hearing, world = self._hearing, self._world
+        room = await world.room(room_id)
+        shown = int(preference(self._house.agent(self._agent_id).prefs, "history"))
+        # More than is shown: comings and goings must not take the place of what was said.
+        before = await world.tail(room_id, TAIL_ROWS)
+        await hearing.draw_ahead(hearing.last(before, shown))
+        before = await world.tail(room_id, TAIL_ROWS)  # what was said meanwhile is in it
         if self._ended:
             return
-        feeds.watch(room, self)
-        shown = int(
-            self._house.agent(self._agent_id).prefs.get("history", PREFERENCES["history"].values[0])
-        )
-        # More than is shown: comings and goings must not take the place of what was said.
-        tail = await self._world.tail(room_id, TAIL_ROWS)
         # From here to the end there is no wait: no row is missed and none is printed twice.
-        self._stop_room = self._world.bus.on_room(room_id, self._heard)
-        said = [row for row in tail if row.kind != "presence"]
-        for row in said[max(0, len(said) - shown) :]:
-            self._print(row_block(row, self._world.agents, self._agent_id, timestamps=True))
+        self._stop_room = world.bus.on_room(room_id, hearing.heard)
+        hearing.replay(hearing.last(before, shown))
+        self._house.feeds.watch(room, self)
+        self._house.answers.watch(room_id, hearing)
         self._print(draw(await look_around(self._caller())))
+
+    def _leave_room(self) -> None:
+        """Listen to the room no more, and take away what shows how it is."""
+        self._stop_room()
+        self._stop_room = lambda: None
+        self._house.feeds.stop(self._room_id, self)
+        self._house.answers.stop(self._room_id, self._hearing)
 
     async def _carry_out(self, typed: str) -> None:
         """Do one line and show what came of it."""
@@ -292,58 +291,13 @@ class Shell:
 
     # What the world tells.
 
-    def _heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
-        if isinstance(event, Streaming):
-            self._coming_in.add(event.turn_id)
-            self.terminal.set_live(event.turn_id, self._coming(event))
-            return
-        if isinstance(event, StreamEnded):
-            self._coming_in.discard(event.turn_id)
-            self.terminal.set_live(event.turn_id, None)
-            return
-        row = event.row
-        if row.kind in ("presence", "notice") and row.author_id == self._agent_id:
-            return  # its own answer says so
-        mine = row.author_id == self._agent_id
-        called = not mine and "@" in row.content and self._is_called(row.content)
-        own_view = mine or called or row.kind == "tell"
-        key = (self._agent_id if own_view else None, self._timestamps)
-        drawn = event.drawn.get(key)
-        if drawn is None:
-            drawn = event.drawn[key] = row_block(
-                row,
-                self._world.agents,
-                self._agent_id if own_view else None,
-                timestamps=self._timestamps,
-            )
-        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
-        self.terminal.print(drawn)
-        if called or (row.kind == "tell" and not mine):
-            agent = self._world.agents.get(self._agent_id)
-            if agent is not None and agent.prefs.get("bell", "on") == "on":
-                self.terminal.bell()
-
-    def _coming(self, event: Streaming) -> Block:
-        """An answer that is still coming; one Block for all who watch."""
-        drawn = event.drawn.get("live")
-        if drawn is None:
-            who = self._world.agents.name_of(event.author_id)
-            text = event.text or "…"
-            drawn = event.drawn["live"] = block(*headed(("model", who), ": ", text=text))
-        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
-        return drawn
-
-    def _is_called(self, text: str) -> bool:
-        agent = self._world.agents.get(self._agent_id)
-        return agent is not None and mentions.calls(text, agent.name)
-
     def show_room(self, prompt: Span, status: Line) -> None:
         self.terminal.set_prompt(prompt)
         self.terminal.set_status(status)
 
     def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:
         if isinstance(event, RowAppended):
-            self._heard(event)
+            self._hearing.heard(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
         elif event.room_id is None:
@@ -360,7 +314,7 @@ class Shell:
         agent = self._world.agents.get(self._agent_id)
         if agent is None or self._ended:
             return
-        self._timestamps = _on(agent.prefs, "timestamps")
+        self._hearing.configure()
         self.terminal.configure(
             theme=self._theme(agent.prefs),
             plain=self._dumb or _on(agent.prefs, "plain"),
@@ -383,8 +337,7 @@ class Shell:
             return
         self._ended = True
         self._house.farewells.discard(self._farewell)
-        self._stop_room()
-        self._house.feeds.stop(self._room_id, self)
+        self._leave_room()
         for stop in self._stops:
             stop()
         self.terminal.close()
@@ -409,7 +362,7 @@ class Shell:
 
 
 def _on(prefs: dict[str, Any], name: str) -> bool:
-    return bool(prefs.get(name, PREFERENCES[name].values[0]) == "on")
+    return preference(prefs, name) == "on"
 
 
 def _echoed(typed: str) -> bool:

@@ -7,17 +7,21 @@ room and kept in `Block.renderings`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sshwarma.terminal.safe import safe
-from sshwarma.terminal.text import Block, Line, Span
-from sshwarma.terminal.theme import RESET, THEMES
+from sshwarma.terminal.text import BARE, Block, Line, Span, Table
+from sshwarma.terminal.theme import RESET, start_of
 from sshwarma.terminal.width import clip, cluster_width, clusters, width
 
 RENDERINGS_MAX: Final = 16
 """Looks kept in one block; the oldest goes first."""
+
+FOLD_MIN: Final = 8
+"""Columns a folded text keeps at least; where there is less room, it gets a third of a row, and its
+line is wrapped."""
 
 _ASCII: Final = str.maketrans(
     {
@@ -27,7 +31,8 @@ _ASCII: Final = str.maketrans(
         "…": "...", "–": "-", "—": "--", "−": "-", "×": "x", "‘": "'", "’": "'", "“": '"',
         "”": '"', "─": "-", "━": "-", "│": "|", "┃": "|", "┌": "+", "┐": "+", "└": "+", "┘": "+",
         "├": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+", "╭": "+", "╮": "+", "╰": "+",
-        "╯": "+", "\u00a0": " ",
+        "╯": "+", "\u00a0": " ", "⚙": "*", "⠋": "|", "⠙": "/", "⠹": "-", "⠸": "\\", "⠼": "|",
+        "⠴": "/", "⠦": "-", "⠧": "\\", "⠇": "|", "⠏": "/",
     }
 )  # fmt: skip
 
@@ -58,7 +63,7 @@ def render(block: Block, look: Look) -> bytes:
     memo = block.renderings
     done = memo.get(look)
     if done is None:
-        rows = [row for line in block.lines for row in wrap(line, look)]
+        rows = [row for line in laid_out(block, look) for row in wrap(line, look)]
         done = "".join(row + "\r\n" for row in rows).encode()
         if len(memo) >= RENDERINGS_MAX:
             del memo[next(iter(memo))]
@@ -69,7 +74,8 @@ def render(block: Block, look: Look) -> bytes:
 def plain(block: Block, utf8: bool = True) -> str:
     """The block for a pipe: escaped, not wrapped, not coloured, lines joined by newlines."""
     return "\n".join(
-        "".join(shown(text, utf8) for _, text in line.spans).rstrip() for line in block.lines
+        "".join(shown(text, utf8) for _, text in line.spans).rstrip(" ")
+        for line in laid_out(block, Look(utf8=utf8, plain=True))
     )
 
 
@@ -85,10 +91,10 @@ def styled(spans: Sequence[Span], look: Look) -> str:
     """Spans that are already `shown`, with the colours of the look."""
     if look.plain:
         return "".join(text for _, text in spans)
-    starts = THEMES[look.theme]
+    theme = look.theme
     parts: list[str] = []
     for style, text in spans:
-        start = starts.get(style)
+        start = start_of(theme, style)
         if start and text:
             parts += (start, text, RESET)
         else:
@@ -112,16 +118,70 @@ def clipped(spans: Sequence[Span], look: Look, columns: int) -> tuple[list[Span]
     return kept, used
 
 
+def laid_out(block: Block, look: Look) -> Iterator[Line]:
+    """The lines of a block, its tables as they fit."""
+    for item in block.lines:
+        if isinstance(item, Table):
+            yield from _table(item, look)
+        else:
+            yield item
+
+
 def wrap(line: Line, look: Look) -> Iterator[str]:
     """The rows of one logical line, coloured."""
-    spans = [(style, shown(text, look.utf8)) for style, text in line.spans]
+    spans = _visible(line.spans, look)
     flat = "".join(text for _, text in spans)
-    if width(flat) <= look.columns:
+    size = width(flat)
+    if size > look.columns and line.fold is not None:
+        style, text = spans[line.fold]
+        room = look.columns - size + width(text)
+        kept = room if room >= FOLD_MIN else look.columns // 3
+        spans[line.fold] = (style, clip(text, kept, "…" if look.utf8 else "..."))
+        flat = "".join(text for _, text in spans)
+        size = width(flat)
+    if size <= look.columns:
         yield styled(spans, look)
         return
-    pad = " " * max(0, min(line.hang, look.columns // 2))
-    for number, (start, end) in enumerate(_rows(flat, look.columns, len(pad))):
-        yield (pad if number else "") + styled(_slice(spans, start, end), look)
+    most = look.columns // 2
+    edge, used = clipped(_visible(line.edge, look), look, most)
+    pad = styled(edge, look) + " " * max(0, min(line.hang, most) - used)
+    used = max(used, min(line.hang, most))
+    rows = _rows(flat, look.columns, used)
+    for number, row in enumerate(_cut(spans, rows)):
+        yield (pad if number else "") + styled(row, look)
+
+
+def _visible(spans: Sequence[Span], look: Look) -> list[Span]:
+    """Spans escaped, without those that only stand in for styles if there are styles."""
+    utf8 = look.utf8
+    return [
+        (style, shown(text, utf8))
+        for style, text in spans
+        if look.plain or not style.startswith(BARE)
+    ]
+
+
+def _table(table: Table, look: Look) -> Iterator[Line]:
+    """A table with its columns side by side if they fit, else a cell a line. Where nothing is
+    drawn, as for a screen reader, a cell a line is what can be followed."""
+    rows = [[_visible(cell, look) for cell in row] for row in table.rows]
+    sizes = [[sum(width(text) for _, text in cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    edge = _visible(table.edge, look)
+    whole = sum(width(text) for _, text in edge) + sum(widths) + 2 * (len(widths) - 1)
+    if look.plain or whole > look.columns:
+        yield from table.listed()
+        return
+    for row, taken in zip(rows, sizes, strict=True):
+        spans = list(edge)
+        last = len(row) - 1
+        for at, cell in enumerate(row):
+            gap = ("", " " * (widths[at] - taken[at]))
+            after = ("", "  " if at < last else "")
+            spans += [gap, *cell, after] if table.right[at] else [*cell, gap, after]
+        while spans and not spans[-1][1].strip():
+            spans.pop()
+        yield Line(tuple(spans))
 
 
 def _rows(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
@@ -169,15 +229,18 @@ def _strip(text: str, start: int, end: int) -> int:
     return start + len(stripped) if stripped else end
 
 
-def _slice(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """The spans of the characters from `start` to `end` of the joined text."""
-    kept: list[Span] = []
-    at = 0
-    for style, text in spans:
-        if at >= end:
-            break
-        low, high = max(start - at, 0), min(end - at, len(text))
-        if low < high:
-            kept.append((style, text[low:high]))
-        at += len(text)
-    return kept
+def _cut(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
+    """The spans of each row: rows say where in the joined text they start and end, in order."""
+    at = number = 0  # where the span of that number begins
+    for start, end in rows:
+        kept: list[Span] = []
+        while number < len(spans):
+            style, text = spans[number]
+            low, high = max(start - at, 0), min(end - at, len(text))
+            if low < high:
+                kept.append((style, text[low:high]))
+            if at + len(text) > end:
+                break  # the next row may have some of it
+            at += len(text)
+            number += 1
+        yield kept

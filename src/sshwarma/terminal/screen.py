@@ -40,6 +40,14 @@ _HOME: Final = b"\x1b[H"
 _PROMPT_ROOM: Final = 10  # columns left for the input beside the longest prompt
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A block that may still change, and under it a line on how far it is, cut to the width."""
+
+    block: Block
+    progress: Line | None = None
+
+
 @dataclass(slots=True)
 class View:
     """What the region shows. The terminal changes it and then asks for a frame."""
@@ -47,7 +55,7 @@ class View:
     prompt: Sequence[Span] = ()
     text: str = ""
     cursor: int = 0
-    live: dict[str, Block] = field(default_factory=dict)
+    live: dict[str, Live] = field(default_factory=dict)
     menu: Menu | None = None
     status: Line | None = None
 
@@ -169,17 +177,41 @@ class Screen:
         return drawn + (back + right).encode() + _WRAP_ON
 
     def _live(self, view: View, height: int) -> list[bytes]:
-        rows: list[bytes] = []
-        for block in reversed(view.live.values()):
-            if len(rows) >= height:
-                break
-            # A bare CR or LF cannot be in a rendering: text is escaped.
-            rows[:0] = render(block, self.look).split(b"\r\n")[:-1]
-        return rows[len(rows) - min(height, len(rows)) :]
+        """The last rows of everything that is live, in at most `height` rows: as many for each as
+        for the others, and more where others need less."""
+        if height <= 0 or not view.live:
+            return []
+        shown = [self._live_rows(live) for live in list(view.live.values())[-height:]]
+        return [
+            row
+            for rows, share in zip(shown, shares(list(map(len, shown)), height), strict=True)
+            for row in rows[len(rows) - share :]
+        ]
+
+    def _live_rows(self, live: Live) -> list[bytes]:
+        # A bare CR or LF cannot be in a rendering: text is escaped.
+        rows = render(live.block, self.look).split(b"\r\n")[:-1]
+        if live.progress is not None:
+            rows.append(_progress(live.progress, self.look, self.look.width - 1))
+        return rows
 
 
-# A room's status and prompt are the same for everyone in it whose terminal is as wide: with 200
-# people these two were half the cost of a redraw.
+def shares(needs: Sequence[int], height: int) -> list[int]:
+    """How many rows each gets who needs so many, of `height` in all: nobody more than it needs,
+    and nobody less than another unless it needs less, or the rows cannot be divided evenly, when
+    the later have the one more."""
+    granted = [0] * len(needs)
+    waiting = sorted(range(len(needs)), key=lambda at: (needs[at], at))
+    while waiting:
+        at, *rest = waiting
+        granted[at] = min(needs[at], height // len(waiting))
+        height -= granted[at]
+        waiting = rest
+    return granted
+
+
+# A room's status, prompt and progress are the same for everyone in it whose terminal is as wide:
+# with 200 people the first two were half the cost of a redraw.
 
 
 @lru_cache(maxsize=512)
@@ -188,6 +220,12 @@ def _status(status: Line, look: Look, columns: int) -> str:
         [(style or "status", text) for style, text in status.spans], look, columns
     )
     return styled([*spans, ("status", " " * (columns - used))], look)
+
+
+@lru_cache(maxsize=512)
+def _progress(progress: Line, look: Look, columns: int) -> bytes:
+    spans, _ = clipped(progress.spans, look, columns)
+    return styled(spans, look).encode()
 
 
 @lru_cache(maxsize=512)

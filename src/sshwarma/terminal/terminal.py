@@ -13,14 +13,15 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.terminal import theme as themes
+from sshwarma.terminal.choosing import Choosing
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.completion import Candidate, Menu, Request, Source, shared
+from sshwarma.terminal.completion import Source
 from sshwarma.terminal.editor import Act, Editor
 from sshwarma.terminal.history import History
 from sshwarma.terminal.keys import Key, Parser
 from sshwarma.terminal.output import Output
 from sshwarma.terminal.render import Look
-from sshwarma.terminal.screen import View, clamp
+from sshwarma.terminal.screen import Live, View, clamp
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.terminal.vi import Vi
 
@@ -37,9 +38,6 @@ KEYS_BURST: Final = 4_000
 DRAFT_LONG: Final = 4096
 """Characters above which a changed draft is drawn with the next frame, not at once."""
 
-_NEXT: Final = ("tab", "down", "c-n")
-_PREVIOUS: Final = ("s-tab", "up", "c-p")
-
 
 class Terminal:
     """The screen and keyboard of one person.
@@ -52,9 +50,9 @@ class Terminal:
     """
 
     __slots__ = (
-        "_changed", "_clock", "_complete", "_echoes", "_editor", "_keys", "_keys_at", "_on_eof",
-        "_on_interrupt", "_on_line", "_output", "_parser", "_prompt", "_request", "_submitted",
-        "_timer", "_told", "_typed",
+        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_keys_at", "_on_eof",
+        "_on_interrupt", "_on_line", "_output", "_parser", "_prompt", "_submitted", "_timer",
+        "_told", "_typed",
     )  # fmt: skip
 
     def __init__(
@@ -81,13 +79,12 @@ class Terminal:
         self._on_interrupt = on_interrupt
         self._on_eof = on_eof
         self._echoes = echo
-        self._complete = complete
         self._clock = clock
         self._output = Output(write, self._show, clock, look, rows)
         self._editor = Editor(history, vi=vi)
+        self._choosing = Choosing(complete, self._editor, self._output, clock.loop, self._completed)
         self._parser = Parser()
         self._prompt: Sequence[Span] = ()
-        self._request: Request | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._keys = float(KEYS_BURST)
         self._keys_at = clock.now()
@@ -135,7 +132,7 @@ class Terminal:
         """Print what waits and give the terminal back clean, the cursor on a fresh line."""
         if self._output.open:
             self._cancel_timer()
-            self._close_menu()
+            self._choosing.close()
             self._output.close()
 
     def pause(self) -> None:
@@ -162,21 +159,22 @@ class Terminal:
         self._output.view.status = line
         self._output.mark()
 
-    def set_live(self, key: str, block: Block | None) -> None:
-        """Show a block above the prompt that may still change; None takes it away.
+    def set_live(self, key: str, block: Block | None, progress: Line | None = None) -> None:
+        """Show a block above the prompt that may still change, and under it how far it is; None
+        takes it away.
 
         Blocks stand in the order their keys first came; together they get half of the screen,
-        and the newest rows of them are shown.
+        shared evenly, and the newest rows of each are shown. A plain screen shows none.
         """
         if block is None:
             self._output.view.live.pop(key, None)
         else:
-            self._output.view.live[key] = block
+            self._output.view.live[key] = Live(block, progress)
         self._output.mark()
 
     def prefill(self, text: str) -> None:
         """Replace the draft."""
-        self._close_menu()
+        self._choosing.close()
         self._editor.prefill(text)
         self._output.mark()
 
@@ -246,6 +244,11 @@ class Terminal:
             wait = PASTE_WAIT if self._parser.pasting else ESCAPE_WAIT
             self._timer = self._clock.after(wait, self._flush_keys)
 
+    def _completed(self) -> None:
+        """A completion has changed the line or opened a menu."""
+        self._changed = True
+        self._echo()
+
     def _flush_keys(self) -> None:
         """Nothing has followed half a sequence, or a paste without an end: take what is there."""
         self._timer = None
@@ -276,10 +279,11 @@ class Terminal:
     def _press(self, key: Key) -> None:
         if not self._output.open:
             return
-        menu = self._output.view.menu
-        if menu and self._choose(menu, key):
+        had_menu = self._output.view.menu is not None
+        if self._choosing.press(key):
             self._changed = True
             return
+        self._changed = self._changed or had_menu  # which the key has closed
         editor = self._editor
         buffer = editor.buffer
         size = len(buffer.text)
@@ -299,7 +303,7 @@ class Terminal:
         if act is Act.SUBMIT:
             self._submit()
         elif act is Act.COMPLETE:
-            self._ask()
+            self._choosing.ask()
         elif act is Act.INTERRUPT:
             self._on_interrupt()
         elif act is Act.EOF:
@@ -339,67 +343,3 @@ class Terminal:
         if notice != self._told:
             self._told = notice
             self._output.print(block(line(("warn", notice))))
-
-    # -- completion
-
-    def _ask(self) -> None:
-        self._close_menu()
-        buffer = self._editor.buffer
-        self._request = Request(
-            self._clock.loop, self._complete, buffer.text, buffer.cursor, self._answer
-        )
-
-    def _answer(self, text: str, cursor: int, candidates: Sequence[Candidate]) -> None:
-        """What the source proposed for a line, unless the line is another by now."""
-        self._request = None
-        buffer = self._editor.buffer
-        searching = self._editor.searching is not None
-        if not self._output.open or searching or (buffer.text, buffer.cursor) != (text, cursor):
-            return
-        candidates = [item for item in candidates if 0 <= item.start <= cursor]
-        if not candidates:
-            self._output.bell()
-        elif len(candidates) == 1:
-            only = candidates[0]
-            self._insert(only.start, only.text + " " * only.space)
-        else:
-            start, common = candidates[0].start, shared(candidates)
-            if len(common) > cursor - start:
-                self._insert(start, common)
-            self._output.view.menu = Menu(candidates, buffer.text, buffer.cursor)
-            if self.look.plain:
-                self._output.print(block("  ".join(item.label for item in candidates)))
-        self._changed = True
-        self._echo()
-
-    def _insert(self, start: int, text: str) -> None:
-        buffer = self._editor.buffer
-        if not buffer.replace(start, buffer.cursor, text):
-            self._output.bell()
-
-    def _choose(self, menu: Menu, key: Key) -> bool:
-        """A key while the menu is open; False when it closes the menu and means something else."""
-        buffer = self._editor.buffer
-        if key.name in _NEXT or key.name in _PREVIOUS:
-            candidate = menu.step(1 if key.name in _NEXT else -1)
-            whole = menu.text[: candidate.start] + candidate.text
-            buffer.set(whole + menu.text[menu.cursor :], len(whole))
-            return True
-        chosen = menu.chosen
-        self._close_menu()
-        if key.name == "escape":
-            buffer.set(menu.text, menu.cursor)
-            return True
-        if key.name == "enter" and chosen:
-            if chosen.space:
-                buffer.insert(" ")
-            return True
-        return False
-
-    def _close_menu(self) -> None:
-        if self._output.view.menu is not None:
-            self._output.view.menu = None
-            self._changed = True
-        if self._request is not None:
-            self._request.cancel()
-            self._request = None

@@ -12,12 +12,19 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 Style: TypeAlias = str
-"""A meaning, not a colour; one of STYLES. The theme says what it looks like."""
+"""A meaning, not a colour: one of STYLES, or several with spaces between. The theme says what each
+looks like."""
+
+BARE: Final = "bare"
+"""The style of what stands in for styles where there are none: a plain look and a pipe show it,
+other looks leave it out."""
 
 STYLES: Final = (
     "", "heading", "name", "self", "model", "room", "thing", "tool", "verb", "text", "emote",
     "private", "presence", "notice", "mention", "time", "dim", "ok", "warn", "error", "mark",
-    "code", "link", "prompt", "status",
+    "code", "link", "prompt", "status", "strong", "emphasis",
+    "code-keyword", "code-string", "code-number", "code-comment", "code-name", "code-type",
+    "code-added", "code-removed", BARE,
 )  # fmt: skip
 
 Span: TypeAlias = tuple[Style, str]
@@ -25,13 +32,48 @@ Span: TypeAlias = tuple[Style, str]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One logical line. When it is wrapped, continuation rows are indented by `hang` columns."""
+    """One logical line. When it is wrapped, continuation rows are indented by `hang` columns, of
+    which `edge` fills the first: the mark of a quotation goes on beside all of it. A line that
+    is too long has its span of number `fold` cut before it is wrapped."""
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
+    edge: tuple[Span, ...] = ()
+    fold: int | None = None
 
     def plain(self) -> str:
         return "".join(text for _, text in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells, the first row the names of the columns. Where the columns do not fit side by
+    side, or nothing is drawn, each cell is a line of its own behind its name.
+
+    right: whether each column is aligned to the right. edge: what every row begins with.
+    """
+
+    rows: tuple[tuple[tuple[Span, ...], ...], ...]
+    right: tuple[bool, ...]
+    edge: tuple[Span, ...] = ()
+
+    def listed(self) -> list[Line]:
+        """The table as lines: `name: value`, with an empty line between rows."""
+        names, *values = self.rows
+        hang = sum(len(text) for _, text in self.edge) + 2
+        between = Line(self.edge if any(text.strip() for _, text in self.edge) else ())
+        lines: list[Line] = []
+        for row in values:
+            if lines:
+                lines.append(between)
+            for name, cell in zip(names, row, strict=True):
+                head = (*name, ("", ": ")) if name else ()
+                if cell:
+                    lines.append(Line((*self.edge, *head, *cell), hang, self.edge))
+        return lines or [Line((*self.edge, *name), hang, self.edge) for name in names if name]
+
+    def plain(self) -> str:
+        return "\n".join(line.plain() for line in self.listed())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +81,7 @@ class Block:
     """Some lines that belong together. Shared by everyone who sees them, so rendered once
     per width and theme: `renderings` is the renderer's memo and nobody else's."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Line | Table, ...] = ()
     renderings: dict[object, bytes] = field(default_factory=dict, repr=False)
 
     def plain(self) -> str:
@@ -52,7 +94,7 @@ def line(*parts: str | Span, hang: int = 0) -> Line:
     return Line(tuple(("", part) if isinstance(part, str) else part for part in parts), hang)
 
 
-def block(*lines: Line | str) -> Block:
+def block(*lines: Line | Table | str) -> Block:
     return Block(tuple(line(item) if isinstance(item, str) else item for item in lines))
 
 

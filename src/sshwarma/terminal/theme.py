@@ -6,6 +6,7 @@ Only the sixteen colours a terminal lets its user choose are used. `mono` uses n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +18,8 @@ RESET: Final = "\x1b[0m"
 
 _MONO: Final[dict[str, str]] = {
     "heading": "1", "self": "1", "model": "1", "mention": "7", "error": "1", "warn": "1",
-    "link": "4", "status": "7",
+    "link": "4", "status": "7", "strong": "1", "emphasis": "4", "code-keyword": "1",
+    "code-name": "1", "code-added": "1",
 }  # fmt: skip
 
 _DARK: Final[dict[str, str]] = {
@@ -25,6 +27,9 @@ _DARK: Final[dict[str, str]] = {
     "tool": "32", "verb": "1", "emote": "3", "private": "95", "presence": "90", "notice": "93",
     "mention": "7;93", "time": "90", "dim": "90", "ok": "32", "warn": "33", "error": "91",
     "mark": "32", "code": "96", "link": "4;94", "prompt": "1;32", "status": "7",
+    "strong": "1", "emphasis": "3", "code-keyword": "95", "code-string": "32",
+    "code-number": "33", "code-comment": "90", "code-name": "94", "code-type": "36",
+    "code-added": "32", "code-removed": "91",
 }  # fmt: skip
 
 _LIGHT: Final[dict[str, str]] = {
@@ -32,6 +37,9 @@ _LIGHT: Final[dict[str, str]] = {
     "tool": "32", "verb": "1", "emote": "3", "private": "35", "presence": "90", "notice": "35",
     "mention": "7;35", "time": "90", "dim": "90", "ok": "32", "warn": "31", "error": "1;31",
     "mark": "32", "code": "34", "link": "4;34", "prompt": "1;32", "status": "7",
+    "strong": "1", "emphasis": "3", "code-keyword": "35", "code-string": "32",
+    "code-number": "31", "code-comment": "90", "code-name": "34", "code-type": "36",
+    "code-added": "32", "code-removed": "31",
 }  # fmt: skip
 
 
@@ -43,6 +51,14 @@ THEMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {DARK: _starts(_DARK), LIGHT: _starts(_LIGHT), MONO: _starts(_MONO)}
 )
 """Theme name -> style -> the sequence that starts it. A style without an entry is plain text."""
+
+
+@lru_cache(maxsize=512)
+def start_of(theme: str, style: str) -> str:
+    """The sequence that starts a style, or several at once; empty where they look like plain
+    text."""
+    starts = THEMES[theme]
+    return "".join(starts.get(name, "") for name in style.split())
 
 
 def choose(name: str, *, no_color: bool = False) -> str:

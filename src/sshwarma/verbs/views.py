@@ -1,5 +1,5 @@
-"""How results look: one view a result type, and the rows of a log. A view makes a Block; what is
-plain text for pipes and models is the same Block without styles."""
+"""How results look: one view a result type. A view makes a Block; what is plain text for pipes and
+models is the same Block without styles. Rows of a log are in `log_rows`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,12 @@ from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 
-from sshwarma.terminal.text import Block, Line, Span, block, headed, line
-from sshwarma.world import mentions
-from sshwarma.world.agents import Directory
-from sshwarma.world.events import Row
+from sshwarma.terminal.text import Block, Line, Span
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any], Block]] = {}
 _adapters: dict[type, TypeAdapter[Any]] = {}
 _drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
-
-ROW_LINES: Final = 40
-"""Lines of one row that are shown; the rest is read with /history --row."""
-
-ROW_CHARACTERS: Final = 6_000
-
-FOLDED_CHARACTERS: Final = 100
-"""Characters of a tool call or its result that the room sees at once."""
 
 NOTHING: Final = Block()
 
@@ -114,71 +103,3 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{int(max(0, seconds))}s"
-
-
-def row_block(
-    row: Row, agents: Directory, viewer_id: str | None, *, timestamps: bool = False
-) -> Block:
-    """A row of a log as one viewer sees it."""
-    author = agents.name_of(row.author_id)
-    mine = row.author_id is not None and row.author_id == viewer_id
-    stamp: list[Span] = [("time", clock(row.created_at)), ("", " ")] if timestamps else []
-    viewer = agents.get(viewer_id)
-    mentioned = viewer is not None and not mine and mentions.calls(row.content, viewer.name)
-    text_style = "mention" if mentioned else "text"
-    match row.kind:
-        case "chat":
-            known = agents.get(row.author_id)
-            style = "self" if mine else "model" if known and known.kind == "model" else "name"
-            return _spoken([*stamp, (style, author), ("", ": ")], row, text_style)
-        case "emote":
-            return _spoken([*stamp, ("emote", f"* {author} ")], row, "emote")
-        case "tell":
-            other = agents.name_of(row.meta.get("to"))
-            ends = f"you → {other}" if mine else f"{author} → you"
-            return _spoken([*stamp, ("private", ends), ("", ": ")], row, "private")
-        case "presence":
-            return block(line(*stamp, ("presence", f"· {author} {row.content}"), hang=2))
-        case kind if kind.startswith("journal."):
-            label = kind.removeprefix("journal.")
-            return _spoken(
-                [*stamp, ("heading", f"[{label}] "), ("name", author), ("", ": ")], row, "text"
-            )
-        case "thought":
-            return _folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
-        case "tool.call":
-            head = [*stamp, ("tool", f"⚙ {author} → {row.meta.get('tool', '')} ")]
-            return _folded(head, row, "dim")
-        case "tool.result":
-            return _folded([*stamp, ("ok", f"  ✓ {_took(row)}")], row, "dim")
-        case "tool.error" | "tool.timeout":
-            return _folded([*stamp, ("error", f"  ✗ {_took(row)}")], row, "warn")
-        case _:
-            who = f"{author} " if row.author_id is not None else ""
-            return _spoken([*stamp, ("notice", f"· {who}")], row, "notice")
-
-
-def _spoken(head: list[Span], row: Row, style: str) -> Block:
-    text = row.content
-    cut = text[:ROW_CHARACTERS]
-    first, *more = cut.split("\n")
-    kept = more[: ROW_LINES - 1]
-    made = headed(*head, text="\n".join((first, *kept)), style=style)
-    if len(cut) < len(text) or len(kept) < len(more):
-        left = len(text) - len(first) - sum(len(part) + 1 for part in kept)
-        made.append(line("  ", ("dim", f"… {left} more characters: /history --row {row.seq}")))
-    return block(*made)
-
-
-def _folded(head: list[Span], row: Row, style: str) -> Block:
-    """A call or its result on one line; the whole of it is a verb away."""
-    flat = " ".join(row.content.split())
-    whole = len(flat) <= FOLDED_CHARACTERS and "\n" not in row.content.strip()
-    shown = flat if len(flat) <= FOLDED_CHARACTERS else flat[: FOLDED_CHARACTERS - 1] + "…"
-    more: list[Span] = [] if whole else [("", " "), ("verb", f"/expand {row.seq}")]
-    return block(line(*head, (style, shown), *more, hang=4))
-
-
-def _took(row: Row) -> str:
-    seconds = row.meta.get("seconds")
-    return f"{seconds:.1f}s " if isinstance(seconds, (int, float)) else ""

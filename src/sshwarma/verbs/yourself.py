@@ -209,10 +209,23 @@ PREFERENCES: Final[Mapping[str, Preference]] = {
     "plain": Preference(("off", "on"), "for screen readers: no live redraws, no box drawing"),
     "timestamps": Preference(("off", "on"), "the time before every line"),
     "bell": Preference(("on", "off"), "ring when somebody mentions you or tells you something"),
+    "markdown": Preference(
+        ("on", "off"), "answers of models with headings, lists and code drawn; off: as written"
+    ),
+    "tools": Preference(
+        ("folded", "full", "hidden"), "calls of tools: a line each, with results, only failures"
+    ),
     "vi": Preference(("off", "on"), "vi keys in the line editor"),
     "start": Preference(("lobby", "last"), "where a login lands: the lobby or where you last were"),
     "history": Preference(("20", "0", "50", "100"), "lines of a room shown on entering it"),
 }
+
+
+def preference(prefs: Mapping[str, Any], name: str) -> str:
+    """What somebody has set, or its default; also if that value is none any more."""
+    known = PREFERENCES[name]
+    value = prefs.get(name)
+    return value if value in known.values else known.values[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,19 +259,19 @@ async def set_preference(
     if setting is None:
         return Settings(
             tuple(
-                (name, prefs.get(name, known.values[0]), ", ".join(known.values), known.help)
+                (name, preference(prefs, name), ", ".join(known.values), known.help)
                 for name, known in PREFERENCES.items()
             )
         )
-    preference = PREFERENCES.get(setting)
-    if preference is None:
+    known = PREFERENCES.get(setting)
+    if known is None:
         raise NotFound(
             f"There is no setting {setting[:40]}.", hint=f"There are {', '.join(PREFERENCES)}."
         )
     if value is None:
-        return Done(f"{setting} is {prefs.get(setting, preference.values[0])}.")
-    if value not in preference.values:
-        raise Invalid(f"{setting} is one of {', '.join(preference.values)}.")
+        return Done(f"{setting} is {preference(prefs, setting)}.")
+    if value not in known.values:
+        raise Invalid(f"{setting} is one of {', '.join(known.values)}.")
     prefs[setting] = value
     await caller.change(lambda tx: agents.remember(tx, caller.agent.id, prefs=prefs))
     return Done(f"{setting} is {value}.")

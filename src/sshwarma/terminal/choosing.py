@@ -1,0 +1,100 @@
+"""Tab at the prompt: asking the source, putting in what is certain, choosing from a menu."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sshwarma.terminal.completion import Candidate, Menu, Request, Source, shared
+from sshwarma.terminal.editor import Editor
+from sshwarma.terminal.keys import Key
+from sshwarma.terminal.output import Output
+from sshwarma.terminal.text import block
+
+_NEXT: Final = ("tab", "down", "c-n")
+_PREVIOUS: Final = ("s-tab", "up", "c-p")
+
+
+class Choosing:
+    """Completion of one person's line. `answered` is called when an answer has changed what is to
+    be seen; the other methods are called in the course of a key."""
+
+    __slots__ = ("_answered", "_editor", "_loop", "_output", "_request", "_source")
+
+    def __init__(
+        self,
+        source: Source,
+        editor: Editor,
+        output: Output,
+        loop: asyncio.AbstractEventLoop,
+        answered: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._editor = editor
+        self._output = output
+        self._loop = loop
+        self._answered = answered
+        self._request: Request | None = None
+
+    def ask(self) -> None:
+        """Ask the source about the line as it is."""
+        self.close()
+        buffer = self._editor.buffer
+        self._request = Request(self._loop, self._source, buffer.text, buffer.cursor, self._answer)
+
+    def press(self, key: Key) -> bool:
+        """A key; False when there is no menu, or the key closes it and means something else."""
+        menu = self._output.view.menu
+        if menu is None:
+            return False
+        buffer = self._editor.buffer
+        if key.name in _NEXT or key.name in _PREVIOUS:
+            candidate = menu.step(1 if key.name in _NEXT else -1)
+            whole = menu.text[: candidate.start] + candidate.text
+            buffer.set(whole + menu.text[menu.cursor :], len(whole))
+            return True
+        chosen = menu.chosen
+        self.close()
+        if key.name == "escape":
+            buffer.set(menu.text, menu.cursor)
+            return True
+        if key.name == "enter" and chosen:
+            if chosen.space:
+                buffer.insert(" ")
+            return True
+        return False
+
+    def close(self) -> None:
+        """Close the menu, and wait for no answer."""
+        self._output.view.menu = None
+        if self._request is not None:
+            self._request.cancel()
+            self._request = None
+
+    def _answer(self, text: str, cursor: int, candidates: Sequence[Candidate]) -> None:
+        """What the source proposed for a line, unless the line is another by now."""
+        self._request = None
+        buffer = self._editor.buffer
+        searching = self._editor.searching is not None
+        if not self._output.open or searching or (buffer.text, buffer.cursor) != (text, cursor):
+            return
+        candidates = [item for item in candidates if 0 <= item.start <= cursor]
+        if not candidates:
+            self._output.bell()
+        elif len(candidates) == 1:
+            only = candidates[0]
+            self._insert(only.start, only.text + " " * only.space)
+        else:
+            start, common = candidates[0].start, shared(candidates)
+            if len(common) > cursor - start:
+                self._insert(start, common)
+            self._output.view.menu = Menu(candidates, buffer.text, buffer.cursor)
+            if self._output.look.plain:
+                self._output.print(block("  ".join(item.label for item in candidates)))
+        self._answered()
+
+    def _insert(self, start: int, text: str) -> None:
+        buffer = self._editor.buffer
+        if not buffer.replace(start, buffer.cursor, text):
+            self._output.bell()

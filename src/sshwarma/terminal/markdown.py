@@ -1,0 +1,348 @@
+"""Markdown to lines: headings, emphasis, code, lists, quotes, links and tables as a terminal can
+show them.
+
+What models write is read as a chat, not as a page: a line break stays a line break, an empty line
+stays one, what is indented stays so, and nothing that was written vanishes but the marks that were
+understood. Work is bounded: longer texts are cut by whoever shows them, wild paragraphs and deep
+nesting are shown as they were written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from sshwarma.terminal.code import code_lines
+from sshwarma.terminal.text import BARE, Line, Span, Style, Table, paragraphs
+
+NESTING_MAX: Final = 24
+"""Levels of lists and quotes in each other, two for each list; a text with more is shown as it
+was written."""
+
+STARS_MAX: Final = 400
+BRACKETS_MAX: Final = 100
+"""Stars and underscores, and opening brackets, in one paragraph that are looked at: what they could
+mean together costs more than in proportion. A paragraph with more is shown as it was written."""
+
+CELLS_MAX: Final = 1_000
+"""Cells of one table; a larger one is shown as it was written."""
+
+KEPT: Final = 64
+"""Texts whose lines are kept for the next who looks at them."""
+
+INDENT: Final = 2
+"""Columns by which all but the first line of an answer are indented."""
+
+_FENCED: Final = re.compile(r"^```([\w+#.-]*)[^\n`]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
+_SCHEME: Final = re.compile(r"(?:^|[^a-z0-9+.-])(https?)$", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"://[^\s<>`\"|]+")
+_BULLET: Final = "• "
+
+
+def marked(*head: Span, text: str) -> list[Line | Table]:
+    """A text in Markdown behind a head, as `headed` does it for plain text: a first paragraph
+    begins beside the head, anything else below it."""
+    first, below = _body(text)
+    beside = Line((*head, *first.spans), INDENT, first.edge) if first else Line(head, INDENT)
+    return [beside, *below]
+
+
+def prepare(text: str) -> None:
+    """Highlight the newest piece of code in a text that is still coming, so that it is ready when
+    the whole is shown. May be called from any thread."""
+    found = deque(_FENCED.finditer(text), maxlen=1)
+    if found:
+        code_lines(found[0][2], found[0][1])
+
+
+@lru_cache(maxsize=KEPT)
+def _body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
+    """The line of a text that may stand beside a head, if it begins so, and the lines below."""
+    tokens = _parser().parse(text)
+    if any(token.level >= NESTING_MAX for token in tokens):
+        written, *others = paragraphs(text, indent=INDENT)
+        return Line(written.spans[1:], INDENT), tuple(others)
+    page = _Page(text)
+    page.draw(tokens)
+    if tokens and tokens[0].type == "paragraph_open":
+        first, *below = page.lines
+        if isinstance(first, Line):
+            return first, tuple(below)
+    return None, tuple(page.lines)
+
+
+class _Page:
+    """The lines drawn so far, and what begins the next: marks of lists and quotes.
+
+    `_levels` has, for the answer itself and each list item and quote that is open, what begins its
+    first line (None once that is used) and what begins the others.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[Line | Table] = []
+        self._source = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._levels: list[tuple[Span | None, Span]] = [(None, ("", " " * INDENT))]
+        self._numbers: list[int | None] = []  # of each open list: its next number, None if bullets
+
+    def draw(self, tokens: Sequence[Token]) -> None:
+        """Draw the blocks of a text."""
+        at, size = 0, len(tokens)
+        if tokens and tokens[0].type == "paragraph_open":
+            self._levels[0] = (("", ""), self._levels[0][1])
+        while at < size:
+            token = tokens[at]
+            match token.type:
+                case "paragraph_open" | "heading_open":
+                    self._gap(token)
+                    self._inline(token, tokens[at + 1])
+                    at += 2
+                case "fence" | "code_block":
+                    self._gap(token)
+                    self._code(token)
+                case "hr":
+                    self._gap(token)
+                    self._add((("dim", "* * *"),))
+                case "bullet_list_open":
+                    self._gap(token)
+                    self._numbers.append(None)
+                case "ordered_list_open":
+                    self._gap(token)
+                    self._numbers.append(int(token.attrs.get("start", 1)))
+                case "list_item_open":
+                    self._gap(token)
+                    self._open_item()
+                case "blockquote_open":
+                    self._gap(token)
+                    self._levels.append((("dim", "> "), ("dim", "> ")))
+                case "list_item_close" | "blockquote_close":
+                    if self._levels[-1][0] is not None:
+                        self._add(())  # nothing was in it: its mark alone
+                    self._levels.pop()
+                case "bullet_list_close" | "ordered_list_close":
+                    self._numbers.pop()
+                case "table_open":
+                    end = next(n for n in range(at, size) if tokens[n].type == "table_close")
+                    self._gap(token)
+                    self._table(token, tokens[at:end])
+                    at = end
+            at += 1
+
+    def _open_item(self) -> None:
+        number = self._numbers[-1]
+        if number is None:
+            mark = _BULLET
+        else:
+            mark = f"{number}. "
+            self._numbers[-1] = number + 1
+        self._levels.append((("mark", mark), ("", " " * len(mark))))
+
+    def _gap(self, token: Token) -> None:
+        """An empty line, where one was written before a block; none within the mark of an item."""
+        if not self.lines or not token.map or self._levels[-1][0] is not None:
+            return
+        above = token.map[0] - 1
+        last = self.lines[-1]
+        empty = isinstance(last, Line) and not last.plain().strip(" >")
+        if above >= 0 and not empty and not self._source[above].strip(" \t>"):
+            self.lines.append(Line(_trimmed(self._edge())))
+
+    def _edge(self) -> tuple[Span, ...]:
+        """What begins a line that is not the first of anything."""
+        return tuple(rest for _, rest in self._levels)
+
+    def _begin(self) -> tuple[Span, ...]:
+        """What begins the next line; the marks in it are used up."""
+        begin = tuple(rest if first is None else first for first, rest in self._levels)
+        self._levels = [(None, rest) for _, rest in self._levels]
+        return begin
+
+    def _add(self, spans: Sequence[Span], hang: int = 0) -> None:
+        """One line. When it is wrapped, the marks of quotes go on beside it."""
+        edge = self._edge()
+        wide = sum(len(text) for _, text in edge)
+        quoted = any(style for style, _ in edge)
+        begun = (*self._begin(), *spans)
+        self.lines.append(
+            Line(begun if spans else _trimmed(begun), wide + hang, edge if quoted else ())
+        )
+
+    def _inline(self, opening: Token, inline: Token) -> None:
+        """A paragraph or a heading."""
+        heading = opening.type == "heading_open"
+        indent = "" if heading else self._indent(opening)
+        for number, spans in enumerate(_runs(inline, "heading" if heading else "text")):
+            first = number == 0
+            if heading:
+                self._add(((BARE, "#" * len(opening.markup) + " "), *spans) if first else spans)
+            else:
+                self._add((("", indent), *spans) if first and indent else spans)
+
+    def _indent(self, opening: Token) -> str:
+        """The spaces a paragraph that is in nothing else was written with."""
+        if opening.level or not opening.map or not self.lines:
+            return ""
+        written = self._source[opening.map[0]]
+        return written[: len(written) - len(written.lstrip(" "))]
+
+    def _code(self, token: Token) -> None:
+        """Code stands indented, with nothing in front of it that would be copied with it."""
+        language = token.info.split()[0] if token.info.strip() else ""
+        pad = ("", " " * INDENT)
+        for spans in code_lines(token.content.removesuffix("\n"), language):
+            own = spans[0][1] if spans else ""
+            hang = 2 * INDENT + len(own) - len(own.lstrip(" "))
+            self._add((pad, *spans) if spans else (), hang)
+
+    def _table(self, opening: Token, tokens: Sequence[Token]) -> None:
+        cells = [token for token in tokens if token.type == "inline"]
+        names = [token for token in tokens if token.type == "th_open"]
+        if self._levels[-1][0] is not None:
+            self._add(())
+        if len(cells) > CELLS_MAX:
+            start, end = opening.map or (0, 0)
+            for text in self._source[start:end]:
+                self._add((("text", text.strip()),))
+            return
+        styled = [
+            _flat(cell, "heading" if n < len(names) else "text") for n, cell in enumerate(cells)
+        ]
+        self.lines.append(
+            Table(
+                tuple(tuple(styled[n : n + len(names)]) for n in range(0, len(styled), len(names))),
+                tuple("right" in str(name.attrs.get("style", "")) for name in names),
+                self._edge(),
+            )
+        )
+
+
+def _trimmed(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Spans without spaces at their end."""
+    kept = list(spans)
+    while kept and not kept[-1][1].strip():
+        kept.pop()
+    if kept:
+        kept[-1] = (kept[-1][0], kept[-1][1].rstrip())
+    return tuple(kept)
+
+
+def _flat(inline: Token, style: Style) -> tuple[Span, ...]:
+    """Inline text in one line."""
+    return tuple(span for spans in _runs(inline, style) for span in spans)
+
+
+def _runs(inline: Token, base: Style) -> Iterator[list[Span]]:
+    """The lines of inline text as spans: `base`, and in it what was emphasised, code and links."""
+    open_styles: list[Style] = []
+    spans: list[Span] = []
+    links: list[tuple[str, int]] = []  # of each open link: its address, and where its text begins
+
+    def style(*more: Style) -> Style:
+        found = dict.fromkeys((*open_styles, *more))
+        if base != "text":
+            found = {base: None, **found}
+        return " ".join(found) or base
+
+    for token in inline.children or ():
+        match token.type:
+            case "text" | "text_special":
+                if token.content:
+                    spans.append((style(), token.content))
+            case "code_inline":
+                spans.append((style("code"), token.content))
+            case "softbreak" | "hardbreak":
+                yield spans
+                spans = []
+                links = [(address, 0) for address, _ in links]
+            case "strong_open":
+                open_styles.append("strong")
+            case "em_open":
+                open_styles.append("emphasis")
+            case "strong_close" | "em_close":
+                open_styles.remove("strong" if token.type == "strong_close" else "emphasis")
+            case "link_open":
+                links.append((str(token.attrs.get("href", "")), len(spans)))
+                open_styles.append("link")
+            case "link_close":
+                open_styles.remove("link")
+                address, start = links.pop()
+                text = "".join(part for _, part in spans[start:])
+                if not text:
+                    spans.append(("link", address))
+                elif address not in (text, f"mailto:{text}"):
+                    spans.append(("dim", f" ({address})"))
+            case "image":
+                shows = "".join(child.content for child in token.children or ())
+                spans.append((style(), f"[image: {shows}]"))
+                spans.append(("dim", f" ({token.attrs.get('src', '')})"))
+    yield spans
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    """CommonMark with tables. HTML is text like any other; definitions of references are too,
+    since what a model wrote is not to vanish."""
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING_MAX + 1})
+    parser.enable("table").disable(["html_block", "html_inline", "reference"])
+    parser.inline.ruler.at("newline", _line_break)
+    parser.inline.ruler.after("newline", "address", _address)
+    parser.core.ruler.at("inline", _calm_inline)
+    return parser
+
+
+def _calm_inline(state: StateCore) -> None:
+    """Look for marks in every paragraph but the wild ones."""
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        token.children = []
+        text = token.content
+        stars = text.count("*") + text.count("_")
+        if stars <= STARS_MAX and text.count("[") <= BRACKETS_MAX:
+            state.md.inline.parse(text, state.md, state.env, token.children)
+            continue
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                token.children.append(Token("softbreak", "br", 0))
+            token.children.append(Token("text", "", 0, content=part))
+
+
+def _line_break(state: StateInline, silent: bool) -> bool:
+    """A line break stays one, and the spaces after it too: in a chat they were meant."""
+    if state.src[state.pos] != "\n":
+        return False
+    if not silent:
+        state.pending = state.pending.rstrip(" ")
+        state.push("softbreak", "br", 0)
+    state.pos += 1
+    return True
+
+
+def _address(state: StateInline, silent: bool) -> bool:
+    """An address as it was written: underscores in it are no emphasis."""
+    if state.src[state.pos] != ":" or state.linkLevel > 0:
+        return False
+    scheme = _SCHEME.search(state.pending[-8:])
+    found = _ADDRESS.match(state.src, state.pos, state.posMax) if scheme else None
+    if scheme is None or found is None:
+        return False
+    rest = found[0].rstrip(".,;:!?*_'")
+    while rest.endswith((")", "]")) and rest.count(rest[-1]) > rest.count("(["[rest[-1] == "]"]):
+        rest = rest[:-1].rstrip(".,;:!?*_'")
+    if len(rest) <= len("://"):
+        return False
+    if not silent:
+        name = scheme[1]
+        state.pending = state.pending[: -len(name)]
+        state.push("link_open", "a", 1).attrs = {"href": name + rest}
+        state.push("text", "", 0).content = name + rest
+        state.push("link_close", "a", -1)
+    state.pos += len(rest)
+    return True

@@ -1,0 +1,169 @@
+"""Answers that are coming, as every terminal in a room is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sshwarma.ssh import answers as coming
+from sshwarma.ssh.answers import LIVE_CHARACTERS, LIVE_LINES, LIVE_STEP, Answers, Coming, newest
+from sshwarma.terminal.code import highlighted
+from sshwarma.world.agents import Agent, Directory
+from sshwarma.world.events import Bus, StreamEnded, Streaming
+
+
+class Watcher:
+    """Remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Coming] = {}
+        self.times = 0
+        self.told = asyncio.Event()
+
+    def show_answer(self, turn_id: str, coming: Coming | None) -> None:
+        self.times += 1
+        self.told.set()
+        if coming is None:
+            self.shown.pop(turn_id)
+        else:
+            self.shown[turn_id] = coming
+
+    async def hears(self, times: int) -> None:
+        """Wait until it was shown something so many times in all."""
+        while self.times < times:
+            self.told.clear()
+            await self.told.wait()
+
+    def progress(self, turn_id: str = "t") -> str:
+        return self.shown[turn_id].progress.plain()
+
+
+class Room:
+    """A world of one room, with everybody's answers."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+        agents = Directory()
+        agents.load([Agent("q", "qwen", kind="model")], ())
+        self.tasks: list[asyncio.Task[Any]] = []
+        world: Any = SimpleNamespace(bus=self.bus, agents=agents)
+        self.answers = Answers(world, self._in_background)
+
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+        return self.tasks[-1]
+
+    def streams(self, text: str = "", turn: str = "t", ago: float = 0.0, **more: Any) -> None:
+        since = time.monotonic() - ago
+        self.bus.publish(Streaming("r", turn, "q", text, since, **more))
+
+    def ends(self, turn: str = "t") -> None:
+        self.bus.publish(StreamEnded("r", turn))
+
+
+@pytest.fixture
+async def room() -> Room:
+    return Room()
+
+
+@pytest.mark.parametrize(
+    ("ago", "more", "expected"),
+    [
+        (0.0, {}, "qwen 0.0s"),
+        (3.21, {"tokens": 140}, "qwen 3.2s · 140 tokens"),
+        (12.9, {"tokens": 1234, "doing": ("sshwarma__look",)}, "qwen 12s · 1.2k tokens · look"),
+        (125, {"doing": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
+    ],
+)
+async def test_progress(room: Room, ago: float, more: dict[str, Any], expected: str) -> None:
+    watcher = Watcher()
+    room.answers.watch("r", watcher)
+    room.streams("text", ago=ago, **more)
+    assert watcher.progress()[2:] == expected
+    room.ends()
+
+
+async def test_who_comes_later_is_shown_what_is_there_and_who_goes_nothing_more(room: Room) -> None:
+    room.streams("so far")
+    first, later = Watcher(), Watcher()
+    room.answers.watch("r", first)
+    room.answers.watch("r", later)
+    assert first.shown["t"].text is later.shown["t"].text  # drawn once
+    room.answers.stop("r", first)
+    assert first.shown == {}
+    room.answers.stop("r", first)  # twice is as once
+    room.streams("so far and on")
+    assert later.shown["t"].text.plain() == "qwen: so far and on"
+    assert first.times == 2
+    room.ends()
+    assert later.shown == {}
+
+
+async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coming, "TICK_SECONDS", 0.01)
+    watcher = Watcher()
+    room.answers.watch("r", watcher)
+    assert room.answers._timer is None
+    room.streams("x")
+    room.streams("y", turn="other")
+    assert room.answers._timer is not None
+    text = watcher.shown["t"].text
+    await watcher.hears(10)
+    assert watcher.shown["t"].text is text  # only the seconds are new
+    room.answers.stop("r", watcher)
+    assert room.answers._timer is None
+    room.answers.watch("r", watcher)
+    assert room.answers._timer is not None
+    room.ends()
+    assert room.answers._timer is not None
+    room.ends("other")
+    assert room.answers._timer is None
+    assert watcher.shown == {}
+
+
+async def test_a_turn_that_never_tells_its_end_is_given_up(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coming, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(coming, "QUIET_SECONDS", 0.02)
+    watcher = Watcher()
+    room.answers.watch("r", watcher)
+    room.streams("x")
+    while watcher.shown:
+        await watcher.hears(watcher.times + 1)
+    assert room.answers._timer is None
+
+
+async def test_code_is_highlighted_when_it_is_whole(room: Room) -> None:
+    room.answers.watch("r", Watcher())
+    highlighted.cache_clear()
+    text = "So:\n```python\nx = 1\n```\nand"
+    for end in range(len(text) + 1):
+        room.streams(text[:end])
+    await asyncio.gather(*room.tasks)
+    assert len(room.tasks) == 1
+    assert highlighted.cache_info().currsize == 1
+    room.ends()
+
+
+def test_the_newest_of_a_long_text() -> None:
+    assert newest("short\ntext") == "short\ntext"
+    words = "word " * 10_000
+    starts = set()
+    for size in range(20_000, 30_000, 50):
+        shown = newest(words[:size])
+        assert len(shown) <= LIVE_CHARACTERS + 1
+        assert shown.startswith("…word ")
+        starts.add(size - len(shown))
+    assert len(starts) <= 10_000 // LIVE_STEP + 1  # rows do not jump with every word
+    lines = "\n".join(f"{number}" for number in range(1000))
+    assert newest(lines).split("\n") == ["…900", *(f"{n}" for n in range(901, 1000))]
+    assert len(newest(lines).split("\n")) == LIVE_LINES
+    assert len(newest("x" * 200_000)) <= LIVE_CHARACTERS + 1
