@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from sshwarma.models import backends, providers
 from sshwarma.models.backends import ModelBackend, collapsed
 from sshwarma.models.discover import LOCAL, PROBE_SECONDS, discover
-from sshwarma.models.faults import LONGEST_WAIT, Fault
+from sshwarma.models.faults import LONGEST_WAIT, PATIENCE, Fault
 from sshwarma.models.port import (
     BackendFailed,
     Call,
@@ -33,6 +33,7 @@ from sshwarma.models.port import (
     Step,
     Text,
     Usage,
+    Waiting,
 )
 from sshwarma.models.providers import Loaded, load
 from sshwarma.models.secrets import Secret, place, read_key
@@ -200,7 +201,7 @@ async def test_an_empty_answer_is_asked_for_once_more(played: Played) -> None:
 
     played.script = script
     parts = await played.answers(request())
-    assert parts[0] == Text("here")
+    assert parts[:2] == [Waiting(0, "no answer"), Text("here")]
     played.asked.clear()
 
     async def blank(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -234,8 +235,9 @@ def refusal(status: int, **headers: str) -> Exception:
     [
         (refusal(429), 3, 0.25, 1.5),
         (refusal(500), 3, 0.25, 1.5),
-        (refusal(429, retry_after="7"), 3, 7, 7),
-        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5),
+        (refusal(429, retry_after="7"), 3, 7, 7 * PATIENCE),
+        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5 * PATIENCE),
+        (refusal(429, retry_after=f"{LONGEST_WAIT:.0f}"), 3, LONGEST_WAIT, LONGEST_WAIT),
         (refusal(429, retry_after=f"{LONGEST_WAIT + 1:.0f}"), 1, 0, 0),
         (refusal(500, x_should_retry="false"), 1, 0, 0),
         (refusal(400), 1, 0, 0),

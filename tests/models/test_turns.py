@@ -12,9 +12,10 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import turn as turn_loop
+from sshwarma.models.budget import Limits
 from sshwarma.models.guide import GREETING
 from sshwarma.models.port import BackendFailed, Call, Done, Part, Request, Step, Text
-from sshwarma.models.roster import enlist_guide
+from sshwarma.models.roster import Roster
 from sshwarma.models.turn import Turns, shortened
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
@@ -96,9 +97,11 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
     made = House(world)
     made.backends[qwen.id] = made.backend
-    made.backends |= await enlist_guide(world, topics())
+    roster = await Roster.open(world, (), topics(), {})
+    made.backends |= roster
     yield made
     await made.turns.close()
+    await roster.close()
     await world.close()
 
 
@@ -251,7 +254,7 @@ async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
 
     house.backend.script = script
     made = await house.says("alice", "@qwen loop")
-    assert sum(row.kind == "tool.call" for row in made) == turn_loop.STEPS
+    assert sum(row.kind == "tool.call" for row in made) == Limits().turn_steps
     assert "was stopped after" in made[-1].content
 
 

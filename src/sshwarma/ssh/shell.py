@@ -328,7 +328,7 @@ class Shell:
         drawn = event.drawn.get("live")
         if drawn is None:
             who = self._world.agents.name_of(event.author_id)
-            text = event.text or "…"
+            text = "… ".join(part for part in (event.text, event.waiting) if part) or "…"
             drawn = event.drawn["live"] = block(*headed(("model", who), ": ", text=text))
         assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
         return drawn

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
+from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
+from sshwarma.verbs.roster import FIELDS
 from sshwarma.verbs.yourself import PREFERENCES, topics
 from sshwarma.world import loadout, things
 from sshwarma.world.caller import Caller
@@ -111,6 +114,9 @@ async def _values(
             ]
         case "setting":
             return [(name, known.help) for name, known in PREFERENCES.items()]
+        case "word" if verb.name == "model" and parameter.name == "field":
+            known_words = {"add": get_args(ModelKind), "set": FIELDS}
+            return [(word, "") for word in known_words.get(given[0], ())]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
             return [(value, "") for value in known.values] if known else []
