@@ -237,6 +237,7 @@ async def model(
     roster = caller.world.part(Roster)
     if roster is None:
         raise Unavailable("This server has no models.")
+    _keep_keys_out({"name": name, "field": field})  # before any words about them
     if what in ("list", "found"):
         _no_more(name)
         return await (_listed(caller, roster) if what == "list" else _found(caller, roster))
