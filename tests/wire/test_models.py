@@ -151,7 +151,7 @@ def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, 
     assert dict(after["limits"])["turn_tokens"] == "no limit"
     assert "Hello from the mock." in answer(boss, "@stays hello")
     refused = answer(boss, "@stays hello")
-    assert "has used 2200 of its 1500 tokens of today (UTC)" in refused
+    assert "it has used 2200 of its 1500 tokens of today (UTC)" in refused
     assert "an owner can change it with /model set stays day_tokens" in refused
     boss.does("model set stays day_tokens -")
     assert "Hello from the mock." in answer(boss, "@stays hello")

@@ -86,7 +86,8 @@ class Budget:
         """
         limits = self.limits
         if self.steps >= limits.turn_steps:
-            words = f"was stopped after {self.steps} steps, the most that one turn may take"
+            steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+            words = f"was stopped after {steps}, the most that one turn may take"
             raise limits.over(words, "turn_steps")
         self.check()
         self.steps += 1
@@ -102,7 +103,7 @@ class Budget:
             words = f"was stopped after {turn.tokens} tokens; one turn may use {limits.turn_tokens}"
             raise limits.over(words, "turn_tokens")
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
-            words = f"has used {day.tokens} of its {limits.day_tokens} tokens of today (UTC)"
+            words = f"it has used {day.tokens} of its {limits.day_tokens} tokens of today (UTC)"
             raise limits.over(f"{self._stops} {words}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
