@@ -26,8 +26,8 @@ NO_KEY: Final = "none"
 """Sent where a server needs no key: an empty one would make the SDKs look for another."""
 
 MUCH_IMPORTED: Final = 50
-"""After so many new modules the collector is told that what is alive stays: looking at the libraries
-of models takes it 60-120 ms each time, in which no key and no word gets through."""
+"""After so many new modules the collector is told that what is alive stays: looking through the
+libraries of models takes it 60-120 ms each time, in which no key and no word gets through."""
 
 ADDRESSES: Final[Mapping[ModelKind, str]] = {
     "openai": "https://api.openai.com/v1",
