@@ -327,3 +327,19 @@ def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Ser
     assert {known["name"] for known in boss.json("model")["models"]} >= {"filed", "guide"}
     listed = boss.does("model list")
     assert re.search(r"@filed +gpt-5.6-luna by openai +file +0 tokens", listed)
+
+
+def test_what_went_wrong_last_is_shown_until_it_goes_well(boss: Person, mock: Mock) -> None:
+    answers = add(boss, mock, "keyless", **{"key-env": "NOT_THERE"})
+    assert "keyless was added, and cannot answer yet: there is no key in" in answers
+    assert "could not answer: there is no key" in answer(boss, "@keyless hello")
+    shown = boss.json("model show keyless")
+    assert shown["state"] == "could not answer"
+    assert shown["last_error"].endswith(
+        "ago: there is no key in the environment variable NOT_THERE"
+    )
+    assert shown["key"].startswith("not found: ")
+    boss.does("model set keyless key_env OUR_KEY")
+    assert "Hello from the mock." in answer(boss, "@keyless hello")
+    assert boss.json("model show keyless")["state"] == "answers"
+    boss.does("model remove keyless")

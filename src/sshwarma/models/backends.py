@@ -45,11 +45,13 @@ class Failure:
 
 
 class ModelBackend:
-    """The backend of one model of the settings. `failure` is the last one since it was made."""
+    """The backend of one model of the settings. `failure` is the last one since it was made;
+    `failing`, whether nothing has gone well after it."""
 
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is where keys are looked for; the process's own if not given."""
         self.failure: Failure | None = None
+        self.failing = False
         self._settings = settings
         self._asked = 0  # streams that are open
         self._retired = False
@@ -107,6 +109,7 @@ class ModelBackend:
 
     def _fail(self, failed: BackendFailed) -> None:
         self.failure = Failure(str(failed), time.time())
+        self.failing = True
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See `Backend.stream`. Asked again, if that may help, only while nothing has come."""
@@ -115,6 +118,7 @@ class ModelBackend:
             async with aclosing(self._try(await self.ready(), request)) as parts:
                 async for part in parts:
                     yield part
+            self.failing = False
         except BackendFailed as failed:
             self._fail(failed)
             raise

@@ -40,7 +40,13 @@ FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "na
 """What /model set sets."""
 
 LIMITS: Final = ("turn_steps", "turn_seconds", "turn_tokens", "turn_cost", "day_tokens", "day_cost")
-ABOUT: Final = ("max_output_tokens", "temperature", "first_token_seconds", "stall_seconds")
+ABOUT: Final = (
+    "context_tokens",
+    "max_output_tokens",
+    "temperature",
+    "first_token_seconds",
+    "stall_seconds",
+)
 
 TEST: Final = "Answer with one word: ready"
 TEST_SECONDS: Final = 60.0
@@ -465,7 +471,8 @@ async def _show(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> M
     failure = entry.backend.failure if isinstance(entry.backend, ModelBackend) else None
     when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
     limits = ((name, _shown(getattr(settings, name), "no limit")) for name in LIMITS)
-    about = ((name, _shown(getattr(settings, name), "its server's own")) for name in ABOUT)
+    about = [(name, _shown(getattr(settings, name), "its server's own")) for name in ABOUT]
+    about.insert(0, ("context_tokens", str(entry.backend.context_tokens)))
     return ModelShown(
         agent.name,
         settings.kind,
@@ -487,8 +494,8 @@ async def _show(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> M
 def _state(entry: Entry, agent: Agent) -> str:
     if agent.disabled:
         return "off"
-    failing = isinstance(entry.backend, ModelBackend) and entry.backend.failure is not None
-    return "answers, failed last" if failing else "answers"
+    failing = isinstance(entry.backend, ModelBackend) and entry.backend.failing
+    return "could not answer" if failing else "answers"
 
 
 async def _key(roster: Roster, settings: ModelSettings) -> str:
