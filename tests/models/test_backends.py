@@ -525,3 +525,35 @@ async def test_others_on_those_ports_are_no_offer_and_cost_little(answer: bytes 
 
 async def test_an_address_that_is_none_is_no_offer() -> None:
     assert await discover({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
+
+
+def test_libraries_may_be_wanted_by_several_at_once() -> None:
+    """As when a server starts with models of two kinds and an owner asks for a price."""
+    code = (
+        "import sys, threading\n"
+        "from sshwarma.models import prices, providers\n"
+        "from sshwarma.settings import ModelSettings\n"
+        "sys.setswitchinterval(1e-5)\n"
+        "keys = {'OPENAI_API_KEY': 'a', 'ANTHROPIC_API_KEY': 'b'}\n"
+        "def made(kind): return ModelSettings(name='a', kind=kind, model='m')\n"
+        "kinds = ('openai', 'anthropic', 'ollama')\n"
+        "work = [lambda k=k: providers.load(made(k), keys) for k in kinds]\n"
+        "work += [lambda k=k: prices.known(made(k)) for k in kinds]\n"
+        "failed = []\n"
+        "threading.excepthook = failed.append\n"
+        "threads = [threading.Thread(target=one) for one in work]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "assert not failed, failed\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
+
+
+async def test_what_was_not_asked_yet_is_not_owed(played: Played) -> None:
+    assert played.backend.owed(request(), "") is None
+    await played.backend.ready()
+    owed = played.backend.owed(request(), "I think that it is " * 10)
+    assert owed is not None
+    assert owed.estimated
+    assert owed.prompt_tokens > 0
+    assert owed.completion_tokens > 40

@@ -55,6 +55,7 @@ class ModelBackend:
         self._settings = settings
         self._asked = 0  # streams that are open
         self._retired = False
+        self._was_ready = False
         held = os.environ if environ is None else environ
         self._load = lambda: load(settings, held)  # not a field: what holds keys is not shown
         self._plain = KINDS[settings.kind].plain
@@ -84,6 +85,7 @@ class ModelBackend:
             if self._loaded is None:
                 try:
                     self._loaded = await asyncio.to_thread(self._load)
+                    self._was_ready = True
                 except BackendFailed as failed:
                     self._fail(failed)
                     raise
@@ -102,8 +104,10 @@ class ModelBackend:
         if not self._asked:
             await self.close()
 
-    def owed(self, request: Request, said: str) -> Usage:
+    def owed(self, request: Request, said: str) -> Usage | None:
         """See `Metered.owed`."""
+        if not self._was_ready:
+            return None
         system = request.system or self._settings.prompt
         return priced(self._settings, estimate(request, system, said, ()), None)
 

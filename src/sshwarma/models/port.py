@@ -136,8 +136,9 @@ class Backend(Protocol):
 class Metered(Protocol):
     """A backend whose answers cost something even if they are broken off."""
 
-    def owed(self, request: Request, said: str) -> Usage:
-        """What a step that was broken off has probably taken, after it had said so much."""
+    def owed(self, request: Request, said: str) -> Usage | None:
+        """What a step that was broken off has probably taken, after it had said so much; None if
+        it cannot have been asked yet."""
 
 
 class BackendFailed(Exception):

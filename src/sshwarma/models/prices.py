@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sshwarma.models.port import Usage
-from sshwarma.models.providers import address
+from sshwarma.models.providers import IMPORTING, address
 from sshwarma.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def priced(settings: ModelSettings, used: Usage, answer: ModelResponse | None) -
 def known(settings: ModelSettings) -> bool:
     """Whether the price of a model is known. Imports what the list is in: not for the event
     loop."""
-    return priced(settings, Usage(1000, 1000), None).cost is not None
+    with IMPORTING:
+        return priced(settings, Usage(1000, 1000), None).cost is not None
 
 
 def _by_settings(settings: ModelSettings, used: Usage) -> float | None:

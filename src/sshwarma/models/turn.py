@@ -364,7 +364,8 @@ class Turns:
         backend, request = running.unpaid
         if isinstance(backend, Metered):
             owed = backend.owed(request, running.thought + running.text)
-            await self._spend(running, backend.model, owed)
+            if owed is not None:
+                await self._spend(running, backend.model, owed)
 
     @staticmethod
     def _notice(tx: Change, running: _Running, text: str) -> None:

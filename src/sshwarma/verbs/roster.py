@@ -397,7 +397,7 @@ async def _test(caller: Caller, entry: Entry, agent: Agent) -> ModelTested:
     except TimeoutError:
         raise Unavailable(f"{agent.name} did not answer within {TEST_SECONDS:.0f} s.") from None
     seconds = time.monotonic() - began
-    spent = spent or entry.backend.owed(request, text)
+    spent = spent or entry.backend.owed(request, text) or Usage(0, 0, estimated=True)
     budget.spent(spent)
     await caller.change(
         lambda tx: usage.record(
