@@ -178,6 +178,7 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
     [
         ("model add", "Say which: /model add NAME."),
         ("model add x", "Say what it is: /model add NAME KIND MODEL."),
+        ("model add Luna openai gpt", "Luna cannot be the name of an agent."),
         ("model add x opena gpt", "kind: 'opena' is not one of"),
         ("model add x compatible m", "kind `compatible` needs a base_url"),
         ("model add x openai m --url nonsense", "base_url: this is not an address"),

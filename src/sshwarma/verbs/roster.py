@@ -28,7 +28,7 @@ from sshwarma.verbs.building import Done
 from sshwarma.verbs.grammar import in_words
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, view
-from sshwarma.world import agents, usage
+from sshwarma.world import agents, names, usage
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -287,6 +287,7 @@ async def _add(
         raise Invalid("Give the prompt once: with --prompt, or as text.")
     given = flags | {"prompt": flags["prompt"] or text, "kind": kind, "model": model, "name": name}
     _keep_keys_out(given)
+    names.check_name(name, "agent")
     settings = _valid(caller, {key: word for key, word in given.items() if word is not None})
     await check_price(settings)
     made = await caller.change(
