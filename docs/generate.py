@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from sshwarma import verbs
-from sshwarma.settings import Settings
+from sshwarma.settings import ModelSettings, Settings
 from sshwarma.verbs.registry import GROUPS, Verb, every_verb
 
 HERE = Path(__file__).parent
@@ -66,6 +66,8 @@ def settings_page() -> str:
         section = _section(field)
         if section is not None:
             lines += [f"## [{name}]", "", *_fields(section.model_fields)]
+    lines += ["## [[models]]", "", "One table for each model. `/model add` does the same by verb,"]
+    lines += ["and `/model set` changes those it added.", "", *_fields(ModelSettings.model_fields)]
     return "\n".join(lines)
 
 

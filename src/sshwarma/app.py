@@ -17,9 +17,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
-from sshwarma.models.backends import ModelBackend
-from sshwarma.models.port import Backend, BackendFailed
-from sshwarma.models.roster import enlist, enlist_guide
+from sshwarma.models.budget import Budgets
+from sshwarma.models.roster import Roster
 from sshwarma.models.turn import Turns
 from sshwarma.operations import operate
 from sshwarma.settings import Settings, is_loopback, split_address
@@ -80,7 +79,6 @@ class App:
         self.admitted: Admitted | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
-        self._preloading: list[asyncio.Task[None]] = []
 
     @classmethod
     async def start(cls, settings: Settings) -> App:
@@ -134,15 +132,12 @@ class App:
         providers[PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = Composer(lua)
-        enlisted = await enlist(self.world, settings.models)
-        for backend in enlisted.values():
-            parts.push_async_callback(backend.close)
-            self._preloading.append(asyncio.create_task(_preload(backend)))
-        guide = await enlist_guide(self.world, topics())
-        backends: dict[str, Backend] = {**guide, **enlisted}
-        turns = Turns(self.world, tools, backends, settings.limits, composer)
+        roster = await Roster.open(self.world, settings.models, topics(), os.environ)
+        parts.push_async_callback(roster.close)
+        budgets = Budgets(self.world, roster.limits)
+        turns = Turns(self.world, tools, roster, settings.limits, composer, budgets)
         parts.push_async_callback(turns.close)
-        for part in (tools, lua_tools, composer, turns):
+        for part in (tools, lua_tools, composer, roster, budgets, turns):
             self.world.provide(part)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
@@ -266,14 +261,6 @@ def _limits(settings: Settings) -> Limits:
         connections_per_key=ssh.max_connections_per_key,
         keepalive_seconds=ssh.keepalive_seconds,
     )
-
-
-async def _preload(backend: ModelBackend) -> None:
-    """Have a model's libraries and key ready before somebody mentions it: that takes seconds."""
-    try:
-        await backend.ready()
-    except BackendFailed as failed:
-        log.warning("a model cannot answer", model=backend.model, reason=str(failed))
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

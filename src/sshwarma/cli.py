@@ -208,7 +208,10 @@ def _greet(app: Any, offers: Sequence[ModelSettings]) -> None:
         if not owners:
             lines.append("Nobody can log in yet: sshwarma keys add NAME FILE --role owner")
     if offers:
-        lines.append("Models that could answer here; to let one, put it into sshwarma.toml:")
+        lines.append(
+            "Models that could answer here; /model found lists them with the line that adds"
+        )
+        lines.append("each at once, or put one into sshwarma.toml:")
     for offer in offers:
         table = f'[[models]]\nname = "{offer.name}"\nkind = "{offer.kind}"\nmodel = "{offer.model}"'
         lines += [f"  {text}" for text in table.split("\n")]

@@ -29,6 +29,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from sshwarma.keylike import begins_like_key, looks_like_key
+
 RegistrationMode = Literal["closed", "invite", "open"]
 ServerRole = Literal["owner", "admin", "member", "guest"]
 
@@ -151,41 +153,90 @@ def _web_address(value: str) -> str:
         raise ValueError("this is not an address as in http://127.0.0.1:8080/v1")
     if parts.username or parts.password:
         raise ValueError("a key does not belong into an address: use key_env or key_file")
+    if looks_like_key(f"{parts.path}?{parts.query}#{parts.fragment}"):
+        raise ValueError("this looks like it holds a key: use key_env or key_file")
+    return value
+
+
+def _name_of_variable(value: str) -> str:
+    if looks_like_key(value):
+        raise ValueError("this looks like a key itself: give the variable's name")
+    return value
+
+
+def _path_of_key(value: Path) -> Path:
+    if begins_like_key(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
+        raise ValueError("this looks like a key itself: give the path of a file that holds it")
+    return value
+
+
+def _no_key(value: str) -> str:
+    if begins_like_key(value):
+        raise ValueError("this looks like a key: give key_env or key_file")
     return value
 
 
 class ModelSettings(_Section):
     """One model that answers when mentioned; `[[models]]` in the file."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)  # a key put into the wrong field
+    # Hidden because a key may have been put into the wrong field.
+    model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
 
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
     )
     kind: ModelKind = Field(description="Who serves it, and so how it is spoken to.")
-    model: str = Field(min_length=1, max_length=200, description="What the server calls it.")
+    model: Annotated[str, AfterValidator(_no_key)] = Field(
+        min_length=1, max_length=200, description="What the server calls it."
+    )
     base_url: Annotated[str, AfterValidator(_web_address)] | None = Field(
         None, description="Where the server is, if not at the usual place; needed by `compatible`."
     )
-    key_env: str = Field(
+    key_env: Annotated[str, AfterValidator(_name_of_variable)] = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
         description="The environment variable that holds the key, if not the usual one.",
     )
-    key_file: Path | None = Field(
+    key_file: Annotated[Path, AfterValidator(_path_of_key)] | None = Field(
         None, description="A file with the key that only its owner may read (0600)."
     )
     context_tokens: int | None = Field(
         None, ge=1_000, description="What the model takes in all; more is told to it in short."
     )
     max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
-    temperature: float | None = Field(None, ge=0, le=2)
-    prompt: str = Field("", description="Said to this model before everything else.")
+    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    prompt: Annotated[str, AfterValidator(_no_key)] = Field(
+        "", max_length=20_000, description="Said to this model before everything else."
+    )
     first_token_seconds: float = Field(
         60, gt=0, le=3600, description="A model that has not begun by then has failed."
     )
     stall_seconds: float = Field(
         60, gt=0, le=3600, description="A model silent this long amid its answer has failed."
+    )
+    turn_steps: int = Field(
+        12, ge=1, le=100, description="Times it is asked in one turn; tools are called between."
+    )
+    turn_seconds: float = Field(
+        600, gt=0, le=86_400, description="The longest one turn may take, tools included."
+    )
+    turn_tokens: int | None = Field(
+        1_000_000, gt=0, description="Tokens of one turn, sent and received, over all its steps."
+    )
+    turn_cost: float | None = Field(
+        None, gt=0, description="US dollars that one turn may cost; the price must be known."
+    )
+    day_tokens: int | None = Field(
+        20_000_000, gt=0, description="Tokens of one day (UTC), over all rooms."
+    )
+    day_cost: float | None = Field(
+        None, gt=0, description="US dollars that one day (UTC) may cost; the price must be known."
+    )
+    price_in: float | None = Field(
+        None, ge=0, description="US dollars for a million tokens sent, if not the list price."
+    )
+    price_out: float | None = Field(
+        None, ge=0, description="US dollars for a million tokens received; set both or neither."
     )
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,15 @@ STOP_SECONDS = 15.0
 
 class Server:
     """`sshwarma serve`. Starts at once; `settings` are names of Settings fields, nested with a
-    double underscore, as in its environment variables."""
+    double underscore, as in its environment variables; `environ` are other variables."""
 
-    def __init__(self, home: Path, *flags: str, **settings: Any) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *flags: str,
+        environ: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.home = home
         self.data_dir = home / "data"
         self.flags = flags
@@ -32,6 +39,7 @@ class Server:
             "HOME": str(home),
             # So that a copy of the program, broken by hand, can be put to these tests.
             **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+            **(environ or {}),
             **{f"SSHWARMA_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self._log = home / "log"

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from sshwarma.models import backends, providers
 from sshwarma.models.backends import ModelBackend, collapsed
 from sshwarma.models.discover import LOCAL, PROBE_SECONDS, discover
-from sshwarma.models.faults import LONGEST_WAIT, Fault
+from sshwarma.models.faults import LONGEST_WAIT, PATIENCE, Fault
 from sshwarma.models.port import (
     BackendFailed,
     Call,
@@ -33,6 +33,7 @@ from sshwarma.models.port import (
     Step,
     Text,
     Usage,
+    Waiting,
 )
 from sshwarma.models.providers import Loaded, load
 from sshwarma.models.secrets import Secret, place, read_key
@@ -200,7 +201,7 @@ async def test_an_empty_answer_is_asked_for_once_more(played: Played) -> None:
 
     played.script = script
     parts = await played.answers(request())
-    assert parts[0] == Text("here")
+    assert parts[:2] == [Waiting(0, "no answer"), Text("here")]
     played.asked.clear()
 
     async def blank(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -234,8 +235,9 @@ def refusal(status: int, **headers: str) -> Exception:
     [
         (refusal(429), 3, 0.25, 1.5),
         (refusal(500), 3, 0.25, 1.5),
-        (refusal(429, retry_after="7"), 3, 7, 7),
-        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5),
+        (refusal(429, retry_after="7"), 3, 7, 7 * PATIENCE),
+        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5 * PATIENCE),
+        (refusal(429, retry_after=f"{LONGEST_WAIT:.0f}"), 3, LONGEST_WAIT, LONGEST_WAIT),
         (refusal(429, retry_after=f"{LONGEST_WAIT + 1:.0f}"), 1, 0, 0),
         (refusal(500, x_should_retry="false"), 1, 0, 0),
         (refusal(400), 1, 0, 0),
@@ -523,3 +525,35 @@ async def test_others_on_those_ports_are_no_offer_and_cost_little(answer: bytes 
 
 async def test_an_address_that_is_none_is_no_offer() -> None:
     assert await discover({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
+
+
+def test_libraries_may_be_wanted_by_several_at_once() -> None:
+    """As when a server starts with models of two kinds and an owner asks for a price."""
+    code = (
+        "import sys, threading\n"
+        "from sshwarma.models import prices, providers\n"
+        "from sshwarma.settings import ModelSettings\n"
+        "sys.setswitchinterval(1e-5)\n"
+        "keys = {'OPENAI_API_KEY': 'a', 'ANTHROPIC_API_KEY': 'b'}\n"
+        "def made(kind): return ModelSettings(name='a', kind=kind, model='m')\n"
+        "kinds = ('openai', 'anthropic', 'ollama')\n"
+        "work = [lambda k=k: providers.load(made(k), keys) for k in kinds]\n"
+        "work += [lambda k=k: prices.known(made(k)) for k in kinds]\n"
+        "failed = []\n"
+        "threading.excepthook = failed.append\n"
+        "threads = [threading.Thread(target=one) for one in work]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "assert not failed, failed\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
+
+
+async def test_what_was_not_asked_yet_is_not_owed(played: Played) -> None:
+    assert played.backend.owed(request(), "") is None
+    await played.backend.ready()
+    owed = played.backend.owed(request(), "I think that it is " * 10)
+    assert owed is not None
+    assert owed.estimated
+    assert owed.prompt_tokens > 0
+    assert owed.completion_tokens > 40

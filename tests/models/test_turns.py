@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,20 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import turn as turn_loop
+from sshwarma.models.budget import Budgets, Limits
 from sshwarma.models.guide import GREETING
-from sshwarma.models.port import BackendFailed, Call, Done, Part, Request, Step, Text
-from sshwarma.models.roster import enlist_guide
+from sshwarma.models.port import (
+    BackendFailed,
+    Call,
+    Done,
+    Part,
+    Request,
+    Step,
+    Text,
+    Usage,
+    Waiting,
+)
+from sshwarma.models.roster import Roster
 from sshwarma.models.turn import Turns, shortened
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
@@ -58,7 +70,9 @@ class House:
         self.backends: dict[str, Any] = {}
         self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
         self.tools = Tools(world, self.providers)
-        self.turns = Turns(world, self.tools, self.backends, LimitSettings())
+        self.limits = Limits()
+        self.budgets = Budgets(world, lambda agent_id: self.limits)
+        self.turns = Turns(world, self.tools, self.backends, LimitSettings(), budgets=self.budgets)
         world.provide(self.tools)
         world.provide(self.turns)
 
@@ -96,9 +110,11 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
     made = House(world)
     made.backends[qwen.id] = made.backend
-    made.backends |= await enlist_guide(world, topics())
+    roster = await Roster.open(world, (), topics(), {})
+    made.backends |= roster
     yield made
     await made.turns.close()
+    await roster.close()
     await world.close()
 
 
@@ -251,7 +267,7 @@ async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
 
     house.backend.script = script
     made = await house.says("alice", "@qwen loop")
-    assert sum(row.kind == "tool.call" for row in made) == turn_loop.STEPS
+    assert sum(row.kind == "tool.call" for row in made) == Limits().turn_steps
     assert "was stopped after" in made[-1].content
 
 
@@ -540,3 +556,134 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
     assert after == [*before, "demo__aloud"]
     again = await house.says("alice", "@qwen and again")
     assert again[-1].content == "heard"
+
+
+# Budgets.
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (Limits(turn_steps=1), "was stopped after 1 step,"),
+        (Limits(turn_tokens=50), "was stopped after 60 tokens; one turn may use 50"),
+        (Limits(turn_cost=0.5), "was stopped: it has cost $0.6; one turn may cost $0.5"),
+        (Limits(day_tokens=60), "was stopped: it has used 60 of its 60 tokens of today (UTC)"),
+    ],
+)
+async def test_a_turn_over_its_budget_ends_with_words_and_keeps_what_was_said(
+    house: House, limits: Limits, says: str
+) -> None:
+    house.limits = limits
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        yield Text("I look.")
+        yield Call("a", "sshwarma__who", {})
+        yield Usage(40, 20, cost=0.6)
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen look for ever")
+    assert made[1].content == "I look."
+    assert made[-1].kind == "notice"
+    assert made[-1].content.startswith(says)
+    if limits.turn_steps > 1:  # what it asked for at the last is not done any more
+        assert [row.kind for row in made] == ["chat", "chat", "notice"]
+    assert await house.statuses() == ["completed"]
+
+
+async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
+    house.limits = Limits(turn_seconds=0.05)
+    ended = asyncio.Event()
+
+    class Slow:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return Result("never")
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        yield Call("a", "sshwarma__who", {})
+
+    house.providers["internal"] = Slow()
+    house.tools._providers = house.providers
+    house.backend.script = script
+    made = await house.says("alice", "@qwen wait")
+    assert made[-1].content == "was stopped after 0.05 s, the longest that one turn may take"
+    assert ended.is_set()
+
+
+class Paid(Scripted):
+    """A backend whose answers cost something even if they are broken off."""
+
+    def owed(self, request: Request, said: str) -> Usage:
+        return Usage(100, len(said), estimated=True, cost=0.2)
+
+
+async def test_what_was_broken_off_is_counted_too(house: House) -> None:
+    speaking = asyncio.Event()
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        yield Text("Once upon a time")
+        speaking.set()
+        await asyncio.Event().wait()
+
+    qwen = house.world.agents.find("qwen")
+    house.backends[qwen.id] = Paid(script)
+    said = await run_line(house.caller("alice"), "@qwen a tale")
+    await asyncio.wait_for(speaking.wait(), 5)
+    house.turns.stop(None, agent_id=qwen.id)
+    await house.turns.ended(said.turns[0])
+    used = await house.budgets.today(qwen.id)
+    assert (used.tokens, used.cost, used.unpriced) == (116, 0.2, 0)
+    again = await Budgets(house.world, lambda agent_id: Limits()).today(qwen.id)
+    assert again == used
+
+
+async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -> None:
+    waiting = asyncio.Event()
+
+    async def refuses(request: Request) -> AsyncGenerator[Part, None]:
+        raise BackendFailed("no")
+        yield
+
+    async def waits(request: Request) -> AsyncGenerator[Part, None]:
+        yield Waiting(2.2, "rate limited")
+        waiting.set()
+        await asyncio.Event().wait()
+
+    qwen = house.world.agents.find("qwen")
+    house.backends[qwen.id] = Paid(refuses)
+    await house.says("alice", "@qwen hi")
+    house.backends[qwen.id] = Paid(waits)
+    said = await run_line(house.caller("alice"), "@qwen hi")
+    await asyncio.wait_for(waiting.wait(), 5)
+    house.turns.stop("lobby")
+    await house.turns.ended(said.turns[0])
+    assert (await house.budgets.today(qwen.id)).tokens == 0
+
+
+async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> None:
+    heard: list[str] = []
+    house.world.bus.on_room(
+        "lobby", lambda event: heard.append(getattr(event, "waiting", "-")) if event else None
+    )
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        yield Waiting(2.2, "rate limited")
+        await asyncio.sleep(turn_loop.FRAME_SECONDS * 2)
+        yield Text("at last")
+        await asyncio.sleep(turn_loop.FRAME_SECONDS * 2)
+
+    house.backend.script = script
+    await house.says("alice", "@qwen hi")
+    assert [text for text, _ in itertools.groupby(heard) if text != "-"] == [
+        "", "waiting 3 s (rate limited)", "",
+    ]  # fmt: skip
+
+
+async def test_one_removed_between_the_call_and_the_answer_says_so(house: House) -> None:
+    said = await run_line(house.caller("alice"), "@qwen hi")
+    del house.backends[house.world.agents.find("qwen").id]
+    await house.turns.ended(said.turns[0])
+    assert (await house.world.tail("lobby", 1))[0].content == "could not answer: it was removed"

@@ -51,6 +51,10 @@ async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None
     assert await offered(alice, "/nav o") == ["on", "off"]
     assert await offered(alice, "/gc p") == ["purge"]
     assert await offered(alice, "/set th") == ["theme"]
+    assert await offered(alice, "/model te") == ["test"]
+    assert await offered(alice, "/model set bob turn_s") == ["turn_steps", "turn_seconds"]
+    assert await offered(alice, "/model add x oll") == ["ollama"]
+    assert "--key-env" in await offered(alice, "/model add x ollama m --k")
     assert await offered(alice, "/set theme l") == ["light"]
     assert "portal" in await offered(alice, "/help po")
     assert await offered(alice, "/history --b") == ["--before"]

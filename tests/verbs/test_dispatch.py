@@ -73,6 +73,7 @@ NEEDS = {
     "/fork lobby": ("create right on this server", "Ask alice"),
     "/clone lobby": ("create right on this server", "Ask alice"),
     "/gc orphans": ("admin right on this server", "Ask alice"),
+    "/model list": ("own right on this server", "Ask alice"),
     "/inv defaults": ("admin right on this server", "Ask alice"),
 }
 
@@ -255,6 +256,9 @@ REFUSALS = """
 /skill activate nothing
 /wrap bob
 /models too many
+/model
+/model add qwen ollama qwen3:8b
+/model nonsense
 /stats too many
 /look nowhere
 /examine @nobody

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sshwarma.models.faults import Cut, Empty, Fault, Silent, expected, fault
 from sshwarma.models.history import Given, estimate, messages, parameters
-from sshwarma.models.port import Call, Part, Request, Text, Thought, Usage
+from sshwarma.models.port import (
+    BackendFailed,
+    Call,
+    Part,
+    Request,
+    Text,
+    Thought,
+    Usage,
+    Waiting,
+)
+from sshwarma.models.prices import priced
 from sshwarma.models.providers import KINDS, Loaded, load
 from sshwarma.settings import ModelSettings
 
@@ -24,12 +36,26 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a model could last not answer, and when, in Unix seconds."""
+
+    words: str
+    at: float
+
+
 class ModelBackend:
-    """The backend of one model of the settings."""
+    """The backend of one model of the settings. `failure` is the last one since it was made;
+    `failing`, whether nothing has gone well after it."""
 
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is where keys are looked for; the process's own if not given."""
+        self.failure: Failure | None = None
+        self.failing = False
         self._settings = settings
+        self._asked = 0  # streams that are open
+        self._retired = False
+        self._was_ready = False
         held = os.environ if environ is None else environ
         self._load = lambda: load(settings, held)  # not a field: what holds keys is not shown
         self._plain = KINDS[settings.kind].plain
@@ -45,6 +71,10 @@ class ModelBackend:
     def context_tokens(self) -> int:
         return self._settings.context_tokens or KINDS[self._settings.kind].context_tokens
 
+    @property
+    def settings(self) -> ModelSettings:
+        return self._settings
+
     async def ready(self) -> Loaded:
         """Load what the model needs now rather than at the first question.
 
@@ -53,18 +83,56 @@ class ModelBackend:
         """
         async with self._loading:
             if self._loaded is None:
-                self._loaded = await asyncio.to_thread(self._load)
+                try:
+                    self._loaded = await asyncio.to_thread(self._load)
+                    self._was_ready = True
+                except BackendFailed as failed:
+                    self._fail(failed)
+                    raise
             return self._loaded
 
     async def close(self) -> None:
         """Close the connections. It may be asked again; it then opens new ones."""
-        loaded, self._loaded = self._loaded, None
+        async with self._loading:
+            loaded, self._loaded = self._loaded, None
         if loaded is not None:
             await loaded.http.aclose()
 
+    async def retire(self) -> None:
+        """Close when nobody is being answered: at once, or as the last answer ends."""
+        self._retired = True
+        if not self._asked:
+            await self.close()
+
+    def owed(self, request: Request, said: str) -> Usage | None:
+        """See `Metered.owed`."""
+        if not self._was_ready:
+            return None
+        system = request.system or self._settings.prompt
+        return priced(self._settings, estimate(request, system, said, ()), None)
+
+    def _fail(self, failed: BackendFailed) -> None:
+        self.failure = Failure(str(failed), time.time())
+        self.failing = True
+
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """See `Backend.stream`. Asked again, if that may help, only while nothing has come."""
-        loaded = await self.ready()
+        self._asked += 1
+        try:
+            async with aclosing(self._try(await self.ready(), request)) as parts:
+                async for part in parts:
+                    yield part
+            self.failing = False
+        except BackendFailed as failed:
+            self._fail(failed)
+            raise
+        finally:
+            self._asked -= 1
+            if self._retired and not self._asked:
+                await self.close()
+
+    async def _try(self, loaded: Loaded, request: Request) -> AsyncGenerator[Part, None]:
+        """Ask, and ask again."""
         for tried in count(1):
             begun = False
             wrong: Fault | None = None
@@ -81,7 +149,9 @@ class ModelBackend:
                 return
             if begun or tried >= wrong.tries:
                 raise wrong.failed
-            await asyncio.sleep(wrong.wait(tried))
+            seconds = wrong.wait(tried)
+            yield Waiting(seconds, wrong.why)
+            await asyncio.sleep(seconds)
 
     async def _ask(self, loaded: Loaded, request: Request) -> AsyncGenerator[Part, None]:
         """Ask once."""
@@ -128,7 +198,9 @@ class ModelBackend:
             self._given.keep(text, calls, answer)
         for call in calls:
             yield call
-        yield _usage(answer) or estimate(request, system, text, calls)
+        counted = _usage(answer)
+        used = counted or estimate(request, system, text, calls)
+        yield priced(self._settings, used, answer if counted else None)
 
 
 @asynccontextmanager
@@ -197,13 +269,8 @@ def collapsed(name: str, names: set[str]) -> str:
 
 
 def _usage(answer: ModelResponse) -> Usage | None:
-    """What the provider counted, with the price where it is known; None if it did not count."""
+    """What the provider counted; None if it did not count."""
     counted = answer.usage
     if counted.unmeasured_requests or not (counted.input_tokens or counted.output_tokens):
         return None
-    cost: float | None = None
-    try:
-        cost = float(answer.cost().total_price)
-    except (LookupError, ValueError, AssertionError):
-        cost = None
-    return Usage(counted.input_tokens, counted.output_tokens, cost=cost)
+    return Usage(counted.input_tokens, counted.output_tokens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,17 +70,20 @@ LOCAL: Final = (
 
 
 async def discover(
-    environ: Mapping[str, str], local: tuple[Local, ...] = LOCAL
+    environ: Mapping[str, str], local: tuple[Local, ...] = LOCAL, taken: Container[str] = ()
 ) -> list[ModelSettings]:
-    """Models that could be asked, each with a name of its own. Takes at most PROBE_SECONDS."""
-    found = list(_keyed(environ))
-    taken = {offer.name for offer in found}
-    for server, names in zip(local, await asyncio.gather(*map(_probe, local)), strict=True):
-        for model in names[:OFFERS_A_SERVER]:
-            name = _name(model, taken)
-            taken.add(name)
+    """Models that could be asked, each with a name of its own that is not `taken`. Takes at most
+    PROBE_SECONDS."""
+    found: list[ModelSettings] = []
+    names = _Names(taken)
+    for offer in _keyed(environ):
+        found.append(offer.model_copy(update={"name": names.of(offer.name)}))
+    for server, models in zip(local, await asyncio.gather(*map(_probe, local)), strict=True):
+        for model in models[:OFFERS_A_SERVER]:
             base = f"http://127.0.0.1:{server.port}/v1"
-            found.append(ModelSettings(name=name, kind=server.kind, model=model, base_url=base))
+            with suppress(ValidationError):  # the model's name is no name
+                offer = ModelSettings(name="a", kind=server.kind, model=model, base_url=base)
+                found.append(offer.model_copy(update={"name": names.of(model)}))
     return found
 
 
@@ -122,12 +125,20 @@ async def _get(host: str, port: int, path: str) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
 
 
-def _name(model: str, taken: set[str]) -> str:
-    """A name for an agent: that of the model without folder, owner, size and file ending."""
-    base = re.split(r"[/\\]", model)[-1].lower().removesuffix(".gguf").split(":")[0]
-    base = re.sub(r"[^a-z0-9_-]+", "-", base).strip("-_")
-    base = base[:28].rstrip("-_") if base[:1].isalpha() else f"model-{base}"[:28].rstrip("-_")
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}-{number}", number + 1
-    return name
+class _Names:
+    """Names for agents, each given once."""
+
+    def __init__(self, taken: Container[str]) -> None:
+        self._taken = taken
+        self._given: set[str] = set()
+
+    def of(self, model: str) -> str:
+        """The name of the model without folder, owner, size and file ending."""
+        base = re.split(r"[/\\]", model)[-1].lower().removesuffix(".gguf").split(":")[0]
+        base = re.sub(r"[^a-z0-9_-]+", "-", base).strip("-_")
+        base = base[:28].rstrip("-_") if base[:1].isalpha() else f"model-{base}"[:28].rstrip("-_")
+        name, number = base, 2
+        while name in self._given or name in self._taken:
+            name, number = f"{base}-{number}", number + 1
+        self._given.add(name)
+        return name

@@ -19,6 +19,10 @@ TRIES: Final = 3
 FIRST_WAIT: Final = 0.5
 """Seconds before the second try; each later wait is twice as long, give or take half."""
 
+PATIENCE: Final = 1.2
+"""A wait that a server asks for is made longer by up to this factor, so that those who were told
+the same do not all come back at once."""
+
 LONGEST_WAIT: Final = 60.0
 """A server that asks for more patience than this is not waited for."""
 
@@ -51,16 +55,19 @@ class Cut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A failure: what to say of it, and how often the model may be asked in all."""
+    """A failure: what to say of it, and how often the model may be asked in all. `why` is a word
+    or two for those who wait for the next try."""
 
     failed: BackendFailed
     tries: int = 1
     after: float | None = None
+    why: str = ""
 
     def wait(self, tried: int) -> float:
-        """Seconds before the next try."""
+        """Seconds before the next try, LONGEST_WAIT at most."""
         backoff: float = FIRST_WAIT * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-        return max(backoff, self.after or 0)
+        asked: float = (self.after or 0) * random.uniform(1, PATIENCE)  # noqa: S311 - jitter
+        return min(max(backoff, asked), LONGEST_WAIT)
 
 
 def expected() -> tuple[type[Exception], ...]:
@@ -87,12 +94,12 @@ def fault(error: Exception, settings: ModelSettings, key: Secret, *, begun: bool
             return Fault(BackendFailed(words))
         if "content_filter" in error.args:
             return Fault(BackendFailed(f"{where} withheld the answer of {model}"))
-        return Fault(BackendFailed(f"{model} gave no answer"), tries=2)
+        return Fault(BackendFailed(f"{model} gave no answer"), tries=2, why="no answer")
     if isinstance(error, known.ContentFilterError):
         return Fault(BackendFailed(f"{where} withheld the answer of {model}"))
     if isinstance(error, known.UnexpectedModelBehavior):
         if "ended without content" in str(error):
-            return Fault(BackendFailed(f"{model} gave no answer"), tries=2)
+            return Fault(BackendFailed(f"{model} gave no answer"), tries=2, why="no answer")
         return Fault(BackendFailed(f"the answer of {model} cannot be read"))
     if isinstance(error, known.ModelAPIError):
         return _refused(error, settings, key, begun=begun)
@@ -121,7 +128,7 @@ def _refused(error: ModelAPIError, settings: ModelSettings, key: Secret, *, begu
         return Fault(BackendFailed(f"{where} has no model {model}"))
     if isinstance(error, known.ModelRateLimitError):
         when = f"; try again in {after:.0f} s" if after else ""
-        return _again(f"{where} is asked too much{when}", after)
+        return _again(f"{where} is asked too much{when}", after, "rate limited")
     if isinstance(error, known.ModelConnectionError):
         return _unreachable(settings, begun=begun)
     status = getattr(error, "status_code", None)
@@ -130,20 +137,21 @@ def _refused(error: ModelAPIError, settings: ModelSettings, key: Secret, *, begu
     ):
         if getattr(error, "provider_retry_hint", None) is False:
             after = LONGEST_WAIT + 1
-        return _again(f"{where} is in trouble ({status or 'error'}): {detail}", after)
+        words = f"{where} is in trouble ({status or 'error'}): {detail}"
+        return _again(words, after, "server in trouble")
     return Fault(BackendFailed(f"{where} refused the request: {detail}"))
 
 
-def _again(words: str, after: float | None) -> Fault:
+def _again(words: str, after: float | None, why: str) -> Fault:
     tries = 1 if after is not None and after > LONGEST_WAIT else TRIES
-    return Fault(BackendFailed(words), tries, after)
+    return Fault(BackendFailed(words), tries, after, why)
 
 
 def _unreachable(settings: ModelSettings, *, begun: bool) -> Fault:
     where = address(settings)
     if begun:
         return Fault(BackendFailed(f"the connection to {where} broke off"))
-    return Fault(BackendFailed(f"{where} cannot be reached"), TRIES)
+    return Fault(BackendFailed(f"{where} cannot be reached"), TRIES, why="cannot be reached")
 
 
 def _detail(error: ModelAPIError, key: Secret) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,15 @@ class Usage:
     cost: float | None = None  # US dollars, where the price is known
 
 
-Part: TypeAlias = Text | Thought | Call | Usage
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The model will be asked again after this many seconds; `why` says what it waits for."""
+
+    seconds: float
+    why: str
+
+
+Part: TypeAlias = Text | Thought | Call | Usage | Waiting
 
 
 class Backend(Protocol):
@@ -122,6 +130,15 @@ class Backend(Protocol):
         Raises:
             BackendFailed: with words for people.
         """
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A backend whose answers cost something even if they are broken off."""
+
+    def owed(self, request: Request, said: str) -> Usage | None:
+        """What a step that was broken off has probably taken, after it had said so much; None if
+        it cannot have been asked yet."""
 
 
 class BackendFailed(Exception):

@@ -1,44 +1,281 @@
-"""The models of a server: from its settings to agents that stand in the tree and backends that
-answer for them."""
+"""The models of a world: which agents are answered for, by which backends, under which settings.
+
+There are three kinds. Those of the settings file are as the file says while the server runs. Those
+that owners added by verb have their settings in their agent's metadata, and are followed there: a
+change of the agent, from wherever it came, is a change of its backend. The guide is built in.
+Settings say where a key is (a variable, a 0600 file); the key itself is nowhere in the world.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import structlog
+from pydantic import ValidationError
 
+from sshwarma.models import prices
 from sshwarma.models.backends import ModelBackend
+from sshwarma.models.budget import Limits
 from sshwarma.models.guide import Guide
+from sshwarma.models.port import Backend, BackendFailed
 from sshwarma.settings import ModelSettings
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import Conflict, Invalid, Refused
+from sshwarma.world.events import AgentsChanged
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
+Origin = Literal["file", "verb", "built in"]
 
-GUIDE = "guide"
-GUIDE_IS = "Answers from the help and looks around for you. No model."
+GUIDE: Final = "guide"
+GUIDE_IS: Final = "Answers from the help and looks around for you. No model."
 
-
-async def enlist(world: World, models: Sequence[ModelSettings]) -> dict[str, ModelBackend]:
-    """Make an agent of each model that has none yet, keep those that have up to date, and return
-    the backends by agent id. A model whose name cannot be had is left out, with a warning."""
-    backends: dict[str, ModelBackend] = {}
-    for settings in models:
-        described = f"{settings.model} by {settings.kind}"
-        agent = await _enlisted(world, settings.name, described, settings.prompt)
-        if agent is not None:
-            backends[agent.id] = ModelBackend(settings)
-    return backends
+MODELS: Final = 100
+"""Models that may be added by verb."""
 
 
-async def enlist_guide(world: World, topics: Mapping[str, str]) -> dict[str, Guide]:
-    """The same for the built-in guide; none if somebody else has its name."""
-    agent = await _enlisted(world, GUIDE, GUIDE_IS, "")
-    return {} if agent is None else {agent.id: Guide(topics)}
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One who answers. `settings` is None for the guide."""
+
+    agent_id: str
+    backend: Backend
+    origin: Origin
+    settings: ModelSettings | None = None
+
+    @property
+    def limits(self) -> Limits:
+        if self.settings is None:
+            return Limits()
+        if self.origin == "file":
+            return Limits.of(self.settings, "the operator can change {} in sshwarma.toml")
+        change = f"an owner can change it with /model set {self.settings.name} {{}}"
+        return Limits.of(self.settings, change)
+
+
+class Roster(Mapping[str, Backend]):
+    """The backends by the ids of their agents. Made by `await Roster.open(...)`; ended by
+    `close`."""
+
+    def __init__(self, world: World, environ: Mapping[str, str]) -> None:
+        self._world = world
+        self._environ = environ
+        self._entries: dict[str, Entry] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stop = world.bus.on(AgentsChanged, self._changed)
+
+    @classmethod
+    async def open(
+        cls,
+        world: World,
+        models: Sequence[ModelSettings],
+        topics: Mapping[str, str],
+        environ: Mapping[str, str],
+    ) -> Roster:
+        """The roster of a world: models of the settings, those added by verb, and the guide, who
+        answers from `topics`. One whose name cannot be had is left out, with a warning."""
+        roster = cls(world, environ)
+        guide = await _enlisted(world, GUIDE, GUIDE_IS, "")
+        if guide is not None:
+            roster._entries[guide.id] = Entry(guide.id, Guide(topics), "built in")
+        for settings in models:
+            agent = await _enlisted(world, settings.name, described(settings), settings.prompt)
+            if agent is not None:
+                roster._install(agent.id, "file", settings)
+        for agent in world.agents:
+            roster._follow(agent)
+        return roster
+
+    # As a mapping.
+
+    def __getitem__(self, agent_id: str) -> Backend:
+        return self._entries[agent_id].backend
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # What is known of them.
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Where keys are looked for."""
+        return self._environ
+
+    def entry(self, agent_id: str) -> Entry | None:
+        """Who answers for an agent, if anybody does."""
+        return self._entries.get(agent_id)
+
+    def entries(self) -> list[Entry]:
+        """All who answer, by name."""
+        name = self._world.agents.name_of
+        return sorted(self._entries.values(), key=lambda entry: name(entry.agent_id))
+
+    def limits(self, agent_id: str) -> Limits:
+        """The limits of an agent's turns."""
+        entry = self._entries.get(agent_id)
+        return entry.limits if entry else Limits()
+
+    # Units of work, for whoever changes them.
+
+    def add(self, tx: Change, settings: ModelSettings, created_by: str | None) -> Agent:
+        """Let a model answer: a new agent, or one that answered before and was removed.
+
+        Raises:
+            Conflict: if it answers already, or somebody else has its name.
+            Invalid: if nobody may have it.
+        """
+        added = things.children(tx.conn, "agents", "agent")
+        if sum("model" in thing.metadata for thing in added) >= MODELS:
+            raise Conflict(f"There are {MODELS} models already; /model remove makes room.")
+        known = next((thing for thing in added if thing.name == settings.name), None)
+        if known is None:
+            agent = agents.create(
+                tx, settings.name, role="guest", kind="model", created_by=created_by
+            )
+        else:
+            agent = Agent.of(known)
+            self._is_free(agent)
+        _store(tx, agent.id, settings)
+        if agent.disabled:
+            agents.set_disabled(tx, agent.id, False)
+        return agent
+
+    def change(
+        self, tx: Change, agent_id: str, before: ModelSettings, after: ModelSettings
+    ) -> None:
+        """Give a model that was added by verb other settings. Answers that are being given end
+        with the old ones.
+
+        Raises:
+            Conflict: if its settings are no longer those of `before`.
+        """
+        stored = Agent.of(things.get_live(tx.conn, agent_id))
+        if not stored.model or _settings_of(stored) != before:
+            raise Conflict(f"{stored.name} was changed just now.", hint="/model show shows how.")
+        _store(tx, agent_id, after)
+
+    def remove(self, tx: Change, agent_id: str) -> None:
+        """Take a model off the roster. Its agent stays, so that what it said keeps its name."""
+        agents.remember(tx, agent_id, model=None)
+
+    def _is_free(self, agent: Agent) -> None:
+        if agent.kind != "model":
+            raise Conflict(f"{agent.name} is the name of a {agent.kind}.")
+        entry = self._entries.get(agent.id)
+        if agent.model or entry is not None:
+            where = {"file": " from sshwarma.toml", "built in": ", built in"}
+            raise Conflict(
+                f"{agent.name} answers already{where.get(entry.origin, '') if entry else ''}.",
+                hint="Choose another name; /model set changes one that was added by verb.",
+            )
+
+    # Following.
+
+    def _changed(self, event: AgentsChanged) -> None:
+        agent = self._world.agents.get(event.agent_id)
+        if agent is None:
+            self._drop(event.agent_id)
+        else:
+            self._follow(agent)
+
+    def _follow(self, agent: Agent) -> None:
+        """Make the backend of an agent what its metadata says."""
+        entry = self._entries.get(agent.id)
+        if entry is not None and entry.origin != "verb":
+            return
+        if agent.kind != "model" or not agent.model:
+            self._drop(agent.id)
+            return
+        try:
+            settings = _settings_of(agent)
+        except (ValidationError, TypeError) as error:
+            log.warning("a model was left out", model=agent.name, reason=in_words(error))
+            self._drop(agent.id)
+            return
+        if entry is None or entry.settings != settings:
+            self._install(agent.id, "verb", settings)
+
+    def _install(self, agent_id: str, origin: Origin, settings: ModelSettings) -> None:
+        self._drop(agent_id)
+        backend = ModelBackend(settings, self._environ)
+        self._entries[agent_id] = Entry(agent_id, backend, origin, settings)
+        self._in_background(_ready(backend))
+
+    def _drop(self, agent_id: str) -> None:
+        entry = self._entries.pop(agent_id, None)
+        if entry is not None and isinstance(entry.backend, ModelBackend):
+            self._in_background(entry.backend.retire())
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Close the connections of all backends."""
+        self._stop()
+        for agent_id in list(self._entries):
+            self._drop(agent_id)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def described(settings: ModelSettings) -> str:
+    """What people read of a model: `qwen3:8b by ollama`."""
+    return f"{settings.model} by {settings.kind}"
+
+
+async def check_price(settings: ModelSettings) -> None:
+    """Refuse a cost limit that could not be held.
+
+    Raises:
+        Invalid: if there is one and the price of the model is not known.
+    """
+    limits = [name for name in ("turn_cost", "day_cost") if getattr(settings, name) is not None]
+    if limits and not await asyncio.to_thread(prices.known, settings):
+        raise Invalid(
+            f"The price of {described(settings)} is not known, so {' and '.join(limits)} could not"
+            " be held.",
+            hint="Set price_in and price_out first: US dollars for a million tokens.",
+        )
+
+
+def in_words(error: ValidationError | TypeError) -> str:
+    """What is wrong with settings, each field by name; no value is repeated."""
+    if isinstance(error, TypeError):
+        return "what is stored of it cannot be read"
+    found = error.errors(include_url=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'settings'}: {each['msg']}" for each in found
+    )
+
+
+async def _ready(backend: ModelBackend) -> None:
+    """Have a model's libraries and key ready before somebody mentions it: that takes seconds."""
+    try:
+        await backend.ready()
+        await check_price(backend.settings)
+    except (BackendFailed, Invalid) as failed:
+        log.warning("a model cannot answer", model=backend.model, reason=str(failed))
+
+
+def _settings_of(agent: Agent) -> ModelSettings:
+    return ModelSettings(**agent.model, name=agent.name, prompt=agent.prompt)
+
+
+def _store(tx: Change, agent_id: str, settings: ModelSettings) -> None:
+    """Keep settings in an agent's metadata: what differs from the defaults, and no key."""
+    kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
+    things.change(tx, agent_id, structural=False, description=described(settings))
+    agents.remember(tx, agent_id, model=kept, prompt=settings.prompt or None)
 
 
 async def _enlisted(world: World, name: str, description: str, prompt: str) -> Agent | None:

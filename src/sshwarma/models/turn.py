@@ -7,6 +7,7 @@ they are final. A failure, a stop and a step too many end the turn with a row th
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +19,21 @@ from typing import Final
 import structlog
 
 from sshwarma.models import state
+from sshwarma.models.budget import Budget, Budgets, Limits, OverBudget
 from sshwarma.models.port import (
     Backend,
     BackendFailed,
     Call,
     Done,
     Message,
+    Metered,
     Offer,
     Request,
     Step,
     Text,
     Thought,
     Usage,
+    Waiting,
 )
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
@@ -49,9 +53,6 @@ from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
 from sshwarma.wrap.told import MOST_CHARACTERS, clip
 
 log = structlog.get_logger(__name__)
-
-STEPS: Final = 12
-"""Times a backend is asked in one turn; each but the last has called tools."""
 
 CALLS_AT_ONCE: Final = 8
 """Calls of one step that are carried out; the others are answered with a refusal."""
@@ -89,6 +90,9 @@ class _Running:
     thought: str = ""
     written: int = 0  # characters in all, thoughts included
     doing: tuple[str, ...] = ()  # tools it waits for
+    waiting: str = ""  # what else it waits for
+    budget: Budget = field(default_factory=Budget)
+    unpaid: tuple[Backend, Request] | None = None  # a step begun, and not counted yet
     since: float = field(default_factory=time.monotonic)
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
@@ -114,12 +118,14 @@ class Turns:
         backends: Mapping[str, Backend],
         limits: LimitSettings,
         composer: Composer | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self._world = world
         self._tools = tools
         self._backends = backends
         self._limits = limits
         self._composer = composer
+        self._budgets = budgets or Budgets(world, lambda agent_id: Limits())
         self._running: dict[str, _Running] = {}
         self._sent: OrderedDict[tuple[str, str], Composed] = OrderedDict()
 
@@ -166,14 +172,14 @@ class Turns:
             await asyncio.wait({running.task})
 
     def stop(
-        self, room_id: str, *, agent_id: str | None = None, opened_by: str | None = None
+        self, room_id: str | None, *, agent_id: str | None = None, opened_by: str | None = None
     ) -> list[str]:
-        """Stop turns of a room: of one agent, or opened by one person or begun with them, if
-        given. Returns the names of those who were answering."""
+        """Stop turns of a room, or of all if it is None: of one agent, or opened by one person or
+        begun with them, if given. Returns the names of those who were answering."""
         found = [
             running
             for running in self._running.values()
-            if running.turn.room_id == room_id
+            if room_id in (None, running.turn.room_id)
             and agent_id in (None, running.agent.id)
             and opened_by in (None, running.turn.opened_by, running.behind)
         ]
@@ -193,11 +199,16 @@ class Turns:
         status: Status = "completed"
         note = ""
         try:
-            note = await self._answer(running)
+            running.budget = await self._budgets.begin(running.agent.id)
+            await running.budget.within(self._answer(running))
         except asyncio.CancelledError:
             status, note = "cancelled", "was stopped"
+        except OverBudget as over:
+            note = str(over)
         except (BackendFailed, Refused) as failed:
             note = f"could not answer: {failed}"
+            if not running.text and not running.thought:
+                running.unpaid = None  # it was not even begun
         except TimeoutError:
             note = f"said nothing for {STALL_SECONDS:.0f} s and was given up"
         except Exception:
@@ -208,12 +219,16 @@ class Turns:
                 running.timer.cancel()
             await asyncio.shield(self._finish(running, status, note))
 
-    async def _answer(self, running: _Running) -> str:
-        """Ask and call until the backend is done. Returns a note if it was not let finish."""
-        backend = self._backends[running.agent.id]
+    async def _answer(self, running: _Running) -> None:
+        """Ask and call until the backend is done."""
+        backend = self._backends.get(running.agent.id)
+        if backend is None:  # it was removed between the mention and now
+            raise BackendFailed("it was removed")
+        running.budget.check()
         composed = await self._compose(running, backend.context_tokens)
         steps: tuple[Step, ...] = ()
-        for _ in range(STEPS):
+        while True:
+            running.budget.step()
             try:
                 calls = await self._step(running, backend, composed, steps)
             except BackendFailed as failed:
@@ -224,16 +239,16 @@ class Turns:
                 steps = shortened(steps, whole=1, most=0)
                 calls = await self._step(running, backend, composed, steps)
             if not calls:
-                return ""
+                return
             said = running.text
             await self._say(running)
+            running.budget.check()
             running.doing = tuple(call.name for call in calls)
             self._tell(running)
             steps += (Step(said, await self._call_all(running, calls)),)
             steps = shortened(steps)
             running.doing = ()
             self._tell(running)
-        return f"was stopped after {STEPS} steps"
 
     async def _step(
         self,
@@ -265,6 +280,7 @@ class Turns:
             tuple(Message(line.role, line.text) for line in composed.conversation),
         )
         calls: list[Call] = []
+        running.unpaid = backend, request
         async with aclosing(backend.stream(request)) as stream:
             while True:
                 async with asyncio.timeout(STALL_SECONDS):
@@ -272,6 +288,7 @@ class Turns:
                 if part is None:
                     await self._keep_thought(running)
                     return calls
+                running.waiting = ""
                 if isinstance(part, (Text, Thought)):
                     running.written += len(part.delta)
                 if isinstance(part, Text):
@@ -281,7 +298,11 @@ class Turns:
                     running.thought = (running.thought + part.delta)[:ANSWER_CHARACTERS]
                     self._tell(running)
                 elif isinstance(part, Usage):
+                    running.unpaid = None
                     await self._spend(running, backend.model, part)
+                elif isinstance(part, Waiting):
+                    running.waiting = f"waiting {math.ceil(part.seconds)} s ({part.why})"
+                    self._tell(running)
                 else:
                     calls.append(part)
 
@@ -321,6 +342,7 @@ class Turns:
 
     async def _spend(self, running: _Running, model: str, spent: Usage) -> None:
         turn = running.turn
+        running.budget.spent(spent)
         await self._world.change(
             lambda tx: usage.record(
                 tx,
@@ -334,6 +356,16 @@ class Turns:
                 cost=spent.cost,
             )
         )
+
+    async def _pay(self, running: _Running) -> None:
+        """Count a step that was broken off: its provider does, and says nothing of it."""
+        if running.unpaid is None or running.waiting:
+            return
+        backend, request = running.unpaid
+        if isinstance(backend, Metered):
+            owed = backend.owed(request, running.thought + running.text)
+            if owed is not None:
+                await self._spend(running, backend.model, owed)
 
     @staticmethod
     def _notice(tx: Change, running: _Running, text: str) -> None:
@@ -404,6 +436,7 @@ class Turns:
                 running.since,
                 round(running.written / CHARACTERS_PER_TOKEN),
                 running.doing,
+                running.waiting,
             )
         )
 
@@ -431,6 +464,7 @@ class Turns:
         opened: list[tuple[Turn, Agent]] = []
         row: Row | None = None
         try:
+            await self._pay(running)
             row, opened = await self._world.change(work)
         except Refused as refused:
             log.error("a turn could not be stored", agent=running.agent.name, error=str(refused))

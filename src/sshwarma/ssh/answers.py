@@ -189,6 +189,8 @@ def _progress(who: str, event: Streaming, now: float) -> Line:
         about.append(f"{_tokens(event.tokens)} tokens")
     if event.doing:
         about.append(_tools(event.doing))
+    if event.waiting:
+        about.append(event.waiting)
     return line(("mark", f"{turn} "), ("model", who), ("dim", f" {' · '.join(about)}"))
 
 

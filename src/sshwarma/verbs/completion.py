@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
+from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
 from sshwarma.verbs.inventory import to_equip
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
+from sshwarma.verbs.roster import FIELDS
 from sshwarma.verbs.yourself import PREFERENCES, topics
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
@@ -116,6 +119,9 @@ async def _values(
             ]
         case "setting":
             return [(name, known.help) for name, known in PREFERENCES.items()]
+        case "word" if verb.name == "model" and parameter.name == "field":
+            known_words = {"add": get_args(ModelKind), "set": FIELDS}
+            return [(word, "") for word in known_words.get(given[0], ())]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
             return [(value, "") for value in known.values] if known else []

@@ -185,16 +185,19 @@ def _explained(verb: Verb, error: ValidationError, places: dict[str, tuple[int, 
     for detail in error.errors(include_url=False):
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or places.get(name)
-        problems.append(f"{name}: {_in_words(detail)}")
+        problems.append(f"{name}: {in_words(detail)}")
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
 
 
-def _in_words(detail: Any) -> str:
+def in_words(detail: Any) -> str:
+    """One of pydantic's errors, without the name of what it is about."""
     kind, context = detail["type"], detail.get("ctx", {})
     given = ascii(detail.get("input"))[:40]
     match kind:
         case "missing":
             return "is missing"
+        case "value_error":
+            return str(context["error"])
         case "extra_forbidden":
             return "is not an argument of this verb"
         case "literal_error":

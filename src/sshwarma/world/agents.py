@@ -44,6 +44,7 @@ class Agent:
     aliases: dict[str, str] = field(default_factory=dict)
     room_id: str = "lobby"  # where it last stood
     prompt: str = ""  # of a model: what it is told of itself
+    model: dict[str, Any] = field(default_factory=dict)  # of one added by verb: its settings
 
     @classmethod
     def of(cls, thing: Thing) -> Agent:
@@ -59,6 +60,7 @@ class Agent:
             aliases=meta.get("aliases", {}),
             room_id=meta.get("room_id", "lobby"),
             prompt=meta.get("prompt", ""),
+            model=meta.get("model", {}),
         )
 
 
@@ -275,7 +277,7 @@ def set_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
 
 
 def remember(tx: Change, agent_id: str, **values: Any) -> None:
-    """Set an agent's own settings: `prefs`, `aliases`, `room_id`."""
+    """Set an agent's own settings: `prefs`, `aliases`, `room_id`; `prompt` and `model` of one."""
     things.set_metadata(tx, agent_id, structural=False, **values)
     tx.emit(AgentsChanged(agent_id))
 

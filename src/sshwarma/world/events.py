@@ -48,7 +48,8 @@ class Streaming:
     """An answer that is still coming: all of its text so far. Not stored; its row will be.
 
     `since` is when the turn began, in seconds of the monotonic clock; `tokens` an estimate of what
-    the model has written in it; `doing` names the tools it waits for now.
+    the model has written in it; `doing` names the tools it waits for now; `waiting` says what else
+    it waits for: "waiting 3 s (rate limited)".
     """
 
     room_id: str
@@ -58,6 +59,7 @@ class Streaming:
     since: float = 0.0
     tokens: int = 0
     doing: tuple[str, ...] = ()
+    waiting: str = ""
     drawn: dict[object, object] = field(default_factory=dict)
 
 

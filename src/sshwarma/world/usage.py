@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, func, insert, select
 
 from sshwarma.world.schema import usage
 from sshwarma.world.store import Change
@@ -15,7 +15,7 @@ def record(
     tx: Change,
     room_id: str,
     agent_id: str,
-    turn_id: str,
+    turn_id: str | None,
     model: str,
     prompt_tokens: int,
     completion_tokens: int,
@@ -39,3 +39,16 @@ def record(
             created_at=at.isoformat(timespec="milliseconds"),
         )
     )
+
+
+def since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
+    """Tokens, US dollars, and answers of unknown price of an agent since a day (`2026-11-21`, UTC)
+    began. Rows are in the order of their times, so only those since then are read."""
+    before = select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)
+    query = select(
+        func.coalesce(func.sum(usage.c.total_tokens), 0),
+        func.coalesce(func.sum(usage.c.cost), 0.0),
+        func.count() - func.count(usage.c.cost),
+    ).where(usage.c.id > func.coalesce(before.scalar_subquery(), 0), usage.c.agent_id == agent_id)
+    tokens, cost, unpriced = conn.execute(query).one()
+    return tokens, cost, unpriced

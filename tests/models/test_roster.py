@@ -1,0 +1,228 @@
+"""The roster: who answers, kept in the agents and followed there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma import verbs
+from sshwarma.models import backends
+from sshwarma.models.backends import ModelBackend
+from sshwarma.models.port import Request, Text
+from sshwarma.models.providers import Loaded
+from sshwarma.models.roster import MODELS, Roster, check_price
+from sshwarma.models.secrets import Secret
+from sshwarma.settings import ModelSettings
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents
+from sshwarma.world.errors import Conflict, Invalid, Refused
+from sshwarma.world.world import World
+
+Open = Callable[..., Any]
+
+
+def settings(name: str = "qwen", **more: Any) -> ModelSettings:
+    return ModelSettings(**{"name": name, "kind": "ollama", "model": "qwen3:8b"} | more)
+
+
+class Http:
+    """Connections that know whether they are closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
+    """The connections of every backend that was made ready; none is real."""
+    made: list[Http] = []
+
+    def load(settings: ModelSettings, environ: Any) -> Any:
+        made.append(Http())
+        return Loaded(settings.model, {}, Secret(""), made[-1])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(backends, "load", load)
+    return made
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    _ = verbs.__all__
+    opened = await World.open(tmp_path / "world.db", tool_specs())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def opened(world: World, loaded: list[Http]) -> AsyncIterator[Open]:
+    """Opens a roster; closes it in the end."""
+    made: list[Roster] = []
+
+    async def open_roster(*models: ModelSettings) -> Roster:
+        made.append(await Roster.open(world, models, {}, {}))
+        return made[-1]
+
+    yield open_roster
+    for roster in made:
+        await roster.close()
+    assert all(http.closed for http in loaded)
+
+
+async def add(world: World, roster: Roster, what: ModelSettings) -> str:
+    return (await world.change(lambda tx: roster.add(tx, what, None))).id
+
+
+def names(world: World, roster: Roster) -> list[str]:
+    return [world.agents.name_of(entry.agent_id) for entry in roster.entries()]
+
+
+async def test_what_is_added_answers_and_is_there_after_a_restart(
+    world: World, opened: Open
+) -> None:
+    roster = await opened(settings("filed"))
+    kept = settings(
+        prompt="You are terse.", key_file="/a/key", turn_tokens=None, day_cost=None, temperature=0.5
+    )
+    qwen = await add(world, roster, kept)
+    assert names(world, roster) == ["filed", "guide", "qwen"]
+    assert roster[qwen].model == "qwen3:8b"
+    assert world.agents.find("qwen").description == "qwen3:8b by ollama"
+    again = await opened()
+    entry = again.entry(qwen)
+    assert entry is not None
+    assert (entry.origin, entry.settings) == ("verb", kept)
+    assert names(world, again) == ["guide", "qwen"]
+
+
+async def test_the_metadata_holds_what_differs_and_no_name(world: World, opened: Open) -> None:
+    roster = await opened()
+    await add(world, roster, settings(key_env="OUR_KEY"))
+    assert world.agents.find("qwen").model == {
+        "kind": "ollama", "model": "qwen3:8b", "key_env": "OUR_KEY",
+    }  # fmt: skip
+
+
+async def test_removed_it_answers_no_more_and_comes_back_as_itself(
+    world: World, opened: Open
+) -> None:
+    roster = await opened()
+    qwen = await add(world, roster, settings())
+    await world.change(lambda tx: roster.remove(tx, qwen))
+    assert names(world, roster) == ["guide"]
+    assert world.agents.name_of(qwen) == "qwen"
+    await world.change(lambda tx: agents.set_disabled(tx, qwen, True))
+    assert await add(world, roster, settings(model="other")) == qwen
+    assert roster[qwen].model == "other"
+    assert not world.agents.find("qwen").disabled
+
+
+@pytest.mark.parametrize("name", ["filed", "guide", "qwen", "alice"])
+async def test_a_name_is_had_once(world: World, opened: Open, name: str) -> None:
+    roster = await opened(settings("filed"))
+    await world.change(lambda tx: agents.create(tx, "alice"))
+    await add(world, roster, settings())
+    with pytest.raises(Conflict):
+        await add(world, roster, settings(name))
+
+
+async def test_there_are_so_many_and_no_more(world: World, opened: Open) -> None:
+    roster = await opened()
+
+    def work(tx: Any) -> None:
+        letters = "abefghjkpqtxyz"
+        for number in range(MODELS + 1):
+            name = f"m-{letters[number // 14]}{letters[number % 14]}{letters[number // 14]}"
+            roster.add(tx, settings(name), None)
+
+    with pytest.raises(Conflict, match=f"There are {MODELS} models already"):
+        await world.change(work)
+    assert names(world, roster) == ["guide"]
+
+
+async def test_what_changes_elsewhere_is_followed(world: World, opened: Open) -> None:
+    roster = await opened()
+    qwen = await add(world, roster, settings())
+    first = roster[qwen]
+    await world.change(lambda tx: agents.remember(tx, qwen, room_id="home"))
+    assert roster[qwen] is first  # nothing that concerns it
+    await world.change(lambda tx: agents.remember(tx, qwen, prompt="Be brief."))
+    assert roster[qwen] is not first
+    await world.change(lambda tx: agents.remember(tx, qwen, model={"kind": "nonsense"}))
+    assert qwen not in roster
+
+
+async def test_the_file_wins_over_what_was_added(world: World, opened: Open) -> None:
+    roster = await opened()
+    qwen = await add(world, roster, settings())
+    filed = await opened(settings(model="of the file"))
+    entry = filed.entry(qwen)
+    assert (entry.origin, filed[qwen].model) == ("file", "of the file")
+
+
+async def test_of_two_who_change_it_at_once_one_is_told(world: World, opened: Open) -> None:
+    roster = await opened()
+    before = settings()
+    qwen = await add(world, roster, before)
+    changes = [
+        world.change(lambda tx, model=model: roster.change(tx, qwen, before, settings(model=model)))
+        for model in ("a", "b")
+    ]
+    first, second = await asyncio.gather(*changes, return_exceptions=True)
+    assert first is None
+    assert isinstance(second, Refused)
+    assert roster[qwen].model == "a"
+    await world.change(lambda tx: roster.remove(tx, qwen))
+    with pytest.raises(Conflict):
+        await world.change(lambda tx: roster.change(tx, qwen, settings(model="a"), before))
+
+
+async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
+    world: World, opened: Open, loaded: list[Http], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+
+    async def ask(self: ModelBackend, loaded: Loaded, request: Request) -> AsyncIterator[Text]:
+        yield Text("one ")
+        await go_on.wait()
+        yield Text("two")
+
+    monkeypatch.setattr(ModelBackend, "_ask", ask)
+    roster = await opened()
+    before = settings()
+    qwen = await add(world, roster, before)
+    stream = roster[qwen].stream(Request("lobby", "alice", "hi", ()))
+    assert await anext(stream) == Text("one ")
+    http = loaded[-1]
+    await world.change(lambda tx: roster.change(tx, qwen, before, settings(model="b")))
+    await world.change(lambda tx: roster.remove(tx, qwen))
+    for _ in range(5):  # whatever would close it has had its turn
+        await asyncio.sleep(0)
+    assert not http.closed
+    go_on.set()
+    assert [part async for part in stream] == [Text("two")]
+    assert http.closed
+
+
+async def test_a_limit_of_cost_needs_a_price() -> None:
+    await check_price(settings())
+    await check_price(settings("gpt", kind="openai", model="gpt-4o", turn_cost=1))
+    await check_price(settings(turn_cost=1, price_in=0, price_out=0))
+    for wrong in (settings(turn_cost=1), settings(day_cost=1, price_in=3)):
+        with pytest.raises(Invalid, match="is not known"):
+            await check_price(wrong)
+
+
+async def test_a_limit_s_words_say_who_can_change_it(world: World, opened: Open) -> None:
+    roster = await opened(settings("filed"))
+    qwen = await add(world, roster, settings(turn_steps=3))
+    assert roster.limits(qwen).turn_steps == 3
+    assert "/model set qwen {}" in roster.limits(qwen).change
+    filed = world.agents.find("filed").id
+    assert "sshwarma.toml" in roster.limits(filed).change

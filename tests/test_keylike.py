@@ -1,0 +1,43 @@
+"""What looks like a key, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.keylike import begins_like_key, looks_like_key
+
+KEYS = (
+    "sk-proj-AbCdEfGhIjKlMnOp1234567890",
+    "sk-ant-api03-abcdefghijklmnop-1234567890",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "gsk_abcdefghij1234567890klmnop",
+    "hf_abcdefghij1234567890",
+    "xai-abcdefghijklmnop12345",
+    "ghp_abcdefghijklmnop1234567890",
+)
+RANDOM = ("0123456789abcdef0123456789abcdef", "dGhpc0lzQVNlY3JldEtleTEyMzQ1")
+NAMES = (
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MY_TEAMS_KEY_2", "qwen3:8b", "gpt-5.6-luna",
+    "accounts/fireworks/models/llama-v3p1-405b-instruct", "Qwen2-5-VL-72B-Instruct-AWQ-4bit",
+    "http://127.0.0.1:11434/v1", "/etc/sshwarma/anthropic.key", "You are terse.", "task-12345",
+    "risk-assessments-2024-and-more-words",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_is_known_by_its_beginning_wherever_it_stands(key: str) -> None:
+    for text in (key, f"my key is {key}, yes", f"https://example.org/?key={key}"):
+        assert begins_like_key(text)
+        assert looks_like_key(text)
+
+
+@pytest.mark.parametrize("key", RANDOM)
+def test_long_random_words_count_only_where_no_talk_is(key: str) -> None:
+    assert looks_like_key(key)
+    assert not begins_like_key(key)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_and_addresses_are_none(name: str) -> None:
+    assert not looks_like_key(name)
+    assert not begins_like_key(name)

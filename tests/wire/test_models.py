@@ -1,0 +1,346 @@
+"""Models by verb: added, changed, limited and removed over ssh, and answering all the while."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from driver import Person, Screen, Server
+from driver.aimock import Mock, mocking
+from driver.covers import covers
+from driver.fixtures import homes
+
+KEY = "sk-wire-0123456789abcdefgh"
+OPENAI = "openai gpt-5.6-luna"
+
+LOOK = {"name": "sshwarma__who", "arguments": "{}", "id": "call_a"}
+BUSY = {"status": 429, "error": {"message": "slow down", "type": "rate_limit_error"}}
+COUNTED = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+
+FIXTURES: list[dict[str, Any]] = [
+    {
+        "match": {"userMessage": "who is there", "hasToolResult": False},
+        "response": {"content": "Let me see.", "toolCalls": [LOOK]},
+    },
+    {
+        "match": {"userMessage": "who is there", "hasToolResult": True},
+        "response": {"content": "You are."},
+    },
+    {"match": {"userMessage": "again and again"}, "response": {"toolCalls": [LOOK]}},
+    {
+        "match": {"userMessage": "at length"},
+        "response": {"content": "a word or two " * 400},
+        "latency": 50,
+        "chunkSize": 6,
+    },
+    {"match": {"userMessage": "be patient"}, "response": BUSY | {"retryAfter": 40}},
+    {
+        "match": {"userMessage": "one word"},
+        "response": {"content": "ready", "usage": COUNTED},
+    },
+    {
+        "match": {"userMessage": "hello"},
+        "response": {"content": "Hello from the mock.", "usage": COUNTED},
+        "chunkSize": 4,
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def mock() -> Iterator[Mock]:
+    with mocking(FIXTURES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def house(mock: Mock) -> Iterator[Server]:
+    """A server with one model in its settings, and a key in its environment."""
+    filed = {"name": "filed", "kind": "openai", "model": "gpt-5.6-luna", "key_env": "OUR_KEY"}
+    with homes() as home:
+        server = Server(
+            home(),
+            environ={"OUR_KEY": KEY},
+            models=json.dumps([filed | {"base_url": f"{mock.url}/v1"}]),
+            limits__lines_per_10_seconds=1_000_000,
+        )
+        yield server
+        assert server.stop() == 0
+        assert "Traceback" not in server.log()
+
+
+ROOMS = (f"den-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def boss(house: Server) -> Iterator[Person]:
+    """The owner, in a new room: a model is told what was said, and the mock looks at all of it."""
+    owner = house.owner
+    owner.does(f"create {next(ROOMS)}")
+    yield owner
+    owner.does("leave")
+    owner.hang_up()
+
+
+def add(boss: Person, mock: Mock, name: str, what: str = OPENAI, **flags: str) -> str:
+    """Add a model that the mock answers for."""
+    options = {"url": f"{mock.url}/v1", "key-env": "OUR_KEY"} | flags
+    words = " ".join(f"--{option} {value}" for option, value in options.items())
+    return boss.does(f"model add {name} {what} {words}")
+
+
+def sit(boss: Person) -> Screen:
+    return boss.sit(room=boss.json("look")["name"])
+
+
+def answer(person: Person, line: str) -> str:
+    done = person.run(line)
+    assert done.status == 0, done
+    return done.out
+
+
+@covers("model")
+def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> None:
+    screen = sit(boss)
+    assert "luna answers now" in add(boss, mock, "luna")
+    screen.enter("@luna hello")
+    screen.wait_for("luna: Hello from the mock.")
+    assert "luna" in [known["name"] for known in boss.json("models")["models"]]
+    boss.does("model set luna prompt You are terse, and  kind.")
+    answer(boss, "@luna hello to you")
+    asked = mock.asked("hello to you")[-1]["body"]
+    assert "You are terse, and  kind." in json.dumps(asked)
+    shown = boss.json("model show luna")
+    assert shown["key"] == "found in the environment variable OUR_KEY"
+    assert shown["price"] == "its provider's list price"
+    assert shown["tokens_today"] == 2200
+    assert shown["cost_today"] > 0
+    assert shown["prompt"] == "You are terse, and  kind."
+    tested = boss.json("model test luna")
+    assert tested["text"] == "ready"
+    assert 0 < tested["first_seconds"] <= tested["seconds"] < 20
+    assert boss.json("model show luna")["tokens_today"] == 3300
+    screen.enter("/model remove luna")
+    screen.wait_for("luna answers no more")
+    boss.does("@luna hello are you there")
+    assert not mock.asked("hello are you there")
+    assert "luna" not in [known["name"] for known in boss.json("models")["models"]]
+    said = boss.json("history 50")["entries"]
+    assert "luna" in [entry["who"] for entry in said if "from the mock" in entry["text"]]
+    add(boss, mock, "luna")
+    assert "Hello from the mock." in answer(boss, "@luna hello once more")
+    assert boss.json("model show luna")["tokens_today"] == 4400  # the same agent as before
+    boss.does("model remove luna")
+
+
+def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, mock: Mock) -> None:
+    add(boss, mock, "stays", prompt="'Stay as you are.'")
+    boss.does("model set stays turn_tokens none", "model set stays day_tokens 1500")
+    answer(boss, "@stays hello")
+    before = boss.json("model show stays")
+    boss.hang_up()
+    assert house.stop() == 0
+    house.start()
+    after = boss.json("model show stays")
+    assert after == before
+    assert dict(after["limits"])["turn_tokens"] == "no limit"
+    assert "Hello from the mock." in answer(boss, "@stays hello")
+    refused = answer(boss, "@stays hello")
+    assert "it has used 2200 of its 1500 tokens of today (UTC)" in refused
+    assert "an owner can change it with /model set stays day_tokens" in refused
+    boss.does("model set stays day_tokens -")
+    assert "Hello from the mock." in answer(boss, "@stays hello")
+    boss.does("model remove stays")
+
+
+def test_off_and_on(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "blinks")
+    screen = sit(boss)
+    screen.enter("@blinks speak at length")
+    screen.wait_for("blinks: a word or two")
+    boss.does("model off blinks")
+    screen.wait_for("blinks was stopped")
+    assert boss.run("model off blinks").status == 1
+    answer(boss, "@blinks hello when off")
+    assert not mock.asked("hello when off")
+    boss.does("model on blinks")
+    assert "Hello from the mock." in answer(boss, "@blinks hello when on")
+    boss.does("model remove blinks")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("model add", "Say which: /model add NAME."),
+        ("model add x", "Say what it is: /model add NAME KIND MODEL."),
+        ("model add Luna openai gpt", "Luna cannot be the name of an agent."),
+        ("model add x opena gpt", "kind: 'opena' is not one of"),
+        ("model add x compatible m", "kind `compatible` needs a base_url"),
+        ("model add x openai m --url nonsense", "base_url: this is not an address"),
+        ("model add x openai m --key-env A --key-file /b", "give key_env or key_file, not both"),
+        ("model add filed openai m", "filed answers already from sshwarma.toml"),
+        ("model add guide openai m", "guide answers already, built in"),
+        ("model add system openai m", "reserved name"),
+        ("model set filed prompt x", "It is set in sshwarma.toml, on the server."),
+        ("model remove filed", "It is set in sshwarma.toml, on the server."),
+        ("model set guide prompt x", "comes from the program itself"),
+        ("model set nobody prompt x", "There is nobody named nobody."),
+        ("model list of things", "of is one word too many"),
+        ("model show filed too", "too is one word too many"),
+        ("model test guide", "guide is no model."),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(boss: Person, line: str, says: str) -> None:
+    refused = boss.run(line)
+    assert refused.status in (1, 2), refused
+    assert says in " ".join(refused.err.split())
+    assert "Value error" not in refused.err
+
+
+def test_only_owners_may(house: Server) -> None:
+    other = house.person("other", "admin")
+    refused = other.run("model list")
+    assert "needs the own right" in refused.err
+    assert other.run("models").status == 0
+    other.hang_up()
+
+
+def test_an_error_points_at_the_word(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "pointed")
+    screen = sit(boss)
+    screen.enter("/model set pointed turn_steps many")
+    screen.wait_for("turn_steps: 'many' is not a whole number")
+    lines = screen.lines
+    at = next(i for i, text in enumerate(lines) if text.strip() == "^^^^")
+    assert lines[at - 1].index("many") == lines[at].index("^")
+    boss.does("model remove pointed")
+
+
+def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "local", "compatible some-model")
+    for line in ("model set local turn_cost 1", "model set local day_cost 1"):
+        refused = boss.run(line)
+        assert refused.status == 2
+        assert "The price of some-model by compatible is not known" in refused.err
+    assert "Set price_out too" in boss.does("model set local price_in 100")
+    boss.does("model set local price_out 1000", "model set local turn_cost 0.19")
+    answer(boss, "@local hello")  # 1000 sent, 100 received: $0.20
+    assert boss.json("model show local")["cost_today"] == pytest.approx(0.2)
+    assert boss.run("model set local price_in -").status == 2  # while the limit needs it
+    boss.does("model set local day_cost 0.2")
+    refused = answer(boss, "@local hello")
+    assert "it has cost $0.2; one day may cost $0.2" in refused
+    boss.does("model remove local")
+
+
+def test_every_limit_of_a_turn_ends_it_with_words(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "bound")
+    limits = {
+        "turn_steps 2": ("again and again", "was stopped after 2 steps, the most that one turn"),
+        "turn_seconds 1.5": ("speak at length", "was stopped after 1.5 s, the longest that one"),
+        "turn_tokens 5": ("who is there", "tokens; one turn may use 5"),
+    }
+    for limit, (words, says) in limits.items():
+        boss.does(f"model set bound {limit}")
+        name = limit.split()[0]
+        said = answer(boss, f"@bound {words}")
+        assert says in said
+        assert f"an owner can change it with /model set bound {name}" in " ".join(said.split())
+        boss.does(f"model set bound {name} -")
+        if name == "turn_seconds":
+            assert "a word or two" in said  # what was said is kept
+            used = boss.json("model show bound")["tokens_today"]
+            assert used > 10  # and counted, though the provider never said what it was
+        if name == "turn_tokens":
+            assert "Let me see." in said
+            assert "You are." not in said
+    boss.does("model remove bound")
+
+
+def test_a_wait_is_seen_and_stopped_at_once(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "busy")
+    screen = sit(boss)
+    screen.enter("@busy be patient")
+    screen.wait_for("busy: waiting 4")
+    assert "s (rate limited)" in screen.text
+    began = time.monotonic()
+    screen.press("ctrl-c")
+    screen.wait_for("busy was stopped")
+    assert time.monotonic() - began < 5
+    assert boss.json("model show busy")["tokens_today"] == 0  # it was never answered
+    boss.does("model remove busy")
+
+
+def test_another_kind_amid_a_conversation_is_told_what_was_said_and_nothing_malformed(
+    boss: Person, mock: Mock
+) -> None:
+    add(boss, mock, "turns")
+    said = answer(boss, "@turns who is there")
+    assert "You are." in said
+    boss.does(
+        "model set turns kind anthropic",
+        "model set turns model claude-sonnet-4-6",
+        f"model set turns base_url {mock.url}",
+    )
+    boss.does("@turns who is there now")
+    sent = [
+        entry["body"]
+        for entry in mock.asked("who is there now")
+        if str(entry["body"].get("model", "")).startswith("claude")
+    ]
+    assert len(sent) == 2
+    for body in sent:
+        _is_well_formed(body["messages"])
+        said_before = json.dumps(body["messages"])
+        assert "@turns who is there" in said_before
+        assert "Let me see." in said_before
+    assert not any(message.get("tool_calls") for message in sent[0]["messages"])
+    assert any(message.get("tool_calls") for message in sent[1]["messages"])
+    boss.does("model remove turns")
+
+
+def _is_well_formed(messages: list[dict[str, Any]]) -> None:
+    """As the mock keeps them: a person begins, roles are known, and every call of a tool is
+    answered right after, once, and nothing else is."""
+    told = [message for message in messages if message["role"] != "system"]
+    assert told[0]["role"] == "user"
+    waiting: list[str] = []
+    for message in told:
+        if message["role"] == "tool":
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert message["role"] in ("user", "assistant")
+        assert not waiting
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        assert len(set(waiting)) == len(waiting)
+        assert waiting or message["content"]
+    assert not waiting
+
+
+def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Server) -> None:
+    found = boss.json("model found")["offers"]
+    assert all(offer["line"].startswith("/model add ") for offer in found)
+    assert {known["name"] for known in boss.json("model")["models"]} >= {"filed", "guide"}
+    listed = boss.does("model list")
+    assert re.search(r"@filed +gpt-5.6-luna by openai +file +0 tokens", listed)
+
+
+def test_what_went_wrong_last_is_shown_until_it_goes_well(boss: Person, mock: Mock) -> None:
+    answers = add(boss, mock, "keyless", **{"key-env": "NOT_THERE"})
+    assert "keyless was added, and cannot answer yet: there is no key in" in answers
+    assert "could not answer: there is no key" in answer(boss, "@keyless hello")
+    shown = boss.json("model show keyless")
+    assert shown["state"] == "could not answer"
+    assert shown["last_error"].endswith(
+        "ago: there is no key in the environment variable NOT_THERE"
+    )
+    assert shown["key"].startswith("not found: ")
+    boss.does("model set keyless key_env OUR_KEY")
+    assert "Hello from the mock." in answer(boss, "@keyless hello")
+    assert boss.json("model show keyless")["state"] == "answers"
+    boss.does("model remove keyless")
