@@ -256,6 +256,17 @@ REFUSALS = """
 /wrap bob
 /models too many
 /stats too many
+/stats @nobody
+/schema nothing
+/schema too many
+/sql
+/sql DROP TABLE rows
+/sql SELECT * FROM agent_keys
+/sql SELECT 1; SELECT 2
+/sql SELECT nothing FROM messages
+/history 20 words
+/history search
+/history search !!
 /look nowhere
 /examine @nobody
 /examine home:nothing

@@ -114,7 +114,7 @@ async def test_a_world_of_the_first_schema_opens_and_is_searched(empty: Path) ->
     world = await World.open(empty, tool_specs())
     await world.index_rows()
     found = await world.store.read(lambda c: search.find(c, "old", ["den"], 5))
-    assert [row.content for row in found] == ["old words"]
+    assert [hit.row.content for hit in found] == ["old words"]
     await world.close()
 
 

@@ -16,6 +16,8 @@ Three lines of defence, of which each would do for what it guards against:
 In: one JSON object on stdin (see `main`). Out: one JSON object on stdout, an answer or a failure.
 """
 
+# ruff: noqa: S608 - names that are put into statements are all written here
+
 import difflib
 import json
 import math
@@ -67,7 +69,7 @@ FUNCTIONS: Final = frozenset("""
     percent_rank pow power printf quote rank replace round row_number rtrim sign sqrt strftime
     string_agg substr substring sum time timediff total trim trunc typeof unicode unixepoch upper
     -> ->>
-""".split())  # fmt: skip
+""".split())  # fmt: skip # noqa: SIM905
 
 TABLE_FUNCTIONS: Final = frozenset({"json_each", "json_tree"})
 
@@ -76,10 +78,10 @@ SHOWN: Final = frozenset("""
     display_name entrypoint input_schema installed_at keywords load_with_parent manifest_version
     nav number path requires_confirmation required_states role runs server_type source_type states
     tags version vibe
-""".split())  # fmt: skip
+""".split())  # fmt: skip # noqa: SIM905
 """Keys of a thing's metadata that anyone who may see the thing may see."""
 
-SHOWN_TO_ADMINS: Final = frozenset("args command cwd source_ref url".split())
+SHOWN_TO_ADMINS: Final = frozenset(("args", "command", "cwd", "source_ref", "url"))
 
 MASKED: Final = frozenset(("env", "headers"))
 """Keys that admins see the names in, never the values: those are secrets."""
@@ -112,7 +114,7 @@ GATES: Final = {
     "tool_overrides": Gate(
         f"tool_id IN (SELECT qualified_name FROM main.things WHERE id {_SEEN_THING})", ("id",)
     ),
-    "toolset_files": Gate("path IS NOT NULL", ("toolset_id", "path")),
+    "toolset_files": Gate("length(path) > 0", ("toolset_id",)),
 }
 """Tables that can be read. Every gate asks about a column, so that even a count of a table's rows
 goes by way of it."""
@@ -195,7 +197,7 @@ class Scope:
 
         def fill(table: str, ids: list[str]) -> None:
             database.executemany(
-                f"INSERT OR IGNORE INTO temp.{table} VALUES (?)",  # noqa: S608 - one of ours
+                f"INSERT OR IGNORE INTO temp.{table} VALUES (?)",
                 [(one,) for one in ids],
             )
 
@@ -209,7 +211,7 @@ class Scope:
         database.create_function("shown", 1, self._shown, deterministic=True)
         for gate, name in self._gates.items():
             database.execute(f'CREATE TEMP VIEW "{gate}" AS {self._through_gate(name)}')
-            query = f'SELECT * FROM temp."{gate}"'  # noqa: S608 - both names are ours
+            query = f'SELECT * FROM temp."{gate}"'
             database.execute(f"CREATE TEMP VIEW {name} AS {query}")
         for (text,) in database.execute("SELECT sql FROM main.sqlite_master WHERE type = 'view'"):
             database.execute(_VIEW.sub(r"CREATE TEMP VIEW \1 AS ", text, count=1))
@@ -224,7 +226,7 @@ class Scope:
                 shown = _INSTEAD.get((table, info[1]), "{}").format(open_only)
                 column = f"{shown} AS {column}"
             listed.append(column)
-        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.open_if}"  # noqa: S608
+        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.open_if}"
 
     def _shown(self, stored: str | None) -> str | None:
         """A thing's metadata without what is its own business."""
@@ -284,10 +286,11 @@ class Answering:
 
     def __init__(self, scope: Scope, asked: dict[str, Any]) -> None:
         self._scope = scope
+        seconds: float = asked["seconds"]
         self._rows: int = asked["rows"]
         self._cell: int = asked["cell"]
         self._size: int = asked["size"]
-        self._until = time.monotonic() + asked["seconds"]
+        self._until = time.monotonic() + seconds
         self._cut_cells = 0
 
     def answer(self, sql: str) -> dict[str, Any]:

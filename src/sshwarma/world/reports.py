@@ -222,9 +222,7 @@ def _denied(sql: str, what: str, name: str) -> Refused:
         case "function":
             return Forbidden(f"The function {name} is not one that can be used here.", at=at)
         case "virtual":
-            return Forbidden(
-                "A table in it cannot be read here.", hint="/schema says what can be."
-            )
+            return Forbidden("A table in it cannot be read here.", hint="/schema says what can be.")
         case "write":
             return Forbidden("That would change something: this only reads.")
         case "pragma":
@@ -239,7 +237,9 @@ def _wrong(sql: str, text: str, near: list[str]) -> Refused:
     syntax, unknown = _NEAR.match(text), _UNKNOWN.match(text)
     if syntax is not None:
         return Invalid(
-            f"The SQL is not right at {syntax[1][:40]}.", at=_place(sql, syntax[1]), hint=_hint(near)
+            f"The SQL is not right at {syntax[1][:40]}.",
+            at=_place(sql, syntax[1]),
+            hint=_hint(near),
         )
     if unknown is not None:
         kind, name = unknown.groups()
