@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
         usage.record(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)  # type: ignore[arg-type]
         usage.record(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)  # type: ignore[arg-type]
         kit = things.create(tx, "toolsets", "toolset", "kit", qualified_name="kit",
-                            metadata={"source_ref": f"https://{SECRET}@host/", "version": "1"})  # fmt: skip
+                            metadata={"source_ref": f"https://{SECRET}@host/"})  # fmt: skip
         things.create(tx, kit.id, "mcp", "srv", metadata={
             "server_type": "stdio", "command": f"run-{SECRET}", "args": [SECRET],
             "env": {"API_KEY": SECRET}, "headers": {"Authorization": SECRET}, "token": SECRET,
@@ -416,14 +417,18 @@ async def test_two_at_once_and_so_many_may_wait(
 ) -> None:
     monkeypatch.setattr(reports, "WAITING", 3)
     slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
-    while bobs.world.reports._waiting < 3:
-        await asyncio.sleep(0)
+    await until(lambda: bobs.world.reports._waiting == 3)
     with pytest.raises(Unavailable, match="3 questions are waiting"):
         await bobs.ask("SELECT 1")
     await do_meanwhile(bobs.world)
     for refusal in await asyncio.gather(*slow):
         assert "longer than" in refusal.message
     assert await bobs.column("SELECT 1") == [1]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - there is nothing to wait on
+        await asyncio.sleep(0.01)
 
 
 async def do_meanwhile(world: World) -> None:
@@ -435,8 +440,7 @@ async def do_meanwhile(world: World) -> None:
 
 async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
     asking = asyncio.create_task(bobs.ask(ENDLESS[0]))
-    while not bobs.world.reports._running:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(bobs.world.reports._running))
     (process,) = bobs.world.reports._running
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -448,10 +452,9 @@ async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
 async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
     asked = Reports(newborn)
     asking = asyncio.create_task(asked.ask(ENDLESS[0], Scope("x", ())))
-    while not asked._running:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(asked._running))
     await asked.close()
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match="was ended"):
         await asking
 
 

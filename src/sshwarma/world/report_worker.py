@@ -42,6 +42,9 @@ GRACE: Final = 0.5
 COUNTED: Final = 10_000
 """Rows that are counted, though not shown."""
 
+REMEMBERED: Final = 1_000
+"""Things whose metadata is read once, not for every row they are joined to."""
+
 HEADING: Final = 60
 """Characters of a column's name."""
 
@@ -161,6 +164,7 @@ class Scope:
     def __init__(self, asked: dict[str, Any]) -> None:
         self.admin = bool(asked["admin"])
         self.denied: tuple[str, str] | None = None
+        self._remembered: dict[str, str] = {}
         uri = f"{Path(asked['path']).absolute().as_uri()}?mode=ro"
         self.database = sqlite3.connect(uri, uri=True, isolation_level=None)
         self.database.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -232,6 +236,8 @@ class Scope:
         """A thing's metadata without what is its own business."""
         if stored is None:
             return None
+        if stored in self._remembered:
+            return self._remembered[stored]
         known = json.loads(stored)
         allowed = SHOWN | SHOWN_TO_ADMINS if self.admin else SHOWN
         kept = {key: value for key, value in known.items() if key in allowed}
@@ -241,7 +247,10 @@ class Scope:
                 for key, value in known.items()
                 if key in MASKED and isinstance(value, dict)
             }
-        return json.dumps(kept, ensure_ascii=False)
+        shown = json.dumps(kept, ensure_ascii=False)
+        if len(self._remembered) < REMEMBERED:
+            self._remembered[stored] = shown
+        return shown
 
     def _judge(
         self,

@@ -159,6 +159,8 @@ class Reports:
             return {"failure": "time"}
         if b"MemoryError" in words:
             return {"failure": "memory"}
+        if process.returncode == -signal.SIGKILL:  # by `close`, or by a system out of memory
+            return {"failure": "killed"}
         log.error("a report failed", status=process.returncode, stderr=words[-2000:].decode())
         return {"failure": "broken"}
 
@@ -205,6 +207,8 @@ def _refusal(sql: str, given: dict[str, Any]) -> Refused:
             return Invalid("Say what to select.", hint="As in SELECT name FROM tools.")
         case "wrong":
             return _wrong(sql, given["text"], given["near"])
+        case "killed":
+            return Unavailable("It was ended before there was an answer.")
     return Unavailable("It could not be answered; the operator can see why.")
 
 
