@@ -4,6 +4,8 @@ maker, and every computed column says its type."""
 
 # ruff: noqa: S608 - what is put into these texts is written here too
 
+import textwrap
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -61,10 +63,10 @@ VIEWS = {
                {_moment("rows.created_at")} AS created_at
         FROM rows
         LEFT JOIN things AS author ON author.id = rows.author_id
-        LEFT JOIN turns ON turns.id = coalesce(rows.turn_id, (
+        LEFT JOIN turns ON turns.id = coalesce((
             SELECT opened.id FROM turns AS opened WHERE opened.request_row_id = rows.id
             ORDER BY opened.status = 'dropped', opened.id LIMIT 1
-        ))
+        ), rows.turn_id)
     """,
     # A skill keeps the number it was given when it was made.
     "skills": f"""
@@ -185,7 +187,7 @@ VIEWS = {
 def upgrade() -> None:
     for name, query in VIEWS.items():
         op.execute(f"DROP VIEW IF EXISTS {name}")
-        op.execute(f"CREATE VIEW {name} AS {query}")
+        op.execute(f"CREATE VIEW {name} AS\n{textwrap.dedent(query).strip()}")
     op.create_index(
         "ix_turns_request",
         "turns",

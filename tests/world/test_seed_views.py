@@ -131,10 +131,11 @@ async def test_a_group_is_its_request_its_calls_and_its_answer(
     def answer(tx: Change) -> tuple[str, str, str]:
         request = rows.append(tx, "lobby", "chat", "@qwen @opus who?", author_id=alice.id)
         one, two = (turns.open_turn(tx, "lobby", qwen.id, alice.id) for _ in "ab")
-        tx.conn.execute(
-            text("UPDATE turns SET request_row_id = :row WHERE id IN (:one, :two)"),
-            {"row": request.id, "one": one.id, "two": two.id},
+        tx.conn.execute(  # the row itself knows the first turn it opened
+            text("UPDATE rows SET turn_id = :one WHERE id = :row"),
+            {"row": request.id, "one": one.id},
         )
+        turns.asked_by(tx, [one.id, two.id], request)
         made = [
             calls.begin(tx, "lobby", qwen.id, f"a:{name}", {}, turn_id=one.id, parent_row_id=None)
             for name in "bc"

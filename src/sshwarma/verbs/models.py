@@ -1,4 +1,4 @@
-"""Models: who answers here, what they are told, what it has cost."""
+"""Models: who answers here."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _whole(one: Relation) -> list[Line]:
         *columns(
             (
                 ("code", column.name),
-                column.type or "any",
+                column.type or "computed",
                 ("dim", " ".join(_notes(column))),
             )
             for column in one.columns

@@ -173,6 +173,7 @@ class Scope:
         query = "SELECT lower(name) FROM main.sqlite_master"
         self._stored = {name for (name,) in self.database.execute(query)}
         self._gates = {f"{name} {secrets.token_hex(16)}": name for name in GATES}
+        self.database.execute("BEGIN")  # one state of the world for all that follows
         self._fill(asked)
         self._build()
         for function in TABLE_FUNCTIONS:  # SQLite declares one when it is first used: as a write

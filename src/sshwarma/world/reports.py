@@ -133,15 +133,19 @@ class Reports:
             await process.wait()
 
     async def _run(self, asked: dict[str, Any]) -> dict[str, Any]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", report_worker.__file__),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", report_worker.__file__),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.error("a report cannot start", error=str(error))
+            return {"failure": "broken"}
         self._running.add(process)
         try:
             async with asyncio.timeout(PATIENCE):

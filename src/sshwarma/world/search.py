@@ -35,10 +35,10 @@ _ADVANCE = text(
 _FIND = text("""
     SELECT rows.*, turns.id AS group_id, turns.status AS turn_status
     FROM rows_fts JOIN rows ON rows.n = rows_fts.rowid
-    LEFT JOIN turns ON turns.id = coalesce(rows.turn_id, (
+    LEFT JOIN turns ON turns.id = coalesce((
         SELECT opened.id FROM turns AS opened WHERE opened.request_row_id = rows.id
         ORDER BY opened.status = 'dropped', opened.id LIMIT 1
-    ))
+    ), rows.turn_id)
     WHERE rows_fts MATCH :words AND rows.room_id IN :rooms
       AND rows.kind != 'presence' AND rows.n < :before
       AND coalesce(json_extract(rows.meta, '$.tool'), '') NOT IN :searches
