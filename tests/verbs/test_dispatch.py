@@ -260,6 +260,17 @@ REFUSALS = """
 /model add qwen ollama qwen3:8b
 /model nonsense
 /stats too many
+/stats @nobody
+/schema nothing
+/schema too many
+/sql
+/sql DROP TABLE rows
+/sql SELECT * FROM agent_keys
+/sql SELECT 1; SELECT 2
+/sql SELECT nothing FROM messages
+/history 20 words
+/history search
+/history search !!
 /look nowhere
 /examine @nobody
 /examine home:nothing

@@ -99,7 +99,9 @@ def test_flags_stand_anywhere_before_free_text() -> None:
         "context": "room", "patterns": "a,b c", "priority": -2.5,
     }  # fmt: skip
     assert parsed("/equip room x --priority=1")["priority"] == 1
-    assert parsed('/search --n 5 relay --n "box"') == {"text": 'relay --n "box"', "n": 5}
+    assert parsed('/search --n 5 relay --n "box"') == {
+        "text": 'relay --n "box"', "n": 5, "dropped": False,
+    }  # fmt: skip
     assert parsed("/say --not a flag") == {"text": "--not a flag"}
     assert parsed("/say -- x") == {"text": "-- x"}
 

@@ -1,26 +1,26 @@
-"""Remembering: the journal, the history of a room, and finding what was said."""
+"""Remembering: the history of a room, and finding what was said."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Text
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.reporting import count_lines
 from sshwarma.verbs.views import clock, columns, view
-from sshwarma.world import directs, rows, search
+from sshwarma.world import directs, figures, rows, search
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import Row
+from sshwarma.world.figures import ToolCount
 from sshwarma.world.ids import now_ms
-from sshwarma.world.schema import tool_calls
 
 SNIPPET = 200
-BAR = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,125 +34,8 @@ class Entry:
     text: str
     room: str = ""
     meta: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    kind: str
-    room: str
-    seq: int
-    text: str
-
-
-@view(Noted)
-def _(noted: Noted) -> Block:
-    return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
-
-
-@verb(
-    "note",
-    group="Remembering",
-    needs=Right.TALK,
-    examples=("/note the relay box is 10.0.0.9",),
-    default=True,
-)
-async def note(caller: Caller, text: Text) -> Noted:
-    """Add note
-
-    text: what to keep in this room's journal.
-    """
-    return await _keep(caller, "note", text)
-
-
-@verb(
-    "decide",
-    group="Remembering",
-    needs=Right.TALK,
-    examples=("/decide we ship on Friday",),
-    default=True,
-)
-async def decide(caller: Caller, text: Text) -> Noted:
-    """Record decision
-
-    text: what was decided.
-    """
-    return await _keep(caller, "decision", text)
-
-
-@verb(
-    "idea", group="Remembering", needs=Right.TALK, examples=("/idea cache the route",), default=True
-)
-async def idea(caller: Caller, text: Text) -> Noted:
-    """Capture idea
-
-    text: the idea.
-    """
-    return await _keep(caller, "idea", text)
-
-
-@verb(
-    "milestone",
-    group="Remembering",
-    needs=Right.TALK,
-    examples=("/milestone first green run",),
-    default=True,
-)
-async def milestone(caller: Caller, text: Text) -> Noted:
-    """Mark milestone
-
-    text: what was reached.
-    """
-    return await _keep(caller, "milestone", text)
-
-
-@dataclass(frozen=True, slots=True)
-class Journal:
-    room: str
-    entries: tuple[Entry, ...]
-
-
-@view(Journal)
-def _(journal: Journal) -> Block:
-    if not journal.entries:
-        return block(line("The journal of ", ("room", journal.room), " is empty."))
-    return block(
-        line(("heading", f"Journal of {journal.room}:")),
-        *columns(
-            (
-                ("time", clock(entry.at)),
-                ("heading", entry.kind),
-                ("name", entry.who),
-                _flat(entry.text),
-            )
-            for entry in journal.entries
-        ),
-    )
-
-
-@verb(
-    "journal",
-    group="Remembering",
-    needs=Right.ENTER,
-    examples=("/journal", "/journal decision 5"),
-    default=True,
-)
-async def journal(
-    caller: Caller,
-    kind: Literal["note", "decision", "idea", "milestone", "all"] = "all",
-    n: Count = 20,
-) -> Journal:
-    """Read journal
-
-    kind: note, decision, idea or milestone; all of them if left out.
-    n: how many of the newest entries.
-    """
-    room = await caller.room()
-    prefix = "journal." if kind == "all" else f"journal.{kind}"
-    found = await caller.world.store.read(lambda conn: rows.tail(conn, room.id, n, prefix=prefix))
-    return Journal(
-        room.name,
-        tuple(_entry(caller, row, kind=row.kind.removeprefix("journal.")) for row in found),
-    )
+    turn: str | None = None  # the turn it belongs to
+    dropped: bool = False  # whether it was undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +60,6 @@ def _(history: History) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCount:
-    tool: str
-    calls: int
-    errors: int
-    share: float  # of all calls in the room, 0 to 1
-
-
-@dataclass(frozen=True, slots=True)
 class ToolStats:
     room: str
     total: int
@@ -197,78 +72,8 @@ def _(stats: ToolStats) -> Block:
         return block(line("No tool was called in ", ("room", stats.room), " yet."))
     return block(
         line(("heading", f"Tool calls in {stats.room}: {stats.total}")),
-        *columns(
-            (
-                ("tool", count.tool),
-                f"{count.calls}",
-                f"{count.share:.0%}",
-                ("error", f"{count.errors} errors") if count.errors else ("dim", ""),
-                ("mark", "█" * max(1, round(count.share * BAR))),
-            )
-            for count in stats.tools
-        ),
+        *count_lines(stats.tools),
     )
-
-
-@verb(
-    "history",
-    group="Remembering",
-    needs=Right.ENTER,
-    default=True,
-    examples=(
-        "/history",
-        "/history 50",
-        "/history --before 120",
-        "/history @bob",
-        "/history --tools",
-        "/history --stats",
-    ),
-)
-async def history(
-    caller: Caller,
-    n: Annotated[str, Arg("agent")] = "20",
-    *,
-    before: RowNumber | None = None,
-    at: RowNumber | None = None,
-    row: RowNumber | None = None,
-    tools: Flag = False,
-    stats: Flag = False,
-) -> History | ToolStats:
-    """View conversation
-
-    The newest rows of this room with their times. The first line shows how to page back, down to
-    the first row.
-
-    n: how many rows, 20 if left out; or @NAME for what you two told each other.
-    before: rows older than this number.
-    at: rows around this number, as search shows it.
-    row: one row, whole, however long.
-    tools: only calls of tools and what they gave.
-    stats: how often each tool was called here.
-    """
-    room = await caller.room()
-    if stats:
-        return await caller.world.store.read(lambda conn: _stats(conn, room.id, room.name))
-    log_id, name, count = await _which_log(caller, n)
-    if row is not None:
-        found = await caller.world.store.read(
-            lambda conn: rows.tail(conn, log_id, 1, before=row + 1)
-        )
-        if not found or found[0].seq != row:
-            raise NotFound(f"There is no row {row} here.")
-        return History(name, (_entry(caller, found[0]),), None)
-    if at is not None:
-        before = at + count // 2 + 1
-    kinds = rows.TOOL_KINDS if tools else ()
-    found = await caller.world.store.read(  # one more than asked, to know whether there is one
-        lambda conn: rows.tail(conn, log_id, count + 1, before=before, kinds=kinds)
-    )
-    older = None
-    if len(found) > count:
-        found = found[1:]
-        who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
-        older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
-    return History(name, tuple(_entry(caller, item) for item in found), older)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +94,7 @@ def _(found: Found) -> Block:
                 ("room", entry.room),
                 f"#{entry.seq}",
                 ("name", entry.who),
-                _flat(entry.text),
+                ("dim" if entry.dropped else "text", snippet(entry.text, found.words)),
             )
             for entry in found.entries
         ),
@@ -298,21 +103,100 @@ def _(found: Found) -> Block:
 
 
 @verb(
+    "history",
+    group="Remembering",
+    needs=Right.ENTER,
+    default=True,
+    examples=(
+        "/history",
+        "/history 50",
+        "/history --before 120",
+        "/history @bob",
+        "/history --tools",
+        "/history --stats",
+        "/history search relay box",
+    ),
+)
+async def history(
+    caller: Caller,
+    n: Annotated[str, Arg("agent")] = "20",
+    text: Annotated[str, Arg("word", rest=True)] | None = None,
+    *,
+    before: RowNumber | None = None,
+    at: RowNumber | None = None,
+    row: RowNumber | None = None,
+    tools: Flag = False,
+    stats: Flag = False,
+    dropped: Flag = False,
+) -> History | ToolStats | Found:
+    """View conversation
+
+    The newest rows of this room with their times. The first line shows how to page back, down to
+    the first row.
+
+    n: how many rows, 20 if left out; @NAME for what you two told each other; or `search`, to find
+        rows by their words, wherever you may read.
+    text: the words, after `search`.
+    before: rows older than this number.
+    at: rows around this number, as search shows it.
+    row: one row, whole, however long.
+    tools: only calls of tools and what they gave.
+    stats: how often each tool was called here.
+    dropped: with `search`, also what was undone.
+    """
+    if n == "search":
+        return await _found(caller, text or "", 20, dropped=dropped)
+    if text is not None:
+        raise Invalid(
+            f"{text[:40]} is one word too many.", hint="/history search WORDS finds words."
+        )
+    room = await caller.room()
+    if stats:
+        return await caller.world.store.read(lambda conn: _stats(conn, room.id, room.name))
+    log_id, name, count = await _which_log(caller, n)
+    if row is not None:
+        found = await caller.world.store.read(
+            lambda conn: rows.tail(conn, log_id, 1, before=row + 1)
+        )
+        if not found or found[0].seq != row:
+            raise NotFound(f"There is no row {row} here.")
+        return History(name, (entry_of(caller, found[0]),), None)
+    if at is not None:
+        before = at + count // 2 + 1
+    kinds = rows.TOOL_KINDS if tools else ()
+    found = await caller.world.store.read(  # one more than asked, to know whether there is one
+        lambda conn: rows.tail(conn, log_id, count + 1, before=before, kinds=kinds)
+    )
+    older = None
+    if len(found) > count:
+        found = found[1:]
+        who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
+        older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
+    return History(name, tuple(entry_of(caller, item) for item in found), older)
+
+
+@verb(
     "search",
     group="Remembering",
     examples=("/search relay box", '/search "exact words"'),
     namespace="global",
 )
-async def find(caller: Caller, text: Text, *, n: Count = 20) -> Found:
+async def find(caller: Caller, text: Text, *, n: Count = 20, dropped: Flag = False) -> Found:
     """Find what was said
 
     In every room you may enter and in what you were told, newest first. All the words must be
-    there; the last may be the start of one; double quotes keep words together.
+    there; the last may be the start of one; double quotes keep words together. What was undone is
+    left out, and so is what was searched for before.
 
     text: the words.
     n: how many to show.
+    dropped: also what was undone.
     """
-    if not search.match_expression(text):
+    return await _found(caller, text, n, dropped=dropped)
+
+
+async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
+    if not search.match_expression(words):
         raise Invalid("Say what to search for.", hint='Words or "exact words".')
     world, now = caller.world, now_ms()
     names = {
@@ -322,28 +206,21 @@ async def find(caller: Caller, text: Text, *, n: Count = 20) -> Found:
     }
     await world.index_rows()
 
-    def look(conn: Connection) -> list[Row]:
+    def look(conn: Connection) -> list[search.Hit]:
         logs = [*names, *directs.logs_of(conn, caller.agent.id)]
-        return search.find(conn, text, logs, n)
+        return search.find(conn, words, logs, n, dropped=dropped)
 
-    found = await world.store.read(look)
     return Found(
-        text, tuple(_entry(caller, row, room=names.get(row.room_id, "(told)")) for row in found)
+        words,
+        tuple(
+            replace(
+                entry_of(caller, hit.row, room=names.get(hit.row.room_id, "(told)")),
+                turn=hit.turn_id,
+                dropped=hit.dropped,
+            )
+            for hit in await world.store.read(look)
+        ),
     )
-
-
-async def _keep(caller: Caller, kind: str, text: str) -> Noted:
-    words = text.strip()
-    if not words:
-        raise Invalid(f"Say what the {kind} is.")
-    if len(words.encode()) > caller.limits.line_bytes:
-        raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
-    row = await caller.change(
-        lambda tx: rows.append(
-            tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
-        )
-    )
-    return Noted(kind, (await caller.room()).name, row.seq, words)
 
 
 async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
@@ -362,26 +239,11 @@ async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
 
 
 def _stats(conn: Connection, room_id: str, name: str) -> ToolStats:
-    query = (
-        select(
-            tool_calls.c.tool_id,
-            func.count(),
-            func.count().filter(tool_calls.c.status == "error"),
-        )
-        .where(tool_calls.c.chat_id == room_id)
-        .group_by(tool_calls.c.tool_id)
-        .order_by(func.count().desc(), tool_calls.c.tool_id)
-    )
-    counted = conn.execute(query).all()
-    total = sum(calls for _, calls, _ in counted)
-    return ToolStats(
-        name,
-        total,
-        tuple(ToolCount(tool, calls, errors, calls / total) for tool, calls, errors in counted),
-    )
+    tools = figures.tool_counts(conn, room_id)
+    return ToolStats(name, sum(count.calls for count in tools), tools)
 
 
-def _entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Entry:
+def entry_of(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Entry:
     return Entry(
         row.seq,
         row.created_at,
@@ -412,7 +274,14 @@ def _history_lines(entry: Entry) -> list[Line]:
     return headed(*place, *who, text=entry.text, style=style, indent=8)
 
 
-def _flat(text: str) -> str:
-    """A text on one line, cut to SNIPPET characters."""
+def snippet(text: str, words: str = "") -> str:
+    """A text on one line, cut to SNIPPET characters: those around the first of the words."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1] + "…"
+    if len(flat) <= SNIPPET:
+        return flat
+    folded = flat.casefold()
+    places = [folded.find(word) for word in words.casefold().replace('"', " ").split()]
+    first = min((place for place in places if place >= 0), default=0)
+    start = max(0, min(first - SNIPPET // 4, len(flat) - SNIPPET + 1))
+    cut = flat[start : start + SNIPPET - 1]
+    return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(flat) else ''}"

@@ -193,6 +193,12 @@ turns = Table(
     Column("closed_at", Millis),
     Column("request_row_id", Text),  # the row it answers; one row may open several turns
     Index("ix_turns_room", "room_id", "created_at"),
+    Index(
+        "ix_turns_request",
+        "request_row_id",
+        sqlite_where=text("request_row_id IS NOT NULL"),
+        postgresql_where=text("request_row_id IS NOT NULL"),
+    ),
 )
 
 agent_keys = Table(

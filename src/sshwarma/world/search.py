@@ -8,6 +8,7 @@ missing, so it never misses what was said.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, text
@@ -29,12 +30,32 @@ _ADVANCE = text(
     "UPDATE rows_indexed SET last_n = coalesce((SELECT max(n) FROM (SELECT n FROM rows"
     " WHERE n > :last ORDER BY n LIMIT :pass)), :last)"
 )
-_FIND = text(
-    "SELECT rows.* FROM rows_fts JOIN rows ON rows.n = rows_fts.rowid"
-    " WHERE rows_fts MATCH :words AND rows.room_id IN :rooms"
-    " AND rows.kind != 'presence' AND rows.n < :before"
-    " ORDER BY rows_fts.rowid DESC LIMIT :limit"
-).bindparams(bindparam("rooms", expanding=True))
+# A row belongs to its turn, or to the first turn it opened that is not undone, as in `messages`.
+# What searches were asked and gave is left out: else the newest find would be the search itself.
+_FIND = text("""
+    SELECT rows.*, turns.id AS group_id, turns.status AS turn_status
+    FROM rows_fts JOIN rows ON rows.n = rows_fts.rowid
+    LEFT JOIN turns ON turns.id = coalesce((
+        SELECT opened.id FROM turns AS opened WHERE opened.request_row_id = rows.id
+        ORDER BY opened.status = 'dropped', opened.id LIMIT 1
+    ), rows.turn_id)
+    WHERE rows_fts MATCH :words AND rows.room_id IN :rooms
+      AND rows.kind != 'presence' AND rows.n < :before
+      AND coalesce(json_extract(rows.meta, '$.tool'), '') NOT IN :searches
+      AND (:dropped OR (rows.status != 'dropped' AND coalesce(turns.status, '') != 'dropped'))
+    ORDER BY rows_fts.rowid DESC LIMIT :limit
+""").bindparams(bindparam("rooms", expanding=True), bindparam("searches", expanding=True))
+
+SEARCHES: Final = ("global:search", "sshwarma:history", "sshwarma:sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that was found, and the turn it belongs to; `dropped` if it was undone."""
+
+    row: Row
+    turn_id: str | None
+    dropped: bool
 
 
 def behind(conn: Connection) -> int:
@@ -53,20 +74,35 @@ def index_some(tx: Change) -> bool:
 
 
 def find(
-    conn: Connection, words: str, rooms: Iterable[str], limit: int, before: int | None = None
-) -> list[Row]:
-    """Rows of those rooms that have all the words, newest first. The last word may be the start
-    of one. Text in double quotes is a phrase."""
+    conn: Connection,
+    words: str,
+    rooms: Iterable[str],
+    limit: int,
+    before: int | None = None,
+    *,
+    dropped: bool = False,
+) -> list[Hit]:
+    """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
+    The last word may be the start of one. Text in double quotes is a phrase."""
     query = match_expression(words)
     if not query:
         return []
     values = {
         "words": query,
         "rooms": list(rooms),
+        "searches": list(SEARCHES),
+        "dropped": dropped,
         "limit": limit,
         "before": before if before is not None else 2**62,
     }
-    return [from_row(row) for row in conn.execute(_FIND, values).mappings()]
+    return [
+        Hit(
+            from_row(row),
+            row["group_id"],
+            row["status"] == "dropped" or row["turn_status"] == "dropped",
+        )
+        for row in conn.execute(_FIND, values).mappings()
+    ]
 
 
 def match_expression(words: str) -> str:

@@ -34,6 +34,7 @@ from sshwarma.world.events import (
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.migrate import migrate
 from sshwarma.world.presence import Presence
+from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change, Store
 
@@ -63,6 +64,7 @@ class World:
         self.version = 0
         self.found: dict[str, frozenset[str]] = {}  # states found out, by room
         self.store: Store
+        self.reports: Reports
         self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._parts: dict[type, object] = {}
         self._recent: dict[Hashable, tuple[Hashable, float, Any]] = {}
@@ -83,6 +85,7 @@ class World:
             log.info("schema migrated", before=before, after=after)
         world = cls()
         world.store = Store(path, world.told)
+        world.reports = Reports(path)
         try:
             await world.store.write(turns.cancel_left_open)
             world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
@@ -113,6 +116,7 @@ class World:
         for task in (self._indexing, self._refresh):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
+        await self.reports.close()
         await self.store.close()
 
     async def change(self, work: Callable[[Change], T]) -> T:

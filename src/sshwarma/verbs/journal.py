@@ -1,0 +1,149 @@
+"""The journal of a room: notes, decisions, ideas and milestones that are kept apart from talk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import Count, Text
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.remembering import Entry, entry_of, snippet
+from sshwarma.verbs.views import clock, columns, view
+from sshwarma.world import rows
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    kind: str
+    room: str
+    seq: int
+    text: str
+
+
+@view(Noted)
+def _(noted: Noted) -> Block:
+    return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
+
+
+@verb(
+    "note",
+    group="Remembering",
+    needs=Right.TALK,
+    examples=("/note the relay box is 10.0.0.9",),
+    default=True,
+)
+async def note(caller: Caller, text: Text) -> Noted:
+    """Add note
+
+    text: what to keep in this room's journal.
+    """
+    return await _keep(caller, "note", text)
+
+
+@verb(
+    "decide",
+    group="Remembering",
+    needs=Right.TALK,
+    examples=("/decide we ship on Friday",),
+    default=True,
+)
+async def decide(caller: Caller, text: Text) -> Noted:
+    """Record decision
+
+    text: what was decided.
+    """
+    return await _keep(caller, "decision", text)
+
+
+@verb(
+    "idea", group="Remembering", needs=Right.TALK, examples=("/idea cache the route",), default=True
+)
+async def idea(caller: Caller, text: Text) -> Noted:
+    """Capture idea
+
+    text: the idea.
+    """
+    return await _keep(caller, "idea", text)
+
+
+@verb(
+    "milestone",
+    group="Remembering",
+    needs=Right.TALK,
+    examples=("/milestone first green run",),
+    default=True,
+)
+async def milestone(caller: Caller, text: Text) -> Noted:
+    """Mark milestone
+
+    text: what was reached.
+    """
+    return await _keep(caller, "milestone", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    room: str
+    entries: tuple[Entry, ...]
+
+
+@view(Journal)
+def _(journal: Journal) -> Block:
+    if not journal.entries:
+        return block(line("The journal of ", ("room", journal.room), " is empty."))
+    return block(
+        line(("heading", f"Journal of {journal.room}:")),
+        *columns(
+            (
+                ("time", clock(entry.at)),
+                ("heading", entry.kind),
+                ("name", entry.who),
+                snippet(entry.text),
+            )
+            for entry in journal.entries
+        ),
+    )
+
+
+@verb(
+    "journal",
+    group="Remembering",
+    needs=Right.ENTER,
+    examples=("/journal", "/journal decision 5"),
+    default=True,
+)
+async def journal(
+    caller: Caller,
+    kind: Literal["note", "decision", "idea", "milestone", "all"] = "all",
+    n: Count = 20,
+) -> Journal:
+    """Read journal
+
+    kind: note, decision, idea or milestone; all of them if left out.
+    n: how many of the newest entries.
+    """
+    room = await caller.room()
+    prefix = "journal." if kind == "all" else f"journal.{kind}"
+    found = await caller.world.store.read(lambda conn: rows.tail(conn, room.id, n, prefix=prefix))
+    return Journal(
+        room.name,
+        tuple(entry_of(caller, row, kind=row.kind.removeprefix("journal.")) for row in found),
+    )
+
+
+async def _keep(caller: Caller, kind: str, text: str) -> Noted:
+    words = text.strip()
+    if not words:
+        raise Invalid(f"Say what the {kind} is.")
+    if len(words.encode()) > caller.limits.line_bytes:
+        raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
+    row = await caller.change(
+        lambda tx: rows.append(
+            tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
+        )
+    )
+    return Noted(kind, (await caller.room()).name, row.seq, words)

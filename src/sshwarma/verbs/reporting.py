@@ -1,0 +1,390 @@
+"""Reports: the schema of the world, questions to it in SQL, and what everything has used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, text
+
+from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.verbs.arguments import AgentName, Flag, Text, Word
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import columns, view
+from sshwarma.world import directs, figures, reports
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.figures import SkillUse, Spent, ToolCount
+from sshwarma.world.ids import now_ms
+
+BAR = 20
+SHOWN_CELL = 60
+"""Characters of one value beside others; a column that stands last is not cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as it is declared; what a view computes may have no declared type."""
+
+    name: str
+    type: str
+    key: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or view. `readable`: /sql can select from it."""
+
+    name: str
+    kind: str
+    readable: bool
+    columns: tuple[Column, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The live schema; one relation whole if only one was asked for."""
+
+    relations: tuple[Relation, ...]
+    whole: bool
+
+
+@view(Schema)
+def _(schema: Schema) -> Block:
+    if schema.whole:
+        return block(*(made for one in schema.relations for made in _whole(one)))
+    lines: list[Line] = []
+    for heading, some in (
+        ("Views:", [one for one in schema.relations if one.kind == "view"]),
+        ("Tables:", [one for one in schema.relations if one.kind == "table" and one.readable]),
+        (
+            "Tables that /sql does not read:",
+            [one for one in schema.relations if one.kind == "table" and not one.readable],
+        ),
+    ):
+        lines += [
+            line(("heading", heading)),
+            *columns(
+                (("thing", one.name), ", ".join(column.name for column in one.columns))
+                for one in some
+            ),
+        ]
+    return block(*lines, line(("dim", "/schema NAME shows one whole.")))
+
+
+def _whole(one: Relation) -> list[Line]:
+    about = "" if one.readable else "  not read by /sql"
+    return [
+        line(("thing", one.name), f" ({one.kind})", ("warn", about)),
+        *columns(
+            (
+                ("code", column.name),
+                column.type or "computed",
+                ("dim", " ".join(_notes(column))),
+            )
+            for column in one.columns
+        ),
+        line(),
+        *paragraphs(one.sql, "code", indent=2),
+    ]
+
+
+def _notes(column: Column) -> Iterable[str]:
+    if column.key:
+        yield "key"
+    if column.required:
+        yield "not null"
+
+
+@verb("schema", group="Remembering", examples=("/schema", "/schema messages"))
+async def schema(caller: Caller, name: Word | None = None) -> Schema:
+    """Show the tables and views of the database
+
+    As they are now, with their columns; for one of them also its SQL.
+
+    name: only this table or view.
+    """
+    found = await caller.world.store.read(_relations)
+    if name is None:
+        return Schema(found, whole=False)
+    one = tuple(relation for relation in found if relation.name == name.lower())
+    if not one:
+        raise NotFound(f"There is no table or view {name[:40]}.", hint="/schema lists them.")
+    return Schema(one, whole=True)
+
+
+def _relations(conn: Connection) -> tuple[Relation, ...]:
+    """Every table and view but what SQLite keeps for itself and its search index."""
+    query = text(
+        "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
+        " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts!_%' ESCAPE '!'"
+        " ORDER BY name"
+    )
+    found = []
+    for name, kind, sql in conn.execute(query):
+        described = conn.execute(
+            text('SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(:name)'), {"name": name}
+        )
+        found.append(
+            Relation(
+                name,
+                kind,
+                kind == "view" or name in reports.READABLE,
+                tuple(Column(one, type_, bool(pk), bool(nn)) for one, type_, pk, nn in described),
+                sql,
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What a SELECT gave. `more` rows are not shown (`uncounted`: at least so many)."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[reports.Cell, ...], ...]
+    more: int
+    uncounted: bool
+    cut_cells: int
+
+
+@view(Selected)
+def _(selected: Selected) -> Block:
+    if not selected.rows:
+        return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
+    last = len(selected.columns) - 1
+    lines = columns(
+        [
+            tuple(("heading", name) for name in selected.columns),
+            *(
+                tuple(_shown(value, whole=i == last) for i, value in enumerate(row))
+                for row in selected.rows
+            ),
+        ]
+    )
+    count = len(selected.rows)
+    lines.append(line(("dim", f"{count} row{'s' if count != 1 else ''}{_rest(selected)}")))
+    return block(*lines)
+
+
+def _shown(value: reports.Cell, *, whole: bool) -> Span:
+    if value is None:
+        return ("dim", "NULL")
+    return ("", _flat(str(value), whole=whole))
+
+
+def _flat(value: str, *, whole: bool) -> str:
+    flat = " ".join(value.split())
+    return flat if whole or len(flat) <= SHOWN_CELL else flat[: SHOWN_CELL - 1] + "…"
+
+
+def _rest(selected: Selected) -> str:
+    """What is not shown, and how it could be."""
+    rest = ""
+    if selected.more:
+        least = "at least " if selected.uncounted else ""
+        rest = (
+            f", {least}{selected.more} more not shown: at most {reports.ROWS} rows and"
+            f" {reports.SIZE} characters are; LIMIT and OFFSET read on"
+        )
+    if selected.cut_cells:
+        rest += f"; {selected.cut_cells} values cut at {reports.CELL} characters: substr() reads on"
+    return f"{rest}."
+
+
+@verb(
+    "sql",
+    group="Remembering",
+    needs=Right.ENTER,
+    examples=(
+        "/sql SELECT role, count(*) FROM messages GROUP BY role",
+        "/sql SELECT name, is_enabled FROM tools WHERE name LIKE 'sshwarma:%'",
+    ),
+)
+async def sql(caller: Caller, text: Text) -> Selected:
+    """Ask the database, by one SELECT that only reads
+
+    It sees what you may see: rooms you may enter, your private conversations, your own bag, and no
+    secrets. At most 200 rows are shown, and a question may take 2 seconds.
+
+    text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,
+        toolsets, toolset_mcp_servers, projects and project_memory, or the tables usage, tool_calls,
+        turns, rows, things, equipped and exits; /schema shows their columns.
+    """
+    world, now = caller.world, now_ms()
+    rooms = [
+        room.id for room in await world.rooms() if Right.ENTER in room.rights_of(caller.agent, now)
+    ]
+    told = await world.store.read(lambda conn: directs.logs_of(conn, caller.agent.id))
+    admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
+    scope = reports.Scope(caller.agent.id, (*rooms, *told), admin)
+    try:
+        answer = await world.reports.ask(text, scope)
+    except Refused as refused:
+        start = caller.line.find(text)
+        if refused.at is not None:  # it points into the statement, and shall point into the line
+            refused.at = None if start < 0 else (refused.at[0] + start, refused.at[1] + start)
+        raise
+    return Selected(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse(Spent):
+    model: str = ""
+    agents: tuple[str, ...] = ()  # who answered by it
+
+
+@dataclass(frozen=True, slots=True)
+class RoomUse(Spent):
+    room: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What was used where: `scope` is the room's name, or `every room`. `since` and `until` are
+    ISO times of the first and the last thing counted."""
+
+    scope: str
+    of: str | None  # the one agent it is about
+    since: str | None
+    until: str | None
+    spent: tuple[ModelUse, ...]
+    total: Spent
+    tools: tuple[ToolCount, ...]
+    calls: int
+    errors: int
+    skills: tuple[SkillUse, ...]
+    rooms: tuple[RoomUse, ...] = ()
+
+
+@view(Stats)
+def _(stats: Stats) -> Block:
+    of = f" by {stats.of}" if stats.of else ""
+    if not stats.spent and not stats.tools and not stats.skills:
+        return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))
+    lines = [line(("heading", f"Used in {stats.scope}{of}:"))]
+    if stats.since and stats.until:
+        lines.append(line(("dim", f"  {_minute(stats.since)} to {_minute(stats.until)} UTC")))
+    uses = [_use(("model", use.model), ", ".join(use.agents), use) for use in stats.spent]
+    if len(uses) > 1:
+        uses.append(_use(("mark", "total"), "", stats.total))
+    lines += columns(uses)
+    if stats.rooms:
+        lines += [line(("heading", "By room:"))]
+        lines += columns(_use(("room", use.room), "", use) for use in stats.rooms)
+    if stats.tools:
+        errors = f", {stats.errors} errors" if stats.errors else ""
+        lines += [
+            line(("heading", f"Tool calls: {stats.calls}{errors}")),
+            *count_lines(stats.tools),
+        ]
+    if stats.skills:
+        lines += [
+            line(("heading", "Skills:")),
+            *columns((("thing", skill.name), _activity(skill)) for skill in stats.skills),
+        ]
+    return block(*lines)
+
+
+def _use(head: Span, who: str, use: Spent) -> tuple[str | Span, ...]:
+    notes = [
+        f"{count} {what}"
+        for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
+        if count
+    ]
+    return (
+        head,
+        ("name", who),
+        f"{use.answers} answers",
+        f"{use.prompt_tokens} in",
+        f"{use.completion_tokens} out",
+        f"{use.total_tokens} tokens",
+        _dollars(use),
+        ("dim", ", ".join(notes)),
+    )
+
+
+def _dollars(use: Spent) -> str:
+    if use.cost is None:
+        return "cost unknown" if use.answers else ""
+    unknown = use.answers - use.priced
+    return f"${use.cost:.4f}" + (f" and {unknown} unpriced" if unknown else "")
+
+
+def _activity(skill: SkillUse) -> str:
+    active = "active" if skill.active else "not active"
+    if skill.active > 1:
+        active = f"active in {skill.active} places"
+    if skill.activations is None:
+        return active
+    return f"{active}, activated {skill.activations} time{'s' if skill.activations != 1 else ''}"
+
+
+def _minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")
+
+
+def count_lines(counts: Iterable[ToolCount]) -> list[Line]:
+    """Tools with how often each was called, as a bar too."""
+    return columns(
+        (
+            ("tool", count.tool),
+            f"{count.calls}",
+            f"{count.share:.0%}",
+            ("error", f"{count.errors} errors") if count.errors else ("dim", ""),
+            ("mark", "█" * max(1, round(count.share * BAR))),
+        )
+        for count in counts
+    )
+
+
+@verb(
+    "stats",
+    group="Models",
+    needs=Right.ENTER,
+    examples=("/stats", "/stats @guide", "/stats --all"),
+)
+async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = False) -> Stats:
+    """Show what was used in this room
+
+    Answers and tokens of each model, what they cost where the price is known, calls of tools, and
+    skills that are active. What was undone is spent all the same.
+
+    model: only this one's.
+    all: of every room, and of each; for administrators.
+    """
+    room = await caller.room()
+    if all:
+        await caller.require(Right.ADMIN)
+    agent = caller.world.agents.find(model) if model is not None else None
+    room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
+
+    def count(conn: Connection) -> Stats:
+        span = figures.time_range(conn, room_id, agent_id)
+        tools = figures.tool_counts(conn, room_id, agent_id)
+        rooms = figures.by_room(conn, agent_id) if all else ()
+        return Stats(
+            scope="every room" if all else room.name,
+            of=agent.name if agent else None,
+            since=span[0] if span else None,
+            until=span[1] if span else None,
+            spent=tuple(
+                _model_use(caller, used) for used in figures.by_model(conn, room_id, agent_id)
+            ),
+            total=figures.total(conn, room_id, agent_id),
+            tools=tools,
+            calls=sum(one.calls for one in tools),
+            errors=sum(one.errors for one in tools),
+            skills=figures.skills(conn, room_id, agent_id),
+            rooms=tuple(RoomUse(**asdict(spent), room=name) for name, spent in rooms),
+        )
+
+    return await caller.world.store.read(count)
+
+
+def _model_use(caller: Caller, used: figures.ModelSpent) -> ModelUse:
+    who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
+    return ModelUse(**asdict(used.spent), model=used.model, agents=tuple(who))
