@@ -197,17 +197,17 @@ def test_tab_completes_by_what_the_argument_is(
 
 def test_tab_opens_a_menu_that_tab_walks_and_escape_closes(alice: Person) -> None:
     screen = alice.sit()
-    screen.type("/un")
+    screen.type("/set t")
     screen.press("tab")
-    screen.wait_for("Close an exit of this room")
-    screen.wait_for("Unequip tools and data")
+    screen.wait_for("colours for a dark or a light background")
+    screen.wait_for("the time before every line")
     screen.press("tab")
-    screen.wait_for(lambda: screen.input == "lobby> /unequip")
+    screen.wait_for_input("lobby> /set theme")
     screen.press("tab")
-    screen.wait_for(lambda: screen.input == "lobby> /unportal")
+    screen.wait_for_input("lobby> /set timestamps")
     screen.press("escape")
-    screen.wait_for_input("lobby> /un")
-    screen.wait_for(lambda: "Unequip tools" not in "\n".join(screen.lines))
+    screen.wait_for_input("lobby> /set t")
+    screen.wait_for(lambda: "the time before" not in "\n".join(screen.lines))
 
 
 def test_a_private_room_is_not_offered_by_tab(alice: Person, bob: Person, name: Named) -> None:
