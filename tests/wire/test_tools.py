@@ -4,6 +4,7 @@ disabled, and going wrong without harm to anybody else; and commands."""
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +45,17 @@ def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: s
     assert (shown["calls_total"], shown["calls_failed"]) == (2, 0)
     assert f"{room}:dice" in [tool["name"] for tool in alice.json("tool list")["tools"]]
     assert f"✓ {room}:dice" in bob.does(f"inv --room {room}")
+
+
+@covers("tool")
+def test_a_pipe_may_take_its_time(alice: Person, room: str) -> None:
+    with subprocess.Popen(
+        [*alice.ssh(), "tool new late"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as slow:
+        with pytest.raises(subprocess.TimeoutExpired):
+            slow.wait(2)  # it has no script yet, and waits for one
+        out, _ = slow.communicate(b"return 'at last'", timeout=20)
+    assert out.decode().startswith(f"Made {room}:late (16 bytes)")
 
 
 @covers("tool")
@@ -115,7 +127,7 @@ def test_a_tool_that_does_harm_costs_its_own_call_alone(
     hers = alice.sit(room=room)
     for name, (_, words) in HARM.items():
         hers.enter(f"/run {room}:{name}")
-        his.wait_for(f"{room}:{name} {{}}")  # the call has begun
+        his.wait_for(f"{alice.name} → {room}:{name}")  # the call has begun
         his.enter(f"still here {name}")
         his.wait_for(f"{bob.name}: still here {name}")
         hers.wait_for(f"✗ {room}:{name}", 30)

@@ -145,7 +145,9 @@ class Exec:
                 texts = [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
                 if not texts:
                     return None
-                lacks = texts[0].required and len(line.split()) - 1 < len(known.positional)
+                words = line.split()[1:]
+                needed = texts[0].required or (bool(words) and words[0] in known.awaits)
+                lacks = needed and len(words) < len(known.positional)
         else:
             lacks = False
         if not lacks:

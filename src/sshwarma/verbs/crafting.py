@@ -123,6 +123,7 @@ def _(trial: Tested) -> Block:
     group="Building",
     needs=Right.ENTER,
     tool=False,
+    awaits=("new",),
     examples=(
         "/tool list",
         "/tool show sshwarma:look",

@@ -55,7 +55,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Verb:
-    """One thing anyone can do. `tool` is the name models and MCP know it by, if they may."""
+    """One thing anyone can do. `tool` is the name models and MCP know it by, if they may; after one
+    of the words `awaits` its text is taken from a pipe, however long that takes."""
 
     name: str
     run: Run
@@ -67,6 +68,7 @@ class Verb:
     default: bool
     namespace: str
     moves: bool
+    awaits: tuple[str, ...] = ()
 
     @cached_property
     def summary(self) -> str:
@@ -173,6 +175,7 @@ def verb(
     default: bool = False,
     namespace: str = "sshwarma",
     moves: bool = False,
+    awaits: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Declare a verb.
 
@@ -180,7 +183,8 @@ def verb(
     typed, keyword-only ones as `--flags`. Its docstring is the help: a summary line, then text,
     then a line `argument: what it is` for each. `tool` is False for what only people do, or the
     name models know it by where that differs; `default` tools are equipped in new rooms; `moves`
-    marks what takes a model out of its room.
+    marks what takes a model out of its room; `awaits` are first words after which a text is needed
+    that is otherwise optional.
     """
     if group not in GROUPS:
         raise ValueError(f"{group!r} is not a group of verbs")
@@ -188,7 +192,7 @@ def verb(
     def declare(run: F) -> F:
         tool_name = (name if tool is True else tool) or None
         made = Verb(
-            name, run, group, needs, aliases, examples, tool_name, default, namespace, moves
+            name, run, group, needs, aliases, examples, tool_name, default, namespace, moves, awaits
         )
         for known_as in (name, *aliases):
             if known_as in _names:
