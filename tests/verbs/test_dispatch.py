@@ -249,6 +249,18 @@ REFUSALS = """
 /branch switch ffffff
 /clone nowhere
 /clone lobby lobby
+/load
+/load nowhere
+/unload nowhere
+/namespaces too many
+/namespace show nowhere
+/namespace new Über
+/namespace set global keywords
+/namespace set nowhere keywords a
+/namespace remove global
+/state add Über
+/state remove
+/state directory relative
 /skill show
 /skill show nothing
 /skill add Über = x

@@ -16,7 +16,10 @@ DEFAULTS = (
     "milestone", "rooms", "exits", "join", "leave", "go", "create",
 )  # fmt: skip
 
-GLOBAL = ["global:expand", "global:help", "global:search", "global:version"]
+GLOBAL = [
+    f"global:{name}"
+    for name in ("expand", "help", "list_rooms", "load_room", "search", "unload_room", "version")
+]
 
 
 def equipped(person: Person, what: str = "room") -> list[str]:

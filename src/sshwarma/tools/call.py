@@ -186,9 +186,12 @@ class Tools:
                 raise NotFound(f"{name} is one of several: {', '.join(same)}.", hint="Say which.")
             is_open = await caller.opens()
             known = await self._world.store.read(lambda conn: _known(conn, name, is_open))
-            if known:
+            if known is not None:
+                space = known.partition(":")[0]
                 raise NotFound(
-                    f"{name} is not equipped here.", hint=f"/equip room {name} would do that."
+                    f"{known} is not equipped here.",
+                    hint=f"/load {space} (load_room) brings the tools of {space};"
+                    f" /equip room {known} this one alone.",
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
@@ -220,12 +223,14 @@ class Tools:
         return Outcome(call.meta["tool"], how, result.told, result.structured, seconds, row.seq)
 
 
-def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> bool:
-    """Whether there is a tool of that name that the caller may know of."""
-    found = things.by_qualified_name(conn, name)
-    if found is None or found.kind != "tool":
-        return False
-    return all(map(is_open, things.ancestors(conn, found.id)))
+def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> str | None:
+    """The qualified name of a tool that is not equipped, if the caller may know of it."""
+    namespace, _, tool = name.rpartition(".")
+    for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
+        found = things.by_qualified_name(conn, tried)
+        if found is not None and found.kind == "tool":
+            return found.label if all(map(is_open, things.ancestors(conn, found.id))) else None
+    return None
 
 
 def _bounded(within: Within | None, tool: str) -> None:

@@ -24,7 +24,7 @@ from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.world.loadout import Item
+from sshwarma.world.loadout import ALWAYS, Item
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -144,8 +144,9 @@ async def tool(
     """Make tools in Lua, try them, and decide about tools
 
     A tool made here lies in this room: whoever is here has it, models too. me:NAME makes one of
-    your own, which you bring along; NAMESPACE:NAME puts it into a namespace that you made. From a
-    shell: ssh HOST tool new NAME < script.lua
+    your own, which you bring along; NAMESPACE:NAME puts it into a namespace that you made, which
+    is made if there is none; global:NAME is for administrators, and on everywhere. From a shell:
+    ssh HOST tool new NAME < script.lua
     /help scripts tells how a script is written. disable takes a tool from everybody at once,
     describe gives it other words; neither changes the tool itself.
 
@@ -223,7 +224,10 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
     await _lua(caller).check(plain, source)
 
     def work(tx: Change) -> tuple[Thing, bool]:
-        bag = things.get_live(tx.conn, place.id)
+        if place is None:
+            bag = namespaces.create(tx, name.rpartition(":")[0], caller.agent.id)
+        else:
+            bag = things.get_live(tx.conn, place.id)
         made = making.store(tx, bag, plain, source, declaration, caller.agent.id)
         if bag.id == caller.room_id:
             caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
@@ -233,8 +237,9 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
     return ToolMade(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
-async def _place(caller: Caller, name: str) -> tuple[Thing, str]:
-    """Where a tool of that name is to lie, if the caller may put one there, and its bare name."""
+async def _place(caller: Caller, name: str) -> tuple[Thing | None, str]:
+    """Where a tool of that name is to lie, if the caller may put one there, and its bare name;
+    None if that is a namespace which is still to be made."""
     space, _, bare = name.rpartition(":")
     plain = check_tool_name(bare)
     room = await caller.room()
@@ -243,9 +248,15 @@ async def _place(caller: Caller, name: str) -> tuple[Thing, str]:
     elif space in ("me", caller.agent.name):
         wanted = caller.agent.id
     else:
-        wanted = (await caller.world.store.read(lambda conn: namespaces.find(conn, space))).thing.id
+        try:
+            found = await caller.world.store.read(lambda conn: namespaces.find(conn, space))
+        except NotFound:
+            namespaces.check(space)
+            await caller.require(Right.CREATE)
+            return None, plain
+        wanted = found.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
-    if place.kind not in ("room", "agent", "toolset"):
+    if place.kind not in ("room", "agent", "toolset") and place.id != ALWAYS:
         raise Invalid(f"{place.label} has tools of its own, and takes none that people write.")
     await _may_change(caller, place)
     return place, plain

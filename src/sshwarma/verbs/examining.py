@@ -16,10 +16,11 @@ from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, view
-from sshwarma.world import overrides, things
+from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
+from sshwarma.world.loadout import NAMESPACE_KINDS
 from sshwarma.world.rooms import BAG_SHOWN
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
@@ -154,6 +155,8 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
+    if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
+        facts |= _namespace(conn, thing)
     if thing.kind == "tool":
         facts |= _names(conn, thing)
         thing = overrides.applied(thing, overrides.of_tool(conn, thing))
@@ -180,10 +183,29 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
     return _with_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
 
 
+def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
+    """What a namespace says of itself beside its words; nothing of what is no namespace."""
+    known = next((s for s in namespaces.all_namespaces(conn) if s.thing.id == thing.id), None)
+    if known is None:
+        return {}
+    facts = {
+        "Name": known.title,
+        "Parent": known.parent or "",
+        "Children": ", ".join(known.children),
+        "Loads by itself": "yes" if thing.auto_load else "no",
+        "Loads with its parent": "yes" if known.load_with_parent else "no",
+    }
+    return {label: value for label, value in facts.items() if value}
+
+
 def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     """What a tool is called elsewhere, and which of its words people chose."""
     override = overrides.of_tool(conn, tool)
-    facts = {"Models call it": for_model(tool.label), "MCP": for_mcp(tool.label)}
+    facts = {
+        "Models call it": for_model(tool.label),
+        "MCP": for_mcp(tool.label),
+        "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",
+    }
     if override.name is not None:
         facts["Shown as"] = override.name
     if override.description is not None:

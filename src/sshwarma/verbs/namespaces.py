@@ -275,10 +275,10 @@ def _(shown: NamespaceShown) -> Block:
     )
 
 
-Field = Literal[
+FIELDS = (
     "description", "title", "keywords", "required_states", "auto_load", "load_with_parent",
     "enabled",
-]  # fmt: skip
+)  # fmt: skip
 
 
 @verb(
@@ -298,7 +298,7 @@ async def namespace(
     caller: Caller,
     what: Literal["show", "new", "set", "remove"],
     name: Word,
-    field: Field | None = None,
+    field: Word | None = None,
     value: Text | None = None,
 ) -> NamespaceShown | Done:
     """See, make and change a namespace of tools
@@ -309,8 +309,8 @@ async def namespace(
     what: show, new, set or remove.
     name: its dotted name: git, or git.branch for one inside git.
     field: for set: description, title, keywords, required_states, auto_load, load_with_parent or
-        enabled.
-    value: for set what it is to be; for new its description.
+        enabled; for new the description begins here.
+    value: for set what it is to be.
     """
     if what == "new":
         about = " ".join(part for part in (field, value) if part)
@@ -323,6 +323,8 @@ async def namespace(
         return await _remove(caller, thing)
     if field is None or value is None:
         raise Invalid("Say what to set.", hint=f"/namespace set {name} keywords git,commit")
+    if field not in FIELDS:
+        raise Invalid(f"{field[:40]} is nothing to set.", hint=f"One of {', '.join(FIELDS)}.")
     text = "" if value.strip() == "-" and field in ("description", "title") else value.strip()
     await caller.change(lambda tx: namespaces.set_field(tx, thing, field, text))
     return Done(f"{field} of {thing.label} is now: {text or 'empty'}.")

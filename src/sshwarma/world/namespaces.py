@@ -133,6 +133,15 @@ def find(conn: Connection, name: str, room_id: str | None = None) -> Namespace:
     raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
 
 
+def check(name: str) -> list[str]:
+    """The parts of a dotted name that a namespace may have.
+
+    Raises:
+        Invalid: if it may not.
+    """
+    return [names.check_name(part, "namespace") for part in name.lower().split(".")]
+
+
 def create(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
     """Make a namespace, and those above it that are missing.
 
@@ -142,9 +151,7 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
     """
     parent_id, path = MADE_IN, ""
     made: Thing | None = None
-    parts = name.lower().split(".")
-    for part in parts:
-        names.check_name(part, "namespace")
+    for part in check(name):
         path = f"{path}.{part}" if path else part
         known = things.by_qualified_name(tx.conn, path)
         if known is not None and known.kind not in NAMESPACE_KINDS:
