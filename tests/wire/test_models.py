@@ -266,7 +266,7 @@ def test_a_wait_is_seen_and_stopped_at_once(boss: Person, mock: Mock) -> None:
     add(boss, mock, "busy")
     screen = sit(boss)
     screen.enter("@busy be patient")
-    screen.wait_for("busy: waiting 4")
+    screen.wait_for("· waiting 4")
     assert "s (rate limited)" in screen.text
     began = time.monotonic()
     screen.press("ctrl-c")
