@@ -1,8 +1,10 @@
-"""`lua`: runs the body of a script, in a host with short limits."""
+"""`lua`: runs the body of a script, in a host with short limits; `patient`: in one that gives it
+time, for what must end by another limit also on a busy machine."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ SHORT = Limits(
     waiting=3,
 )
 
+PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
+
 Run = Callable[..., Awaitable[Any]]
 
 
@@ -35,7 +39,17 @@ async def host() -> AsyncIterator[LuaHost]:
 def lua(host: LuaHost) -> Run:
     """`await lua(body, snapshot, more scripts..., call=, log=)`: what `body` returns, given the
     snapshot as `s`."""
+    return runs_on(host)
 
+
+@pytest.fixture
+async def patient() -> AsyncIterator[Run]:
+    host = await LuaHost.start(PATIENT)
+    yield runs_on(host)
+    await host.close()
+
+
+def runs_on(host: LuaHost) -> Run:
     async def run(body: str, snapshot: Any = None, *scripts: Script, **given: Any) -> Any:
         script = Script("main", f"function main(s) {body}\nend")
         return await host.run([script, *scripts], "main", snapshot or {}, **given)

