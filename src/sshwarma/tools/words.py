@@ -18,11 +18,13 @@ _APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
 _VOWELS: Final = frozenset("aeiouy")
 
+LETTERS: Final = 64
+"""The longest word that is told from others."""
+
 _REMEMBERED: Final = 8_192
 """How many words' forms are kept; a world has a few thousand."""
 
-STOP: Final = frozenset(
-    """
+_STOP: Final = """
     a about all also am an and any anyone are as at be because been before being both but by can
     cannot cant could did didnt do does doesnt doing done dont down each else even ever every for
     from gave get gets getting give go goes going gonna gone got had has hasnt have havent having he
@@ -35,8 +37,9 @@ STOP: Final = frozenset(
     tools up us use used using very via want wanted wants was way we well were what whatever whats
     when where whether which while who whom whose why will with without wont would yes yet you your
     yours
-    """.split()
-)
+"""
+
+STOP: Final = frozenset(_STOP.split())
 """Words that say nothing of what one is after."""
 
 _SENSES: Final = """
@@ -121,9 +124,10 @@ _SENSES: Final = """
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order, as they are compared: case and width do not matter."""
+    """The words of a text, in order, as they are compared: case and width do not matter, nor what
+    follows the first LETTERS of one."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    return _WORD.findall(_APOSTROPHE.sub("", plain))
+    return [word[:LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
 
 
 @lru_cache(maxsize=_REMEMBERED)
