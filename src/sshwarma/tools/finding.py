@@ -29,11 +29,12 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _Key = tuple[str, bytes]
+"""The name of an embedder and the digest of a text."""
 
 QUERY: Final = 2_000
 """Characters of a query that are read."""
 
-REMEMBERED: Final = 20_000
+REMEMBERED: Final = 10_000
 """Texts whose vectors are kept, 4 KiB each; of more, those not asked for longest are forgotten."""
 
 BATCH: Final = 64
@@ -162,7 +163,9 @@ class Finder:
         self, embedder: Embedder, texts: Sequence[str]
     ) -> dict[str, array[float]]:
         """The vectors of texts, remembered or made. Who needs one that is being made waits."""
-        keys = {text: _key(embedder, text) for text in texts}
+        keys = await asyncio.to_thread(
+            lambda: {text: _key(embedder.name, text) for text in texts},
+        )
         found = self._remembered(keys)
         if len(found) < len(keys):
             async with self._making:
@@ -273,8 +276,7 @@ def _terms(space: Space) -> _Terms:
         forms = tuple(inflections(word) for word in phrase)
         for form in forms[0]:
             phrases.setdefault(form, []).append((forms, what))
-    text = " ".join((space.name, space.description, *space.keywords, *space.tools))
-    roots = frozenset(stem(word) for word in words(text) if word not in STOP)
+    roots = frozenset(stem(word) for word in words(_about(space)) if word not in STOP)
     name, own_id = tuple(words(space.name)), tuple(words(space.id))
     return _Terms(phrases, {name: "name", own_id: "id"}, (*own_id, *name), roots)
 
@@ -320,6 +322,6 @@ def _lines(space: Space) -> list[str]:
     return [line[:LENGTH] for line in space.tools[:LINES]]
 
 
-def _key(embedder: Embedder, text: str) -> _Key:
+def _key(embedder: str, text: str) -> _Key:
     """A text may be long; what is kept of it is not."""
-    return embedder.name, blake2b(text.encode(errors="replace"), digest_size=16).digest()
+    return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()
