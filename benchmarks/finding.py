@@ -294,9 +294,6 @@ async def loadouts() -> None:
                     "loadout computed (list)": microseconds(
                         lambda: loadout.compute(conn, "lobby", agent_id)
                     ),
-                    "... of which what loads by itself": microseconds(
-                        lambda: loadout._auto_loaded(conn)
-                    ),
                     "... statements": float(len(statements)),
                     "... tools listed": float(len(load.tools)),
                     "table of names made": microseconds(lambda: NameTable(load.tools)),

@@ -91,6 +91,9 @@ def test_what_a_word_is(text: str, said: list[str]) -> None:
         ("merge", {"merge", "merges", "merged", "merging"}),
         ("story", {"story", "stories", "storied", "storying"}),
         ("branch", {"branch", "branches", "branched", "branching"}),
+        ("pr", {"pr", "prs"}),
+        ("it", {"it"}),
+        ("4k", {"4k"}),
     ],
 )
 def test_forms_of_a_word(word: str, forms: set[str]) -> None:

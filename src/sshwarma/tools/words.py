@@ -138,8 +138,11 @@ def inflections(word: str) -> frozenset[str]:
     counts as a form of it that only begins with the same letters, as `plane` or `planet` do.
     """
     forms = {word}
-    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+    if not (word.isascii() and word.isalpha()):
         return frozenset(forms)
+    if len(word) < 3:  # `prs` are several, `its` and `has` are not
+        short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP
+        return frozenset({word, word + "s"} if short else forms)
     if singular := _singular(word):
         forms.add(singular)
     elif word not in ("new", "news"):
