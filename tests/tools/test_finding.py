@@ -1,0 +1,262 @@
+"""Finding a namespace: words first, likeness only where no word hits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma.tools import finding
+from sshwarma.tools.embedding import HashedNgrams
+from sshwarma.tools.finding import Finder, Found, Space, by_words, likeness
+from sshwarma.tools.words import words
+
+REQUIREMENT = Space(
+    "requirement",
+    "Requirement Management",
+    "Write down what a product must do.",
+    ("requirement", "req", "spec"),
+    ("list: List requirements", "create: Write a requirement down"),
+)
+TRACE = Space(
+    "requirement.traceability",
+    "Traceability",
+    "Follow what was asked for to the code.",
+    ("coverage matrix",),
+    ("link: Tie a requirement to code", "matrix: The table of all"),
+)
+GIT = Space(
+    "git",
+    "Git Operations",
+    "Record changes of source code.",
+    ("git", "commit", "test"),
+    ("status: What has changed", "push: Send commits of code to the remote server"),
+)
+BRANCH = Space("git.branch", "Git Branches", "Lines of work.", ("branch",), ("merge: Join two",))
+DEPLOY = Space(
+    "deploy", "Deploys and Releases", "Bring a version to production.", ("deploy", "A/B test")
+)
+SPACES = (REQUIREMENT, TRACE, GIT, BRANCH, DEPLOY)
+
+
+class Counting(HashedNgrams):
+    """Hashed n-grams that keep what they were asked, and by which thread."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.threads: set[int] = set()
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked += texts
+        self.threads.add(threading.get_ident())
+        return super().embed(texts)
+
+
+class Broken:
+    name = "broken"
+    dimensions = 3
+    threshold = 0.5
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        raise ImportError("no torch today")
+
+
+def ids(found: Sequence[Found]) -> list[str]:
+    return [one.id for one in found]
+
+
+async def find(query: str, spaces: Sequence[Space] = SPACES) -> list[Found]:
+    return await Finder(HashedNgrams()).find(query, spaces)
+
+
+async def test_a_keyword_in_a_sentence_finds_first() -> None:
+    found = await find("I want to create a new requirement")
+    assert ids(found) == ["requirement"]
+    assert found[0].why == "keyword requirement"
+
+
+async def test_a_keyword_makes_no_vectors_at_all() -> None:
+    embedder = Counting()
+    finder = Finder(embedder)
+    assert await finder.find("my commits", SPACES)
+    assert (finder.embedded, embedder.asked) == (0, [])
+    assert await finder.find("ship it to customers", SPACES) is not None
+    assert finder.embedded == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "why"),
+    [
+        ("GIT", "git", "id"),
+        ("git operations", "git", "name"),
+        ("operations", "git", "name"),
+        ("requ", "requirement", "name"),
+        ("git.branch", "git.branch", "id"),
+        ("Traceability", "requirement.traceability", "name"),
+        ("the releases of May", "deploy", "name"),
+        ("committed too early", "git", "keyword commit"),
+        ("two specs", "requirement", "keyword spec"),
+        ("a coverage matrix, please", "requirement.traceability", "keyword coverage matrix"),
+    ],
+)
+async def test_names_ids_and_keywords_count_in_any_case_and_form(
+    query: str, first: str, why: str
+) -> None:
+    found = await find(query)
+    assert (found[0].id, found[0].why) == (first, why)
+
+
+@pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
+def test_keywords_are_whole_words_and_whole_phrases(query: str) -> None:
+    assert by_words(words(query), SPACES) == []
+
+
+def test_the_words_of_a_longer_keyword_count_less_for_a_shorter() -> None:
+    found = by_words(words("start an a/b test"), SPACES)
+    assert ids(found) == ["deploy", "git"]
+
+
+def test_more_and_rarer_hits_rank_higher() -> None:
+    shared = replace(BRANCH, keywords=("branch", "commit"))
+    spaces = (GIT, shared, DEPLOY)
+    assert ids(by_words(words("commit to a branch"), spaces))[0] == "git.branch"
+    assert ids(by_words(words("commit and test it"), spaces))[0] == "git"
+
+
+def test_a_keyword_may_be_any_word_but_a_name_of_empty_words_finds_nothing() -> None:
+    helper = Space("it", "The Help", "Asks.", ("help",))
+    assert ids(by_words(words("please help me"), [helper])) == ["it"]
+    assert by_words(words("it is the one"), [helper]) == []
+
+
+async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
+    finder = Finder(HashedNgrams())
+    found = await finder.find("push my code to the server", SPACES)
+    assert found[0].id == "git"
+    assert found[0].why == f"similar {found[0].score:.2f}"
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert all(one.score >= finder.threshold for one in found)
+
+
+async def test_nothing_below_the_threshold_is_found() -> None:
+    query = "push my code to the server"
+    best = (await Finder(HashedNgrams(), threshold=0.0).find(query, SPACES))[0].score
+    assert await Finder(HashedNgrams(), threshold=best + 0.01).find(query, SPACES) == []
+    found = await Finder(HashedNgrams(), threshold=best - 0.01).find(query, SPACES)
+    assert ids(found) == ["git"]
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!", "\x00\x1b"])
+async def test_a_query_without_words_finds_nothing(query: str) -> None:
+    assert await find(query) == []
+
+
+async def test_no_more_than_asked_for() -> None:
+    assert len(await Finder(HashedNgrams(), 0.0).find("zebra crossing", SPACES, limit=2)) == 2
+    assert len(await Finder(HashedNgrams()).find("git branch spec", SPACES, limit=2)) == 2
+    assert await Finder(HashedNgrams()).find("git", SPACES, limit=0) == []
+    assert await find("git", ()) == []
+
+
+async def test_a_changed_description_is_embedded_anew_and_nothing_else() -> None:
+    embedder = Counting()
+    finder = Finder(embedder)
+    await finder.prepare(SPACES)
+    assert len(embedder.asked) == len(SPACES) + sum(len(space.tools) for space in SPACES)
+    embedder.asked.clear()
+    changed = replace(TRACE, description="Threads from wishes to proofs.")
+    await finder.prepare([changed, *SPACES[2:], REQUIREMENT])
+    [only] = embedder.asked
+    assert "Threads from wishes" in only
+    await finder.find("zebra crossing", [changed])
+    assert embedder.asked[1:] == ["zebra crossing"]
+
+
+async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() -> None:
+    embedder = Counting()
+    finder = Finder(embedder)
+    await asyncio.gather(*(finder.find(f"zebra {n}", SPACES) for n in range(4)))
+    texts = [text for text in embedder.asked if not text.startswith("zebra")]
+    assert len(texts) == len(set(texts)) == len(SPACES) + sum(len(s.tools) for s in SPACES)
+    assert threading.get_ident() not in embedder.threads
+    assert finder.embedded == 4
+
+
+async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(finding, "REMEMBERED", 3)
+    finder = Finder(HashedNgrams())
+    await finder.prepare(SPACES)
+    assert await finder.find("push my code to the server", SPACES) == await find(
+        "push my code to the server"
+    )
+    assert len(finder._vectors) == 3
+
+
+async def test_an_embedder_that_breaks_is_replaced_and_said_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    finder = Finder(Broken())
+    assert await finder.find("push my code to the server", SPACES) == await find(
+        "push my code to the server"
+    )
+    assert isinstance(finder.embedder, HashedNgrams)
+    assert finder.threshold == HashedNgrams.threshold
+    assert "an embedder failed" in capsys.readouterr().out
+
+
+def test_likeness_is_the_same_for_few_places_and_for_all() -> None:
+    few = [0.0, 0.6, 0.0, 0.0, 0.8, 0.0]
+    dense = [0.5, 0.5, 0.5, 0.5, 0.0, 0.0]
+    vectors = [few, dense]
+    for asked in (few, dense, [0.0] * 6, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]):
+        expected = [sum(a * b for a, b in zip(asked, v, strict=True)) for v in vectors]
+        assert likeness(asked, vectors) == pytest.approx(expected)
+
+
+spaces = st.lists(
+    st.builds(
+        Space,
+        id=st.text(max_size=12),
+        name=st.text(max_size=20),
+        description=st.text(max_size=40),
+        keywords=st.lists(st.text(max_size=12), max_size=3).map(tuple),
+        tools=st.lists(st.text(max_size=30), max_size=3).map(tuple),
+    ),
+    max_size=5,
+    unique_by=lambda space: space.id,
+)
+
+
+@given(st.text(max_size=200), spaces, st.integers(-1, 6))
+async def test_any_query_and_any_namespaces_give_an_ordered_answer(
+    query: str, given: list[Space], limit: int
+) -> None:
+    finder = Finder(HashedNgrams())
+    found = await finder.find(query, given, limit)
+    assert len(found) <= max(limit, 0)
+    assert all(0.0 <= one.score <= 1.0 for one in found)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert set(ids(found)) <= {space.id for space in given}
+    assert await finder.find(query, list(reversed(given)), limit) == found
+
+
+@given(
+    keyword=st.text("abcdefgh", min_size=1, max_size=5),
+    before=st.text("mnop", min_size=1, max_size=3),
+    after=st.text("mnop", min_size=1, max_size=3),
+)
+def test_a_keyword_inside_a_word_is_no_hit_and_beside_one_it_is(
+    keyword: str, before: str, after: str
+) -> None:
+    space = Space("-", "-", "", (keyword,))
+    for within in (before + keyword, keyword + after, before + keyword + after):
+        assert by_words([within], [space]) == []
+    assert by_words(words(f"{before}, {keyword.upper()}! {after}"), [space])
