@@ -30,6 +30,9 @@ from sshwarma.ssh.server import Server, listen
 from sshwarma.ssh.sessions import WorldSessions
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Provider, Tools
+from sshwarma.tools.embedding import choose
+from sshwarma.tools.finding import Finder
+from sshwarma.tools.spaces import Ahead
 from sshwarma.toolsets.lua import LIMITS, PROVIDER, LuaTools
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.verbs.provider import Verbs
@@ -162,6 +165,10 @@ class App:
         parts.push_async_callback(self.ssh.drain, FAREWELL, DRAIN_SECONDS)
         registry = CollectorRegistry()
         registry.register(WorldCollector(self.world, self.ssh))
+        finder = Finder(await asyncio.to_thread(choose), settings.finding.threshold)
+        self.world.provide(finder)
+        ahead = asyncio.get_running_loop().create_task(Ahead(self.world, finder).watch())
+        parts.push_async_callback(_cancel, ahead)
         watching = asyncio.get_running_loop().create_task(Conditions(self.world).watch())
         parts.push_async_callback(_cancel, watching)
         lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())

@@ -248,6 +248,15 @@ class ModelSettings(_Section):
         return self
 
 
+class FindingSettings(_Section):
+    threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Likeness below which /find shows no namespace; the embedder's own if not set.",
+    )
+
+
 class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
@@ -276,6 +285,7 @@ class Settings(BaseSettings):
     models: tuple[ModelSettings, ...] = Field(
         (), description="The models that answer, each a `[[models]]` table."
     )
+    finding: FindingSettings = FindingSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("models")

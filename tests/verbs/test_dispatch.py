@@ -251,6 +251,7 @@ REFUSALS = """
 /clone lobby lobby
 /load
 /load nowhere
+/find clouds
 /unload nowhere
 /namespaces too many
 /namespace show nowhere

@@ -18,8 +18,11 @@ DEFAULTS = (
 
 GLOBAL = [
     f"global:{name}"
-    for name in ("expand", "help", "list_rooms", "load_room", "search", "unload_room", "version")
-]
+    for name in (
+        "expand", "find_rooms", "help", "list_rooms", "load_room", "search", "unload_room",
+        "version",
+    )
+]  # fmt: skip
 
 
 def equipped(person: Person, what: str = "room") -> list[str]:

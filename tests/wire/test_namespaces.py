@@ -247,6 +247,20 @@ def test_a_model_loads_a_namespace_and_uses_it_in_the_same_turn(
     assert ann.json("wrap @qwen")["tool_tokens"] == before["tool_tokens"]
 
 
+@covers("find")
+def test_what_one_wants_to_do_finds_its_namespace(ann: Person) -> None:
+    found = ann.json("find I want to create a new requirement")["found"]
+    assert found[0]["id"] == "requirement"
+    assert found[0]["why"].startswith("keyword")
+    assert ann.json("find GIT")["found"][0]["id"] == "git"
+    alike = ann.json("find publish the changes to the server")["found"]
+    assert all(0 <= one["score"] <= 1 for one in alike)
+    assert [one["score"] for one in alike] == sorted((o["score"] for o in alike), reverse=True)
+    assert set(SPACES) <= {one["id"] for one in ann.json("find")["found"]}
+    assert "/load requirement" in ann.does("find a new requirement")
+    assert "requirement" not in {one["id"] for one in ann.json("find frequent flyers")["found"]}
+
+
 @covers("state")
 def test_the_directory_of_a_room_decides_states(ann: Person, house: Server, tmp_path: Any) -> None:
     room = ann.json("state list")["room"]

@@ -62,7 +62,7 @@ async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someo
     assert {item.by for item in load.tools} == {"always"}
     assert {item.thing.label for item in load.tools} == {
         "global:expand", "global:help", "global:version", "global:search",
-        "global:list_rooms", "global:load_room", "global:unload_room",
+        "global:find_rooms", "global:list_rooms", "global:load_room", "global:unload_room",
     }  # fmt: skip
     assert load.data == ()
     assert await world.loadout(None, None) == Loadout(load.tools, ())

@@ -8,6 +8,8 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.finding import Finder
+from sshwarma.tools.spaces import spaces
 from sshwarma.verbs.arguments import Context, Flag, Text, Word
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.reference import context_of
@@ -21,6 +23,8 @@ from sshwarma.world.loadout import ALWAYS, Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+MOST_FOUND = 10
 
 NAMED = 8
 """Tools that are named when a namespace is loaded; the rest are counted."""
@@ -328,6 +332,89 @@ async def namespace(
     text = "" if value.strip() == "-" and field in ("description", "title") else value.strip()
     await caller.change(lambda tx: namespaces.set_field(tx, thing, field, text))
     return Done(f"{field} of {thing.label} is now: {text or 'empty'}.")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNamespace:
+    """A namespace that fits: how well, from 0 to 1, and what it was found by."""
+
+    id: str
+    score: float
+    why: str
+    loaded: bool
+    available: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNamespaces:
+    query: str
+    found: tuple[FoundNamespace, ...]
+
+
+@view(FoundNamespaces)
+def _(result: FoundNamespaces) -> Block:
+    if not result.found:
+        return block("No namespace fits that. /namespaces lists them all.")
+    return block(
+        *columns(
+            (
+                ("ok", "●") if one.loaded else ("dim", "○"),
+                ("thing", one.id),
+                f"{one.score:.2f}",
+                ("dim", one.why),
+                one.description if one.available else f"unavailable. {one.description}",
+            )
+            for one in result.found
+        ),
+        line(("dim", f"/load {result.found[0].id} loads the first.")),
+    )
+
+
+@verb(
+    "find",
+    group="Inventory",
+    needs=Right.ENTER,
+    namespace="global",
+    tool="find_rooms",
+    examples=("/find create a requirement", "/find push my code to the server"),
+)
+async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
+    """Find the namespace of tools for what you want to do
+
+    By keywords, names and ids first; if none of them is in what you say, by likeness.
+
+    query: what you want to do, in your own words; all namespaces if left out.
+    """
+    known = {one.id: one for one in await all_listed(caller)}
+    if not query.strip():
+        every = (
+            FoundNamespace(one.id, 0.0, "", one.loaded, one.available, one.description or one.name)
+            for one in known.values()
+        )
+        return FoundNamespaces("", tuple(every))
+    finder = caller.world.part(Finder)
+    if finder is None:
+        raise Unavailable("This server finds no namespaces.")
+    offered = await caller.world.memo(
+        ("spaces", caller.room_id), lambda conn: spaces(conn, caller.room_id)
+    )
+    found = await finder.find(query, offered, MOST_FOUND)
+    return FoundNamespaces(
+        query,
+        tuple(
+            FoundNamespace(
+                one.id,
+                round(one.score, 3),
+                one.why,
+                known[one.id].loaded,
+                known[one.id].available,
+                known[one.id].description or known[one.id].name,
+            )
+            for one in found
+            if one.id in known
+        ),
+    )
 
 
 async def _new(caller: Caller, name: str, about: str) -> Done:
