@@ -125,6 +125,8 @@ def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Ser
         "namespace new Über",
         "namespace show nowhere",
         "namespace remove global",
+        "namespace new lobby",
+        "create git",
     ):
         assert ann.run(wrong).status != 0, wrong
     ann.does("namespace remove own")

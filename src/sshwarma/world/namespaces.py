@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
-from sshwarma.world import names, things
+from sshwarma.world import names, rooms, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.loadout import ALWAYS, NAMESPACE_KINDS
 from sshwarma.world.schema import things as things_table
@@ -153,6 +153,8 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
     made: Thing | None = None
     for part in check(name):
         path = f"{path}.{part}" if path else part
+        if path == part and rooms.id_of(tx.conn, part) is not None:
+            raise Conflict(f"{part} is the name of a room: its tools are called so.")
         known = things.by_qualified_name(tx.conn, path)
         if known is not None and known.kind not in NAMESPACE_KINDS:
             raise Conflict(f"{path} is the name of a {known.kind}.")

@@ -80,9 +80,7 @@ def create(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thi
         Invalid: if no room may have that name.
         Conflict: if one has it.
     """
-    names.check_name(name, "room")
-    if id_of(tx.conn, name) is not None:
-        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    _check_free(tx.conn, name)
     room = things.create(tx, "rooms", "room", name, description=description, created_by=owner.id)
     equipment.copy(tx, "defaults", room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
@@ -96,9 +94,7 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     Raises:
         Invalid, Conflict: as `create`.
     """
-    names.check_name(name, "room")
-    if id_of(tx.conn, name) is not None:
-        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    _check_free(tx.conn, name)
     source = things.get_live(tx.conn, source_id)
     kept: dict[str, Any] = {
         key: source.metadata[key] for key in ("vibe", "nav") if key in source.metadata
@@ -133,6 +129,20 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     for way in exits.exits_of(tx.conn, source_id):
         exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
     return room
+
+
+def _check_free(conn: Connection, name: str) -> None:
+    """Go on if a room may have that name and none has.
+
+    Raises:
+        Invalid, Conflict: if not.
+    """
+    names.check_name(name, "room")
+    if id_of(conn, name) is not None:
+        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    taken = things.by_qualified_name(conn, name)
+    if taken is not None:  # the tools of both would have the same names
+        raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
 
 
 def _of(conn: Connection, thing: Thing) -> Room:
