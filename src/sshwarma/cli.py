@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -340,15 +340,40 @@ def _config_show(asked: argparse.Namespace) -> int:
     if asked.json:
         print(json.dumps(settings, indent=2))
         return OK
-    for name, value in settings.items():
-        if not isinstance(value, dict):
-            print(f"{name} = {json.dumps(value)}")
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            print(f"\n[{name}]")
-            for key, inner in value.items():
-                print(f"{key} = {json.dumps(inner)}")
+    print("\n".join(_toml(settings)))
     return OK
+
+
+def _toml(settings: dict[str, Any]) -> Iterator[str]:
+    """Settings as the lines of a file: values, then sections, then tables of which there may be
+    several. What is not set is left out."""
+    sections = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    tables = {
+        name: value
+        for name, value in settings.items()
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    }
+    plain = settings.keys() - sections.keys() - tables.keys()
+    yield from _pairs({name: value for name, value in settings.items() if name in plain})
+    for name, section in sections.items():
+        yield from ("", f"[{name}]", *_pairs(section))
+    for name, several in tables.items():
+        for one in several:
+            yield from ("", f"[[{name}]]", *_pairs(one))
+
+
+def _pairs(values: dict[str, Any]) -> Iterator[str]:
+    for key, value in values.items():
+        if value is not None:
+            yield f"{key} = {_value(value)}"
+
+
+def _value(value: Any) -> str:
+    """A value as TOML has it: as JSON, but for tables within a line."""
+    if isinstance(value, dict):
+        inside = (f"{json.dumps(key)} = {_value(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(inside)}}}"
+    return json.dumps(value)
 
 
 def _doctor(asked: argparse.Namespace) -> int:

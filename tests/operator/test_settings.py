@@ -165,3 +165,16 @@ def test_what_is_no_address(text: str) -> None:
 def test_loopback() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
+
+
+def test_config_show_prints_several_tables_of_a_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(
+        "".join(f'[[models]]\nname = "{n}"\nkind = "ollama"\nmodel = "q\\"3"\n' for n in "ab")
+    )
+    assert main(["config", "show", "--config", str(file), "--data-dir", str(tmp_path)]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert [model.name for model in load_settings(file).models] == ["a", "b"]
+    assert load_settings(file).models[0].model == 'q"3'

@@ -263,7 +263,7 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
     carol = await arrive(alice.world, "carol")
     for line in ("new git.branch:x = return 1", "enable git.branch:create",
                  "remove git.branch:create", "new sshwarma:look = return 1",
-                 "new global:x = return 1", "new nowhere:x = return 1",
+                 "new global:x = return 1",
                  "new alice:x = return 1"):  # fmt: skip
         await refused(carol, f"/tool {line}")
     assert isinstance(await refused(alice, "/tool new sshwarma:x = return 1"), Invalid)

@@ -155,6 +155,8 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
         path = f"{path}.{part}" if path else part
         if path == part and rooms.id_of(tx.conn, part) is not None:
             raise Conflict(f"{part} is the name of a room: its tools are called so.")
+        if path == part and things.child(tx.conn, "agents", part, "agent") is not None:
+            raise Conflict(f"{part} is the name of an agent: their tools are called so.")
         known = things.by_qualified_name(tx.conn, path)
         if known is not None and known.kind not in NAMESPACE_KINDS:
             raise Conflict(f"{path} is the name of a {known.kind}.")
