@@ -90,12 +90,18 @@ def _parser() -> argparse.ArgumentParser:
     invite.add_argument("--role", default="member", choices=["admin", "member", "guest"])
     invite.add_argument("--hours", type=float, default=72, help="how long it is good for")
 
-    token = commands.add_parser("token", help="bearer tokens for the HTTP API")
+    token = commands.add_parser("token", help="bearer tokens for the HTTP API and MCP")
     token_commands = token.add_subparsers(required=True, metavar="COMMAND")
     new = _command(token_commands, "new", "make a token that speaks for an agent", _token_new)
     new.add_argument("name")
     new.add_argument("--label", default="", help="what it is for")
     new.add_argument("--days", type=float, help="how long it is good for; for ever if left out")
+    new.add_argument(
+        "--scope",
+        default="build",
+        choices=["read", "act", "build"],
+        help="read: look; act: talk and call tools too; build: all that the agent may",
+    )
     tokens = _command(token_commands, "list", "show tokens that are good", _token_list)
     tokens.add_argument("name", nargs="?")
     revoke = _command(token_commands, "revoke", "end a token", _token_revoke)
@@ -302,14 +308,21 @@ def _invite(asked: argparse.Namespace) -> int:
 
 
 def _token_new(asked: argparse.Namespace) -> int:
-    done = _operate(asked, "token_new", name=asked.name, label=asked.label, days=asked.days)
+    done = _operate(
+        asked, "token_new", name=asked.name, label=asked.label, days=asked.days, scope=asked.scope
+    )
     return _print(asked, done, done["token"])
 
 
 def _token_list(asked: argparse.Namespace) -> int:
     found = _operate(asked, "token_list", name=asked.name)
     return _print(
-        asked, found, *(f"{token['id']}  {token['agent']}  {token['label']}" for token in found)
+        asked,
+        found,
+        *(
+            f"{token['id']}  {token['agent']}  {token['scope']}  {token['label']}"
+            for token in found
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import insert
 
 from sshwarma.ssh.hostkey import UnusableKey, parse_public_key
 from sshwarma.world import agents, tokens
+from sshwarma.world.access import Scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.schema import audit
@@ -133,15 +134,25 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
 
 
 @operation
-async def token_new(world: World, name: str, label: str = "", days: float | None = None) -> Json:
+async def token_new(
+    world: World, name: str, label: str = "", days: float | None = None, scope: str = "build"
+) -> Json:
     """Make a bearer token for an agent; `days` until it expires, never if None."""
     agent = _known(world, name)
+    if scope not in tuple(Scope):
+        raise Invalid(f"{scope} is not a scope.", hint=f"Scopes: {', '.join(Scope)}.")
     token, secret = await _change(
         world,
         f"token new {name} {label}",
-        lambda tx: tokens.issue(tx, agent.id, label, days, created_by=None),
+        lambda tx: tokens.issue(tx, agent.id, label, days, None, Scope(scope)),
     )
-    return {"agent": agent.name, "id": token.id, "token": secret, "expires_at": token.expires_at}
+    return {
+        "agent": agent.name,
+        "id": token.id,
+        "token": secret,
+        "scope": token.scope.value,
+        "expires_at": token.expires_at,
+    }
 
 
 @operation
@@ -153,6 +164,7 @@ async def token_list(world: World, name: str | None = None) -> Json:
             "agent": world.agents.name_of(token.agent_id),
             "id": token.id,
             "label": token.label,
+            "scope": token.scope.value,
             "expires_at": token.expires_at,
         }
         for token in await world.store.read(lambda conn: tokens.live(conn, agent_id))

@@ -377,6 +377,9 @@ REFUSALS = """
 /rooms all
 /vibe %(long)s
 /describe %(long)s
+/token new
+/token revoke nothing
+/token sideways
 /nonsense
 """.strip().split("\n")  # fmt: skip # noqa: W291
 

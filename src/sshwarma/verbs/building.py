@@ -15,7 +15,7 @@ from sshwarma.verbs.reference import bags, find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world import exits, names, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.schema import things as things_table
@@ -155,6 +155,7 @@ def _(result: RoomText) -> Block:
     needs=Right.ENTER,
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
+    scope=Scope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room vibe
@@ -179,6 +180,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     group="Building",
     needs=Right.ENTER,
     examples=("/describe", "/describe A long bench under north light."),
+    scope=Scope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room description
@@ -221,6 +223,7 @@ def _(result: Put) -> Block:
         "/put prompt:code-style = Prefer small functions.",
         "/put me:todo = water the plants",
     ),
+    scope=Scope.BUILD,
 )
 async def put(
     caller: Caller, name: Word, text: Annotated[str, Arg("text", rest=True, particle="=")]
@@ -276,7 +279,12 @@ def _(result: Edit) -> Block:
 
 
 @verb(
-    "edit", group="Building", needs=Right.ENTER, examples=("/edit prompt:code-style",), tool=False
+    "edit",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/edit prompt:code-style",),
+    tool=False,
+    scope=Scope.BUILD,
 )
 async def edit(caller: Caller, name: ThingName) -> Edit:
     """Change a data thing in the line editor
@@ -336,6 +344,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
     group="Building",
     needs=Right.ENTER,
     examples=("/drop room prompt:local", "/drop me todo"),
+    scope=Scope.BUILD,
 )
 async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     """Delete a thing from a bag
@@ -361,7 +370,13 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     return Done(f"Dropped {name}. /restore {name} brings it back.")
 
 
-@verb("restore", group="Building", needs=Right.ENTER, examples=("/restore prompt:local",))
+@verb(
+    "restore",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/restore prompt:local",),
+    scope=Scope.BUILD,
+)
 async def restore(caller: Caller, name: Word) -> Done:
     """Bring back a thing that was dropped
 
@@ -392,6 +407,7 @@ async def restore(caller: Caller, name: Word) -> Done:
     group="Building",
     needs=Right.ENTER,
     examples=("/move prompt:style to home", "/move todo me"),
+    scope=Scope.BUILD,
 )
 async def move(
     caller: Caller,

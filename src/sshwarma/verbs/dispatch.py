@@ -104,6 +104,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     if verb.moves and caller.agent.kind == "model" and not (await caller.room()).nav:
         raise Forbidden("Navigation is off in this room: models stay where they are.")
+    caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)
     return await verb.run(caller.asking(verb.name, line), **arguments)

@@ -13,7 +13,7 @@ from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, rows, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Item, Loadout
@@ -219,6 +219,7 @@ def _(done: EquipDone) -> Block:
         "/equip me sshwarma:look,who",
         "/equip room home:prompt:style --priority -1",
     ),
+    scope=Scope.BUILD,
 )
 async def equip(
     caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
@@ -250,6 +251,7 @@ async def equip(
     group="Inventory",
     needs=Right.ENTER,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
+    scope=Scope.BUILD,
 )
 async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipDone:
     """Unequip tools and data

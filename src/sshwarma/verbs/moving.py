@@ -12,7 +12,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import listed, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
@@ -39,7 +39,13 @@ def _(moved: Moved) -> Block:
 
 
 @verb(
-    "join", group="Moving", aliases=("j",), examples=("/join workshop",), default=True, moves=True
+    "join",
+    group="Moving",
+    aliases=("j",),
+    examples=("/join workshop",),
+    default=True,
+    moves=True,
+    scope=Scope.ACT,
 )
 async def join(caller: Caller, room: RoomName) -> Moved:
     """Join room
@@ -52,7 +58,7 @@ async def join(caller: Caller, room: RoomName) -> Moved:
     return await go_to(caller, await caller.room_named(room))
 
 
-@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True)
+@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True, scope=Scope.ACT)
 async def leave(caller: Caller) -> Moved:
     """Leave room
 
@@ -68,6 +74,7 @@ async def leave(caller: Caller) -> Moved:
     examples=("/go north", "/go n"),
     default=True,
     moves=True,
+    scope=Scope.ACT,
 )
 async def go(caller: Caller, direction: ExitName) -> Moved:
     """Navigate exit

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from sshwarma.verbs.arguments import Arg
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope, scope_of
 from sshwarma.world.bootstrap import ToolSpec
 
 Run = Callable[..., Awaitable[Any]]
@@ -56,7 +56,8 @@ class Parameter:
 @dataclass(frozen=True)
 class Verb:
     """One thing anyone can do. `tool` is the name models and MCP know it by, if they may; after one
-    of the words `awaits` its text is taken from a pipe, however long that takes."""
+    of the words `awaits` its text is taken from a pipe, however long that takes. `scope` is how
+    far a token must go to do it."""
 
     name: str
     run: Run
@@ -68,6 +69,7 @@ class Verb:
     default: bool
     namespace: str
     moves: bool
+    scope: Scope
     awaits: tuple[str, ...] = ()
 
     @cached_property
@@ -176,6 +178,7 @@ def verb(
     namespace: str = "sshwarma",
     moves: bool = False,
     awaits: tuple[str, ...] = (),
+    scope: Scope | None = None,
 ) -> Callable[[F], F]:
     """Declare a verb.
 
@@ -184,7 +187,8 @@ def verb(
     then a line `argument: what it is` for each. `tool` is False for what only people do, or the
     name models know it by where that differs; `default` tools are equipped in new rooms; `moves`
     marks what takes a model out of its room; `awaits` are first words after which a text is needed
-    that is otherwise optional.
+    that is otherwise optional. `scope` is needed where the right does not tell that something is
+    changed: what needs no more than to enter counts as looking.
     """
     if group not in GROUPS:
         raise ValueError(f"{group!r} is not a group of verbs")
@@ -192,7 +196,18 @@ def verb(
     def declare(run: F) -> F:
         tool_name = (name if tool is True else tool) or None
         made = Verb(
-            name, run, group, needs, aliases, examples, tool_name, default, namespace, moves, awaits
+            name,
+            run,
+            group,
+            needs,
+            aliases,
+            examples,
+            tool_name,
+            default,
+            namespace,
+            moves,
+            scope or scope_of(needs),
+            awaits,
         )
         for known_as in (name, *aliases):
             if known_as in _names:

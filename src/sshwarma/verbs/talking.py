@@ -11,7 +11,7 @@ from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world import directs, rows, turns
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
@@ -145,6 +145,7 @@ async def me(caller: Caller, text: Text) -> Said:
     group="Talking",
     aliases=("msg", "w"),
     examples=("/tell bob are you there?",),
+    scope=Scope.ACT,
 )
 async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
     """Say something to one person
@@ -159,7 +160,7 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
     return await _tell(caller, other, text)
 
 
-@verb("reply", group="Talking", aliases=("r",), examples=("/reply on my way",))
+@verb("reply", group="Talking", aliases=("r",), examples=("/reply on my way",), scope=Scope.ACT)
 async def reply(caller: Caller, text: Text) -> Said:
     """Answer who told you something last
 

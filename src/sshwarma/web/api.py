@@ -4,7 +4,8 @@
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
     POST /api/v1/line           {"line": "/look"} -> the same, for a line as one would type it
 
-A verb is done where the agent last stood, or in `?room=NAME`. Refusals are
+A verb is done where the agent last stood, or in `?room=NAME`, as far as the scope of the token
+goes. Refusals are
 {"error": CODE, "message": …, "hint": …} with the status that fits the code.
 """
 
@@ -83,6 +84,7 @@ class Api:
                     "group": verb.group,
                     "summary": verb.summary,
                     "needs": verb.needs,
+                    "scope": verb.scope,
                     "input_schema": verb.input_schema,
                 }
                 for verb in every_verb()
@@ -109,18 +111,16 @@ class Api:
 
     async def _caller(self, request: Request) -> Caller:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        agent_id = None
+        token = None
         if scheme.lower() == "bearer":
-            agent_id = await self._world.store.read(
-                lambda conn: tokens.holder(conn, secret.strip())
-            )
-        agent = self._world.agents.get(agent_id)
-        if agent is None or agent.disabled:
+            token = await self._world.store.read(lambda conn: tokens.find(conn, secret.strip()))
+        agent = self._world.agents.get(token.agent_id) if token else None
+        if token is None or agent is None or agent.disabled:
             raise Unauthorized(
                 "That needs an agent's token.", hint="sshwarma token new NAME makes one."
             )
         self._pace.check(agent.id)
-        caller = Caller(self._world, self._limits, agent, agent.room_id, "web")
+        caller = Caller(self._world, self._limits, agent, agent.room_id, "web", scope=token.scope)
         wanted = request.query_params.get("room")
         return await (caller.where_it_may_be() if wanted is None else caller.elsewhere(wanted))
 

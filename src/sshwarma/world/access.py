@@ -34,6 +34,28 @@ class Right(enum.StrEnum):
     OWN = "own"  # appoint admins, end the world
 
 
+class Scope(enum.StrEnum):
+    """How far a token lets its agent go; each includes those before it. Rights say what an agent
+    may do; a scope can only narrow that."""
+
+    READ = "read"  # look and listen
+    ACT = "act"  # talk, move about, call tools
+    BUILD = "build"  # whatever the agent may do
+
+    def allows(self, needed: Scope) -> bool:
+        return _SCOPES.index(self) >= _SCOPES.index(needed)
+
+
+_SCOPES: Final = tuple(Scope)
+
+
+def scope_of(right: Right | None) -> Scope:
+    """The scope that it takes to use a right; none at all is used by looking."""
+    if right in (None, Right.ENTER):
+        return Scope.READ
+    return Scope.ACT if right is Right.TALK else Scope.BUILD
+
+
 _SERVER: Final[Mapping[str, frozenset[Right]]] = {
     "owner": frozenset(Right),
     "admin": frozenset(Right) - {Right.OWN},
@@ -81,6 +103,14 @@ def refusal(right: Right, room_name: str, granters: list[str]) -> Forbidden:
         return Forbidden(f"That needs the {right} right on this server.", hint=f"Ask {who}.")
     return Forbidden(
         f"That needs the {right} right in {room_name}.", hint=f"{who} can grant it with /room."
+    )
+
+
+def out_of_scope(needed: Scope, scope: Scope) -> Forbidden:
+    """The words for somebody whose token does not go that far."""
+    return Forbidden(
+        f"That needs the scope {needed}; this token has {scope}.",
+        hint=f"/token new LABEL --scope {needed} makes one that goes as far.",
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, rows
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope, scope_of
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.ids import now_ms
@@ -47,7 +47,7 @@ class Caller:
     """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
     and `line` are what was asked, for the audit; `within` is the call that asks, if one does. Of a
     model that answers: `behind` is the id of the person it all began with, `hops` how many models
-    have called each other since."""
+    have called each other since. `scope` is that of the token it came with."""
 
     world: World
     limits: LimitSettings
@@ -60,6 +60,7 @@ class Caller:
     behind: str | None = None
     hops: int = 0
     within: Within | None = None
+    scope: Scope = Scope.BUILD
 
     def asking(self, verb: str, line: str) -> Caller:
         return replace(self, verb=verb, line=line)
@@ -134,8 +135,9 @@ class Caller:
         """Go on only with a right, in the caller's room or another.
 
         Raises:
-            Forbidden: saying which right is missing and who can grant it.
+            Forbidden: saying which right is missing and who can grant it, or which scope.
         """
+        self.require_scope(scope_of(right))
         room = room or await self.room()
         now = now_ms()
         if right in room.rights_of(self.agent, now):
@@ -156,6 +158,15 @@ class Caller:
             ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
         raise access.refusal(right, room.name, sorted(granters))
 
+    def require_scope(self, needed: Scope) -> None:
+        """Go on only if the token goes that far.
+
+        Raises:
+            Forbidden: saying which scope is missing.
+        """
+        if not self.scope.allows(needed):
+            raise access.out_of_scope(needed, self.scope)
+
     async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
         """Carry out a change and leave an audit row with it, both or neither. `tell` is what the
         others in the room see the caller do: "opened an exit north → studio".
@@ -163,6 +174,7 @@ class Caller:
         Raises:
             Refused: with the reason, if the world does not allow it.
         """
+        self.require_scope(Scope.ACT)
 
         def audited(tx: Change) -> T:
             result = work(tx)

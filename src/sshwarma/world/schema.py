@@ -226,6 +226,7 @@ tokens = Table(
     Column("created_at", Millis, nullable=False),
     Column("expires_at", Millis),
     Column("deleted_at", Millis),
+    Column("scope", Text, nullable=False, server_default="build"),
 )
 
 invites = Table(

@@ -1,7 +1,8 @@
 """Bearer tokens: how an agent comes in through a door that has no ssh key.
 
 A token is shown once, when it is made; only its hash is stored. Its first characters say what it
-is, so that secret scanners can know one; its id, which is not secret, names it in lists.
+is, so that secret scanners can know one; its id, which is not secret, names it in lists. A token
+has a scope, beyond which it does not go whatever its agent may do.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.access import Scope
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import tokens
@@ -22,6 +24,8 @@ from sshwarma.world.store import Change
 PREFIX: Final = "swt_"
 DAY_MS: Final = 86_400_000
 TOKEN_DAYS: Final = 3650
+TOKENS_EACH: Final = 100
+"""Most tokens of one agent that are good at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +37,36 @@ class Token:
     label: str
     created_at: int
     expires_at: int | None
+    scope: Scope = Scope.BUILD
+
+    @property
+    def expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= now_ms()
 
 
 def issue(
-    tx: Change, agent_id: str, label: str, days: float | None, created_by: str | None
+    tx: Change,
+    agent_id: str,
+    label: str,
+    days: float | None,
+    created_by: str | None,
+    scope: Scope = Scope.BUILD,
 ) -> tuple[Token, str]:
     """Make a token for an agent; returns it and its secret text, which is not kept.
 
     Raises:
         Invalid: if `days` is not within 0 and TOKEN_DAYS.
+        Conflict: if the agent has TOKENS_EACH already.
     """
     if days is not None and not 0 < days <= TOKEN_DAYS:
         raise Invalid(f"A token is good for more than 0 and at most {TOKEN_DAYS} days.")
+    if len(live(tx.conn, agent_id)) >= TOKENS_EACH:
+        raise Conflict(
+            f"{TOKENS_EACH} tokens is the most one agent may have.", hint="Revoke one first."
+        )
     secret = PREFIX + secrets.token_urlsafe(32)
     expires = None if days is None else tx.now + int(days * DAY_MS)
-    token = Token(new_id(), agent_id, label[:200], tx.now, expires)
+    token = Token(new_id(), agent_id, label[:200], tx.now, expires, scope)
     tx.conn.execute(
         insert(tokens).values(
             id=token.id,
@@ -57,6 +76,7 @@ def issue(
             created_by=created_by,
             created_at=tx.now,
             expires_at=expires,
+            scope=scope.value,
         )
     )
     return token, secret
@@ -67,39 +87,38 @@ def live(conn: Connection, agent_id: str | None = None) -> list[Token]:
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
-    now = now_ms()
-    return [
-        Token(row.id, row.agent_id, row.label, row.created_at, row.expires_at)
-        for row in conn.execute(query)
-        if row.expires_at is None or row.expires_at > now
-    ]
+    found = [_token(row) for row in conn.execute(query)]
+    return [token for token in found if not token.expired]
 
 
-def holder(conn: Connection, secret: str) -> str | None:
-    """The id of the agent a token speaks for, if it is good."""
+def find(conn: Connection, secret: str) -> Token | None:
+    """The token of that secret text, if it is good."""
     if not secret.startswith(PREFIX):
         return None
     query = select(tokens).where(
         tokens.c.token_sha256 == _hash(secret), tokens.c.deleted_at.is_(None)
     )
     row = conn.execute(query).first()
-    if row is None or (row.expires_at is not None and row.expires_at <= now_ms()):
-        return None
-    return str(row.agent_id)
+    token = None if row is None else _token(row)
+    return None if token is None or token.expired else token
 
 
-def revoke(tx: Change, token_id: str) -> Token:
-    """End a token, by its id or the start of it.
+def revoke(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
+    """End a token, by its id or the start of it; one of that agent's, if given.
 
     Raises:
         NotFound: if there is no such live token, or several.
     """
-    found = [token for token in live(tx.conn) if token.id.startswith(token_id)]
+    found = [token for token in live(tx.conn, agent_id) if token.id.startswith(token_id)]
     if len(found) != 1 or not token_id:
         raise NotFound(f"There are {len(found)} tokens whose id starts with {token_id[:40]!r}.")
     tx.conn.execute(update(tokens).where(tokens.c.id == found[0].id).values(deleted_at=tx.now))
     tx.emit(AgentsChanged(found[0].agent_id))
     return found[0]
+
+
+def _token(row: Any) -> Token:
+    return Token(row.id, row.agent_id, row.label, row.created_at, row.expires_at, Scope(row.scope))
 
 
 def _hash(secret: str) -> str:

@@ -1,0 +1,13 @@
+"""How far a token lets its agent go. Those there are may do all that their agents may."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("tokens", sa.Column("scope", sa.Text(), nullable=False, server_default="build"))

@@ -1,0 +1,114 @@
+"""How far a token goes: looking changes nothing, talking builds nothing, and tokens beget none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.registry import Verb, every_verb
+from sshwarma.world import tokens
+from sshwarma.world.access import Scope
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, Refused
+from sshwarma.world.tokens import TOKENS_EACH, Token
+from sshwarma.world.world import World
+from world.living import Someone, do, everything
+
+LOOKING = [verb for verb in every_verb() if verb.scope is Scope.READ]
+CHANGES = [
+    ("/say hello", Scope.ACT),
+    ("hello", Scope.ACT),
+    ("/tell bob hello", Scope.ACT),
+    ("/note hello", Scope.ACT),
+    ("/join home", Scope.ACT),
+    ("/run sshwarma:look", Scope.ACT),
+    ("/set plain on", Scope.ACT),
+    ("/alias zz = /look", Scope.ACT),
+    ("/create den", Scope.BUILD),
+    ("/vibe calm", Scope.BUILD),
+    ("/put note = x", Scope.BUILD),
+    ("/equip me sshwarma:look", Scope.BUILD),
+    ("/portal north home", Scope.BUILD),
+    ("/nav off", Scope.BUILD),
+    ("/room builder bob", Scope.BUILD),
+    ("/mute bob", Scope.BUILD),
+    ("/gc orphans", Scope.BUILD),
+]
+
+
+@pytest.mark.parametrize("verb", LOOKING, ids=lambda verb: verb.name)
+async def test_what_counts_as_looking_changes_nothing(
+    verb: Verb, world: World, alice: Someone, bob: Someone
+) -> None:
+    """The owner may do everything, so that only the scope is in the way."""
+    before = await everything(world)
+    for example in verb.examples:
+        try:
+            await run_line(replace(alice.caller, scope=Scope.READ), example)
+        except Refused as refused:
+            assert refused.message
+    assert await everything(world) == before
+
+
+@pytest.mark.parametrize(("line", "needed"), CHANGES)
+async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
+    line: str, needed: Scope, world: World, alice: Someone, bob: Someone
+) -> None:
+    before = await everything(world)
+    for scope in Scope:
+        if scope.allows(needed):
+            continue
+        with pytest.raises(Forbidden, match=f"scope {needed}; this token has {scope}"):
+            await run_line(replace(alice.caller, scope=scope), line)
+    assert await everything(world) == before
+    if "run" not in line:
+        await run_line(replace(alice.caller, scope=needed), line)
+
+
+async def test_a_token_is_what_its_maker_asked_for(world: World, bob: Someone) -> None:
+    made = await do(bob, "/token new dashboard --scope read --days 2")
+    known = await world.store.read(lambda conn: tokens.find(conn, made.token))
+    assert isinstance(known, Token)
+    assert (known.agent_id, known.label, known.scope) == (bob.id, "dashboard", Scope.READ)
+    assert known.expires_at is not None
+    assert known.expires_at - known.created_at == 2 * 86_400_000
+    listed = await do(bob, "/token")
+    assert [(one.id, one.scope) for one in listed.tokens] == [(known.id, "read")]
+    await do(bob, f"/token revoke {known.id}")
+    assert await world.store.read(lambda conn: tokens.find(conn, made.token)) is None
+    assert (await do(bob, "/token list")).tokens == ()
+
+
+async def test_the_scope_is_act_unless_more_is_asked_for(bob: Someone) -> None:
+    assert (await do(bob, "/token new laptop")).scope == "act"
+
+
+async def test_nobody_ends_the_token_of_another(alice: Someone, bob: Someone) -> None:
+    made = await do(bob, "/token new laptop")
+    with pytest.raises(Refused, match="0 tokens"):
+        await do(alice, f"/token revoke {made.id}")
+    assert len((await do(bob, "/token")).tokens) == 1
+
+
+@pytest.mark.parametrize("door", ["web", "mcp", "model"])
+@pytest.mark.parametrize("line", ["/token", "/token new another"])
+async def test_a_token_makes_no_token(bob: Someone, door: str, line: str) -> None:
+    bob.link.door = door  # type: ignore[assignment]
+    with pytest.raises(Forbidden, match="your ssh key"):
+        await do(bob, line)
+
+
+async def test_tokens_have_bounds(world: World, bob: Someone) -> None:
+    for line in (
+        "/token new",
+        "/token revoke",
+        "/token new x --days 0",
+        "/token new x --days 3651",
+    ):
+        with pytest.raises(Invalid):
+            await do(bob, line)
+    for number in range(TOKENS_EACH):
+        await do(bob, f"/token new t{number}")
+    with pytest.raises(Conflict, match="is the most"):
+        await do(bob, "/token new one-more")

@@ -1,0 +1,62 @@
+"""Tokens: made with a key, used over HTTP."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from driver import Person, Server
+from driver.covers import covers
+
+
+def over_http(world: Server, token: str, verb: str, **arguments: object) -> tuple[int, Any]:
+    request = urllib.request.Request(
+        f"http://{world.http}/api/v1/verbs/{verb}",
+        json.dumps(arguments).encode(),
+        {"Authorization": f"Bearer {token}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.load(refused)
+
+
+@covers("token")
+def test_a_token_goes_as_far_as_its_scope(world: Server, alice: Person, room: str) -> None:
+    made = {
+        scope: alice.json(f"token new of-{scope} --scope {scope}")
+        for scope in ("read", "act", "build")
+    }
+    for verb, arguments, reach in (
+        ("look", {}, ("read", "act", "build")),
+        ("say", {"text": "hello"}, ("act", "build")),
+        ("vibe", {"text": "calm"}, ("build",)),
+    ):
+        for scope, token in made.items():
+            status, answer = over_http(world, token["token"], verb, **arguments)
+            assert status == (200 if scope in reach else 403), answer
+            assert scope in reach or f"this token has {scope}" in answer["message"]
+    assert [one["label"] for one in alice.json("token")["tokens"]] == [
+        "of-read", "of-act", "of-build",
+    ]  # fmt: skip
+
+
+@covers("token")
+def test_a_revoked_token_is_no_good(world: Server, alice: Person, bob: Person) -> None:
+    made = alice.json("token new laptop")
+    assert over_http(world, made["token"], "look")[0] == 200
+    assert bob.run(f"token revoke {made['id']}").status == 1
+    assert alice.does(f"token revoke {made['id']}") == "The token laptop is no good any more.\n"
+    assert over_http(world, made["token"], "look")[0] == 401
+    assert alice.run("token").out == "You have no tokens. /token new LABEL makes one.\n"
+
+
+@covers("token")
+def test_the_secret_is_shown_once_and_by_itself(alice: Person) -> None:
+    shown = alice.run("token new laptop --days 3").lines
+    assert shown[0].startswith("swt_")
+    assert shown[1].startswith("It speaks for you with the scope act until ")
+    assert shown[0] not in alice.run("token").out
