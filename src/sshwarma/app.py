@@ -17,6 +17,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
+from sshwarma.mcp.serving.door import McpDoor
 from sshwarma.models.budget import Budgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn import Turns
@@ -154,6 +155,8 @@ class App:
             pace,
         )
         parts.push_async_callback(self.house.settle)
+        mcp = McpDoor(self.world, tools, settings.limits, settings.http, pace)
+        self.house.services["mcp"] = mcp.lines
         self.ssh = await listen(
             host,
             port,
@@ -174,10 +177,13 @@ class App:
         lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
         parts.push_async_callback(_cancel, lag)
         if settings.http.listen != "off":
-            http = Http(self.world, registry, Api(self.world, settings.limits, pace))
+            api = Api(self.world, settings.limits, pace)
+            http = Http(self.world, registry, api, {"/mcp": mcp.http})
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
+        mcp.start()
+        parts.push_async_callback(mcp.stop)
         door = control.Control(settings.data_dir, partial(operate, self.world))
         await door.start()
         parts.push_async_callback(door.stop)

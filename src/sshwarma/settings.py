@@ -112,7 +112,12 @@ class SshSettings(_Section):
 
 class HttpSettings(_Section):
     listen: Annotated[str, AfterValidator(_address_or_off)] = Field(
-        "127.0.0.1:2280", description="HOST:PORT of /healthz and /metrics, or 'off'."
+        "127.0.0.1:2280", description="HOST:PORT of /healthz, /metrics, /api and /mcp, or 'off'."
+    )
+    hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-\[\]:]{1,253}$")], ...] = Field(
+        (),
+        description="Names by which /mcp is reached from elsewhere, as world.example.org; it"
+        " answers to 127.0.0.1, localhost and [::1] always, and to no other name.",
     )
 
 
@@ -131,6 +136,9 @@ class LimitSettings(_Section):
     line_bytes: int = Field(16_384, ge=256, le=1_048_576, description="Longest line one may say.")
     lines_per_10_seconds: int = Field(
         40, gt=0, description="Lines one agent may enter in ten seconds, over all links."
+    )
+    requests_per_10_seconds: int = Field(
+        400, gt=0, description="Requests one agent may make over MCP in ten seconds."
     )
     thing_bytes: int = Field(1_048_576, gt=0, description="Largest text a data thing may hold.")
     stdin_bytes: int = Field(

@@ -14,6 +14,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.ssh.answers import Answers
 from sshwarma.ssh.feed import Feeds
 from sshwarma.ssh.gate import WorldGate
+from sshwarma.ssh.service import Service
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import plain
 from sshwarma.terminal.text import Block, Line, block, line
@@ -33,8 +34,9 @@ REMEMBER_SECONDS: Final = 2.0
 
 @dataclass(eq=False)
 class House:
-    """The world and the shared parts of the ssh door. `farewells` end what is open, politely,
-    when the server stops: each is given the reason."""
+    """The world and the shared parts of the ssh door. `services` are what `ssh host NAME` runs
+    instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
+    the reason."""
 
     world: World
     gate: WorldGate
@@ -44,6 +46,7 @@ class House:
     pace: Pace
     feeds: Feeds = field(init=False)
     answers: Answers = field(init=False)
+    services: dict[str, Service] = field(default_factory=dict)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)

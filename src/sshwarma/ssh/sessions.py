@@ -1,4 +1,4 @@
-"""Which handler a channel gets: a shell, a command, or the registration of a newcomer."""
+"""Which handler a channel gets: a shell, a command, a service, or a newcomer's registration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from sshwarma.ssh.house import House
 from sshwarma.ssh.lines import LineShell
 from sshwarma.ssh.ports import Channel, Handler, Link
 from sshwarma.ssh.register import RegisterExec, RegisterShell
+from sshwarma.ssh.service import Service
+from sshwarma.ssh.serving import Serving
 from sshwarma.ssh.shell import Shell
 
 
@@ -32,8 +34,19 @@ class WorldSessions:
             case Newcomer() as newcomer:
                 return RegisterExec(self._house.gate, newcomer, channel, command)
             case Known(agent_id):
+                service = self._service(command)
+                if service is not None:
+                    return Serving(self._house, agent_id, channel, service)
                 return Exec(self._house, agent_id, channel, command)
         raise TypeError(f"no command for {link.identity!r}")
 
     def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
-        return None
+        service = self._service(name)
+        if service is None or not isinstance(link.identity, Known):
+            return None
+        agent_id = link.identity.agent_id
+        return Serving(self._house, agent_id, channel, service, waits=True)
+
+    def _service(self, name: str) -> Service | None:
+        """A service is called by its name and nothing more: with arguments it is a verb."""
+        return self._house.services.get(name.strip())

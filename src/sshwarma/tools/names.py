@@ -24,22 +24,31 @@ from sshwarma.world.store import Change
 MODEL_LENGTH: Final = 64
 """The longest function name that every provider takes."""
 
+MCP_LENGTH: Final = 128
+"""The longest name of a tool that MCP allows."""
+
 _NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def for_model(canonical: str) -> str:
     """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
-    if len(name) <= MODEL_LENGTH:
-        return name
-    digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
-    return f"{name[: MODEL_LENGTH - 9]}_{digest}"
+    return _clipped(name, canonical, MODEL_LENGTH)
 
 
 def for_mcp(canonical: str) -> str:
-    """`git.branch:create` as `git.branch.create`, without spaces."""
-    return canonical.replace(":", ".").replace(" ", "_")
+    """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
+    name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
+    return _clipped(name, canonical, MCP_LENGTH)
+
+
+def _clipped(name: str, canonical: str, length: int) -> str:
+    if len(name) <= length:
+        return name
+    digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
+    return f"{name[: length - 9]}_{digest}"
 
 
 def check_tool_name(name: str) -> str:

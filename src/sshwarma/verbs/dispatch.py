@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict, deque
 from typing import Any, Final
@@ -18,10 +19,15 @@ WATCHED_AGENTS: Final = 4096
 
 
 class Pace:
-    """How fast each agent enters lines, over all its links. Constant memory an agent."""
+    """How fast each agent enters lines, over all its links. Constant memory an agent. `what` and
+    `after` are for the words it is refused with: what is counted, and what to do after the wait."""
 
-    def __init__(self, lines: int) -> None:
+    def __init__(
+        self, lines: int, what: str = "lines", after: str = "Up brings the line back"
+    ) -> None:
         self._lines = lines
+        self._what = what
+        self._after = after
         self._recent: OrderedDict[str, deque[float]] = OrderedDict()
 
     def check(self, agent_id: str) -> None:
@@ -38,8 +44,8 @@ class Pace:
         if len(recent) >= self._lines:
             wait = recent[0] + WINDOW_SECONDS - now
             raise Unavailable(
-                f"That is more than {self._lines} lines in {WINDOW_SECONDS:.0f} seconds.",
-                hint=f"Wait {wait:.0f} s; Up brings the line back.",
+                f"That is more than {self._lines} {self._what} in {WINDOW_SECONDS:.0f} seconds.",
+                hint=f"Wait {math.ceil(wait)} s; {self._after}.",
             )
         recent.append(now)
         if len(self._recent) > WATCHED_AGENTS:

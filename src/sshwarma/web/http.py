@@ -1,11 +1,12 @@
-"""The http port: /healthz says whether the world works, /metrics what it has done, /api does it."""
+"""The http port: /healthz says whether the world works, /metrics what it has done, /api does it,
+and what stands beside the web door has paths of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -13,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
 from sshwarma.web.api import Api
@@ -20,6 +22,9 @@ from sshwarma.world.errors import Refused
 from sshwarma.world.world import World
 
 HEALTH_SECONDS = 5.0
+
+STOP_SECONDS = 5
+"""What is still being answered when the server stops has this long."""
 
 
 class _Quiet(uvicorn.Server):
@@ -30,12 +35,31 @@ class _Quiet(uvicorn.Server):
         yield
 
 
+class _Endpoint:
+    """An ASGI application as the endpoint of a route. Starlette takes a function for a handler of
+    requests, so that it must be an object."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
 class Http:
     """The listening port. `start` returns when it accepts."""
 
-    def __init__(self, world: World, registry: CollectorRegistry, api: Api) -> None:
+    def __init__(
+        self,
+        world: World,
+        registry: CollectorRegistry,
+        api: Api,
+        others: Mapping[str, ASGIApp] | None = None,
+    ) -> None:
+        """`others` answer at their paths, each whatever the method is."""
         self._world = world
         self._api = api
+        self._others = others or {}
         self._registry = registry
         self._server: _Quiet | None = None
         self._task: asyncio.Task[None] | None = None
@@ -61,10 +85,17 @@ class Http:
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
                 *self._api.routes,
+                *(Route(path, _Endpoint(other)) for path, other in self._others.items()),
             ]
         )
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
         )
         self._server = _Quiet(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))

@@ -1,0 +1,321 @@
+"""External agents: each one's place in the world, what it has open, and how that ends.
+
+A guest is an agent, not a connection: however many requests, streams, sessions and channels it
+has, it stands in one room, and is there while one of them is open. Requests over HTTP come and go,
+so an agent that made one stays for a while after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from sshwarma.settings import LimitSettings
+from sshwarma.verbs import moving
+from sshwarma.world import tokens
+from sshwarma.world.access import Scope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Unavailable
+from sshwarma.world.events import AgentsChanged, MustLeave
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import Connection
+from sshwarma.world.tokens import Token
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+STAYS_SECONDS: Final = 300.0
+"""An agent that made a request over HTTP is in its room this long after it."""
+
+VISITS_EACH: Final = 64
+"""Requests, streams, sessions and channels that one agent may have open."""
+
+CALLS_EACH: Final = 32
+"""Tools that one agent may have running."""
+
+STOP_SECONDS: Final = 5.0
+"""A call that was stopped has this long to put things in order."""
+
+NOTICES: Final = 20
+
+
+class Visit:
+    """One thing an agent has open: a request, a stream, a session, a channel. `ended` is set when
+    it must stop, for `reason`; `token` is what let it in, None where an ssh key did; `stays` says
+    whether its agent stays a while after it."""
+
+    def __init__(self, guest: Guest, token: Token | None, stays: bool) -> None:
+        self.guest = guest
+        self.token = token
+        self.stays = stays
+        self.ended = asyncio.Event()
+        self.reason = ""
+        self._expiry: asyncio.TimerHandle | None = None
+        if token is not None and token.expires_at is not None:
+            wait = max(0.0, (token.expires_at - now_ms()) / 1000)
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(wait, self.end, "The token has expired.")
+
+    @property
+    def scope(self) -> Scope:
+        return Scope.BUILD if self.token is None else self.token.scope
+
+    @property
+    def credential(self) -> str:
+        """What let it in, as one string: all that came in by it ends together."""
+        return "" if self.token is None else self.token.id
+
+    def end(self, reason: str) -> None:
+        """It must stop. What it has running is stopped too."""
+        self.reason = self.reason or reason
+        self.ended.set()
+        self.guest.stop_calls(self.credential)
+
+    def close(self) -> None:
+        """It is over."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self.guest.closed(self)
+
+    def caller(self, report: Callable[[str], None] | None = None) -> Caller:
+        """The agent as it stands now.
+
+        Raises:
+            Forbidden: if it may be here no longer.
+        """
+        guests = self.guest.guests
+        agent = guests.world.agents.get(self.guest.agent_id)
+        link = self.guest.link
+        if agent is None or agent.disabled or link is None or self.ended.is_set():
+            raise Forbidden(self.reason or "You may not be here any longer.")
+        return Caller(
+            guests.world,
+            guests.limits,
+            agent,
+            link.room_id,
+            "mcp",
+            link,
+            scope=self.scope,
+            report=report,
+        )
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out a call in a task of its own, which is stopped if the asker goes or must go.
+
+        Raises:
+            Unavailable: if the agent has too many running.
+            Forbidden: if it had to go meanwhile.
+        """
+        calls = self.guest.calls
+        if len(calls) >= CALLS_EACH:
+            work.close()
+            raise Unavailable(f"{CALLS_EACH} calls are running for you, which is the most.")
+        task = asyncio.get_running_loop().create_task(work)
+        calls[task] = self.credential
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            # The one who cancels may do so again and again; the call is told once, and finishes
+            # what must be finished behind our back.
+            task.cancel()
+            raise
+        finally:
+            if task.done():
+                calls.pop(task, None)
+            else:
+                task.add_done_callback(lambda done: calls.pop(done, None))
+        if task.cancelled():
+            raise Forbidden(self.reason or "The call was stopped.")
+        return task.result()
+
+
+@dataclass(eq=False)
+class Guest:
+    """An agent as it is here. `notices` are words for it that are no row of any log."""
+
+    guests: Guests
+    agent_id: str
+    link: Connection | None = None
+    visits: set[Visit] = field(default_factory=set)
+    calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
+    notices: deque[str] = field(default_factory=lambda: deque(maxlen=NOTICES))
+    entering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    stop_listening: Callable[[], None] | None = None
+    _stays: dict[str, float] = field(default_factory=dict)  # by token, seconds of time.monotonic
+    _leaving: asyncio.TimerHandle | None = None
+
+    def opened(self, visit: Visit) -> None:
+        self.visits.add(visit)
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+
+    def closed(self, visit: Visit) -> None:
+        self.visits.discard(visit)
+        if visit.stays and visit.token is not None and not visit.ended.is_set():
+            self._stays[visit.token.id] = time.monotonic() + STAYS_SECONDS
+        self.leave_when_done()
+
+    def forget(self, token_ids: set[str]) -> None:
+        """What these tokens did keeps nobody here any longer."""
+        for token_id in token_ids:
+            self._stays.pop(token_id, None)
+        self.leave_when_done()
+
+    @property
+    def token_ids(self) -> set[str]:
+        """Tokens that keep the agent here."""
+        return {visit.token.id for visit in self.visits if visit.token} | set(self._stays)
+
+    def leave_when_done(self) -> None:
+        """Leave, if nothing is open: at once, or when the last request is long enough ago."""
+        if self.visits:
+            return
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        wait = max(self._stays.values(), default=0.0) - time.monotonic()
+        if wait <= 0:
+            self.guests.part(self)
+        else:
+            self._leaving = asyncio.get_running_loop().call_later(wait, self.leave_when_done)
+
+    def stop_calls(self, credential: str) -> None:
+        for task, let_in_by in list(self.calls.items()):
+            if let_in_by == credential:
+                task.cancel()
+
+    def end(self, reason: str, token_ids: set[str] | None = None) -> None:
+        """Everything the agent has open must stop, or what those tokens let in."""
+        for visit in list(self.visits):
+            if token_ids is None or visit.credential in token_ids:
+                visit.end(reason)
+                visit.close()
+        self.forget(self.token_ids if token_ids is None else token_ids)
+
+
+class Guests:
+    """Everybody who is here through the MCP door."""
+
+    def __init__(self, world: World, limits: LimitSettings) -> None:
+        self.world = world
+        self.limits = limits
+        self._guests: dict[str, Guest] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[Guest]:
+        return iter(list(self._guests.values()))
+
+    async def enter(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
+        """Open a visit; the agent comes into the world with its first, and stays for a while
+        after one that `stays`.
+
+        Raises:
+            Forbidden: if the agent may not come in.
+            Unavailable: if it has too much open, or the server is stopping.
+        """
+        if self._stopped:
+            raise Unavailable("The server is shutting down.")
+        guest = self._guests.get(agent_id)
+        if guest is None:
+            guest = self._guests[agent_id] = Guest(self, agent_id)
+            guest.stop_listening = self.world.bus.on_agent(agent_id, self._told(guest))
+        if len(guest.visits) >= VISITS_EACH:
+            raise Unavailable(
+                f"{VISITS_EACH} requests and streams are open for you, which is the most."
+            )
+        visit = Visit(guest, token, stays)
+        guest.opened(visit)
+        try:
+            async with guest.entering:
+                await self._arrive(guest)
+            if visit.ended.is_set():
+                raise Forbidden(visit.reason)
+        except BaseException:
+            visit.close()
+            raise
+        return visit
+
+    async def _arrive(self, guest: Guest) -> None:
+        agent = self.world.agents.get(guest.agent_id)
+        if agent is None or agent.disabled:
+            raise Forbidden("Your account is disabled.")
+        if guest.link is None:
+            caller = Caller(self.world, self.limits, agent, agent.room_id, "mcp")
+            room_id = (await caller.where_it_may_be()).room_id
+            guest.link = Connection(agent.id, room_id, "mcp")
+            await moving.arrive(self.world, guest.link)
+        if self._guests.get(agent.id) is not guest:  # it had to go while it came
+            await moving.depart(self.world, guest.link)
+
+    def part(self, guest: Guest) -> None:
+        """The agent has nothing open any more: it leaves the world."""
+        if self._guests.get(guest.agent_id) is guest:
+            del self._guests[guest.agent_id]
+            if guest.stop_listening is not None:
+                guest.stop_listening()
+            if guest.link is not None:
+                self.in_background(moving.depart(self.world, guest.link))
+
+    async def stop(self) -> None:
+        """End everything, and wait for what runs."""
+        self._stopped = True
+        calls = [task for guest in self for task in guest.calls]
+        for guest in self:
+            guest.end("The server is shutting down.")
+        if waiting := {*self._background, *calls}:
+            await asyncio.wait(waiting, timeout=STOP_SECONDS)
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run what nobody waits for; a failure is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("background work failed", error=repr(task.exception()))
+
+    def _told(self, guest: Guest) -> Callable[[Any], None]:
+        def told(event: Any) -> None:
+            if isinstance(event, MustLeave):
+                if event.room_id is None:
+                    guest.end(event.reason)
+                elif guest.link is not None and event.room_id == guest.link.room_id:
+                    self.in_background(self._put_out(guest, event.reason))
+            elif isinstance(event, AgentsChanged):
+                self._check(guest)
+
+        return told
+
+    async def _put_out(self, guest: Guest, reason: str) -> None:
+        guest.notices.append(reason)
+        agent = self.world.agents.get(guest.agent_id)
+        if agent is not None and guest.link is not None:
+            await moving.put_out(
+                Caller(self.world, self.limits, agent, guest.link.room_id, "mcp", guest.link)
+            )
+
+    def _check(self, guest: Guest) -> None:
+        """Something about the agent has changed: perhaps a token of it was revoked."""
+        agent = self.world.agents.get(guest.agent_id)
+        if agent is None or agent.disabled:
+            guest.end("Your account is disabled.")
+        elif guest.token_ids:
+            self.in_background(self._end_revoked(guest))
+
+    async def _end_revoked(self, guest: Guest) -> None:
+        known = await self.world.store.read(lambda conn: tokens.live(conn, guest.agent_id))
+        revoked = guest.token_ids - {token.id for token in known}
+        if revoked:
+            guest.end("The token was revoked.", revoked)
