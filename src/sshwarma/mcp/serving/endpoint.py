@@ -111,7 +111,8 @@ class Serving:
                 return
             if scope["method"] == "POST":
                 self._pace.check(token.agent_id)
-            visit = await self._guests.enter(token.agent_id, token, stays=True)
+            stays = scope["method"] == "POST"  # a stream that ends is no sign of life
+            visit = await self._guests.enter(token.agent_id, token, stays=stays)
         except Unavailable as busy:
             await _refuse(send, 429, str(busy))
             return

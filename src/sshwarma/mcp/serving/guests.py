@@ -8,6 +8,7 @@ so an agent that made one stays for a while after it.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -60,9 +61,10 @@ class Visit:
         self.reason = ""
         self._expiry: asyncio.TimerHandle | None = None
         if token is not None and token.expires_at is not None:
-            wait = max(0.0, (token.expires_at - now_ms()) / 1000)
             loop = asyncio.get_running_loop()
-            self._expiry = loop.call_later(wait, self.end, "The token has expired.")
+            self._expiry = loop.call_later(
+                _left(token), guest.end, "The token expired.", {token.id}
+            )
 
     @property
     def scope(self) -> Scope:
@@ -137,6 +139,11 @@ class Visit:
         return task.result()
 
 
+def _left(token: Token) -> float:
+    """Seconds for which a token is still good."""
+    return math.inf if token.expires_at is None else max(0.0, (token.expires_at - now_ms()) / 1000)
+
+
 @dataclass(eq=False)
 class Guest:
     """An agent as it is here. `notices` are words for it that are no row of any log."""
@@ -161,7 +168,8 @@ class Guest:
     def closed(self, visit: Visit) -> None:
         self.visits.discard(visit)
         if visit.stays and visit.token is not None and not visit.ended.is_set():
-            self._stays[visit.token.id] = time.monotonic() + STAYS_SECONDS
+            stays = min(STAYS_SECONDS, _left(visit.token))
+            self._stays[visit.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
     def forget(self, token_ids: set[str]) -> None:

@@ -236,11 +236,12 @@ class Protocol:
         return ReadResourceResult(contents=list(contents))
 
     async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
-        await _in_words(self._changes.subscribe(self._session(ctx).listener, params.uri))
+        listener = (await self._session(ctx)).listener
+        await _in_words(self._changes.subscribe(listener, params.uri))
         return EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        self._session(ctx).listener.uris.pop(params.uri, None)
+        (await self._session(ctx)).listener.uris.pop(params.uri, None)
         return EmptyResult()
 
     async def listen(
@@ -313,25 +314,27 @@ class Protocol:
 
     async def initialized(self, ctx: Context, params: NotificationParams) -> None:
         """A session has begun: its agent is here while it is open, and hears what changes."""
-        opened = self.visit(ctx)
+        await self._session(ctx)
+
+    async def _session(self, ctx: Context) -> _Session:
+        """The session of a request; begun by its first, since requests overtake notifications."""
         connection = _connection(ctx)
-        if "session" in connection.state:
-            return
+        begun: asyncio.Task[_Session] | None = connection.state.get("session")
+        if begun is None:
+            work = self._begin_session(self.visit(ctx), connection, _sender(ctx))
+            begun = connection.state["session"] = asyncio.get_running_loop().create_task(work)
+        return await asyncio.shield(begun)
+
+    async def _begin_session(self, opened: Visit, connection: Any, send: Send) -> _Session:
         visit = await self.guests.enter(opened.guest.agent_id, opened.token)
-        listener = Listener(visit, _sender(ctx), LISTS)
-        connection.state["session"] = _Session(visit, listener)
-        connection.exit_stack.callback(self._over, connection.state["session"])
-        await self._changes.add(listener)
+        session = _Session(visit, Listener(visit, send, LISTS))
+        connection.exit_stack.callback(self._over, session)
+        await self._changes.add(session.listener)
+        return session
 
     def _over(self, session: _Session) -> None:
         self._changes.remove(session.listener)
         session.visit.close()
-
-    def _session(self, ctx: Context) -> _Session:
-        found = _connection(ctx).state.get("session")
-        if not isinstance(found, _Session):
-            raise MCPError(INVALID_PARAMS, "Say notifications/initialized first.")
-        return found
 
 
 def refusal(words: str) -> CallToolResult:

@@ -87,6 +87,8 @@ async def wait_events(
                 since = await now.world.store.read(_newest)
             found, since, more = await _since(now, room.id, since)
             told = _told(guest)
+            if told:  # it has been moved meanwhile
+                room = await caller().room()
             left = deadline - time.monotonic()
             if found or told or left <= 0:
                 return _answer(now, room.name, since, found, told, more)

@@ -1,0 +1,189 @@
+"""A world served over HTTP in this process, and clients that hold tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+from prometheus_client import CollectorRegistry
+
+from sshwarma import operations, verbs
+from sshwarma.mcp.serving.door import McpDoor
+from sshwarma.mcp.serving.guests import Guests
+from sshwarma.settings import HttpSettings, LimitSettings
+from sshwarma.tools.call import Result, Tools
+from sshwarma.verbs.dispatch import Pace, run_line
+from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.web.api import Api
+from sshwarma.web.http import Http
+from sshwarma.world import agents, equipment, things
+from sshwarma.world.caller import Caller
+from sshwarma.world.presence import Present
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+from world.living import newborn
+
+__all__ = ["newborn"]
+
+_ = verbs.__all__
+
+Call = Callable[[Caller, Thing, dict[str, Any]], Any]
+
+
+@dataclass
+class Workshop:
+    """The provider of tools that tests make: each does what its test says."""
+
+    seconds = 60.0
+    doing: dict[str, Call] = field(default_factory=dict)
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+        done = self.doing[tool.name](caller, tool, arguments)
+        return await done if asyncio.iscoroutine(done) else done
+
+
+@dataclass
+class Served:
+    """The world, its port, and what tests do to them."""
+
+    world: World
+    limits: LimitSettings
+    url: str
+    guests: Guests
+    workshop: Workshop
+
+    async def agent(self, name: str, role: str = "member") -> str:
+        made = await self.world.change(lambda tx: agents.create(tx, name, role=role))
+        return made.id
+
+    async def token(self, name: str, scope: str = "build", **options: Any) -> str:
+        made = await operations.operate(
+            self.world, "token_new", {"name": name, "scope": scope, **options}
+        )
+        return str(made["token"])
+
+    async def newcomer(self, name: str, role: str = "member", scope: str = "build") -> str:
+        """Somebody new; their token."""
+        await self.agent(name, role)
+        return await self.token(name, scope)
+
+    async def do(self, name: str, line: str, room: str = "") -> Any:
+        """A line typed by somebody at a terminal, in a room or where they last were."""
+        agent = self.world.agents.find(name)
+        where = (await self.world.room_named(room)).id if room else agent.room_id
+        return await run_line(Caller(self.world, self.limits, agent, where, "ssh"), line)
+
+    async def tool(self, namespace: str, name: str, does: Call | None = None, **meta: Any) -> Thing:
+        """A tool of a namespace, which is made if need be; carried out by `does`."""
+
+        def work(tx: Any) -> Thing:
+            space = things.child(tx.conn, "mcps", namespace, "mcp") or things.create(
+                tx, "mcps", "mcp", namespace, id=f"mcp-{namespace}", qualified_name=namespace
+            )
+            return things.create(
+                tx,
+                space.id,
+                "tool",
+                name,
+                qualified_name=f"{namespace}:{name}",
+                description=f"Does {name}.",
+                metadata={"input_schema": {"type": "object"}, **meta},
+            )
+
+        made = await self.world.change(work)
+        self.workshop.doing[name] = does or (lambda *_: Result("done"))
+        return made
+
+    async def equip(self, context_id: str, *tools: Thing) -> None:
+        await self.world.change(lambda tx: equipment.equip(tx, context_id, list(tools)))
+
+    @asynccontextmanager
+    async def client(self, token: str, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
+        """An SDK client with a token, in one era of the protocol."""
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=20) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode, **more) as client,
+        ):
+            yield client
+
+    def here(self, room_id: str = "lobby") -> dict[str, Present]:
+        """Who is in a room, by name."""
+        found = self.world.presence.in_room(room_id)
+        return {self.world.agents.name_of(present.agent_id): present for present in found}
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = 5.0) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(seconds):
+            while not is_so():  # noqa: ASYNC110 - what it is about has no event of its own
+                await asyncio.sleep(0.01)
+
+
+def words(result: CallToolResult) -> str:
+    """The text of a result."""
+    return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Each era of the protocol: what the client negotiates by itself is the modern one."""
+    return str(request.param)
+
+
+@asynccontextmanager
+async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
+    """A world of its own, served."""
+    bounds = LimitSettings(
+        **{"lines_per_10_seconds": 10_000, "requests_per_10_seconds": 10_000, **limits}
+    )
+    world = await World.open(path, tool_specs())
+    workshop = Workshop()
+    providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
+    tools = Tools(world, _Providers(providers, workshop))
+    world.provide(tools)
+    pace = Pace(bounds.lines_per_10_seconds)
+    door = McpDoor(world, tools, bounds, HttpSettings(), pace)
+    http = Http(world, CollectorRegistry(), Api(world, bounds, pace), {"/mcp": door.http})
+    await http.start("127.0.0.1", 0)
+    door.start()
+    yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)
+    await door.stop()
+    await http.stop()
+    await world.close()
+
+
+class _Providers(dict[str, Any]):
+    """Namespaces that tests make are carried out by the workshop."""
+
+    def __init__(self, known: dict[str, Any], workshop: Workshop) -> None:
+        super().__init__(known)
+        self._workshop = workshop
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._workshop if key.startswith("mcp-") else super().get(key, default)
+
+
+@pytest.fixture
+async def served(newborn: Path, tmp_path: Path) -> AsyncIterator[Served]:
+    shutil.copyfile(newborn, tmp_path / "world.db")
+    before = asyncio.all_tasks()
+    async with serving(tmp_path / "world.db") as made:
+        yield made
+    left = {
+        task
+        for task in asyncio.all_tasks() - before - {asyncio.current_task()}
+        # One a loop, of the library that sends the streams; it lives as long as the loop.
+        if "_shutdown_watcher" not in repr(task.get_coro())
+    }
+    assert not left, [task.get_coro() for task in left]

@@ -1,0 +1,210 @@
+"""An external agent is a participant: seen, called, answered, put out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_server.conftest import Served, words
+from sshwarma import operations
+from sshwarma.mcp.serving import guests as guests_module
+from sshwarma.mcp.serving import waiting
+from sshwarma.tools.call import Result
+
+
+async def events(client: Any, cursor: str | None = None, seconds: float = 5) -> Any:
+    result = await client.call_tool(
+        "wait_events", {"timeout": seconds, **({"cursor": cursor} if cursor is not None else {})}
+    )
+    assert not result.is_error, words(result)
+    return result.structured_content
+
+
+async def test_a_client_is_in_its_room_and_in_who(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    async with served.client(token, mode) as client:
+        await client.list_tools()
+        assert served.here()["ann"].door == "mcp"
+        listed = await served.do("ben", "/who")
+        assert [(one.name, one.room, one.door) for one in listed.people] == [
+            ("ann", "lobby", "mcp")
+        ]
+        assert [row.content for row in await served.world.tail("lobby", 5)] == ["arrives"]
+    if mode == "auto":
+        assert "ann" in served.here(), "it stays for a while: there is no session to end"
+
+
+async def test_it_leaves_a_while_after_its_last_request(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests_module, "STAYS_SECONDS", 0.3)
+    token = await served.newcomer("ann")
+    async with served.client(token) as client:
+        await client.call_tool("look", {})
+        assert "ann" in served.here()
+    await served.until(lambda: "ann" not in served.here())
+    rows = [row.content for row in await served.world.tail("lobby", 5)]
+    assert rows == ["arrives", "leaves"]
+    async with served.client(token) as client:
+        await client.call_tool("look", {})
+        assert "ann" in served.here()
+
+
+async def test_a_session_that_is_over_ends_the_stay(served: Served) -> None:
+    token = await served.newcomer("ann")
+    async with served.client(token, "legacy") as client:
+        await client.call_tool("look", {})
+    await served.until(lambda: "ann" not in served.here())  # the client has deleted its session
+
+
+async def test_a_session_keeps_its_agent_here(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests_module, "STAYS_SECONDS", 0.5)
+    token = await served.newcomer("ann")
+    async with served.client(token, "legacy") as client:
+        await client.call_tool("look", {})
+        await asyncio.sleep(1.0)  # twice as long as it would stay
+        assert "ann" in served.here()
+        assert [row.content for row in await served.world.tail("lobby", 9)] == ["arrives"]
+
+
+async def test_who_is_mentioned_hears_it_and_answers(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    async with served.client(token, mode) as client:
+        first = await events(client, seconds=0)
+        assert first["events"] == [] and first["room"] == "lobby"
+        waits = asyncio.create_task(events(client, first["cursor"]))
+        await served.until(lambda: any(guest.calls for guest in served.guests))
+        await served.do("ben", "@ann are you there?")
+        heard = await waits
+        assert [(e["kind"], e["who"], e["text"], e["mention"]) for e in heard["events"]] == [
+            ("chat", "ben", "@ann are you there?", True)
+        ]
+        await client.call_tool("say", {"text": "@ben I am"})
+        await served.do("ben", "/tell ann a secret")
+        await served.do("ben", "good")
+        later = await events(client, heard["cursor"])
+        assert [(e["kind"], e["text"], e["mention"]) for e in later["events"]] == [
+            ("tell", "a secret", True),
+            ("chat", "good", False),
+        ]
+        assert (await events(client, later["cursor"], 0))["events"] == []
+        said = {row.content: row for row in await served.world.tail("lobby", 20)}["@ben I am"]
+        assert served.world.agents.name_of(said.author_id) == "ann"
+
+
+async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
+    served: Served,
+) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    await served.agent("eve")
+    async with served.client(token) as client:
+        cursor = (await events(client, seconds=0))["cursor"]
+    for number in range(waiting.EVENTS + 5):
+        await served.do("ben", f"line {number}")
+    await served.do("ben", "/tell eve not for ann")
+    async with served.client(token, "legacy") as client:
+        found, more = [], True
+        while more:
+            answer = await events(client, cursor, 0)
+            assert len(answer["events"]) <= waiting.EVENTS
+            found += [event["text"] for event in answer["events"]]
+            cursor, more = answer["cursor"], answer["more"]
+    assert found == [f"line {number}" for number in range(waiting.EVENTS + 5)]
+
+
+async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "REPORT_SECONDS", 0.05)
+    token = await served.newcomer("ann")
+    heard: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append(done)
+
+    async with served.client(token) as client:
+        result = await client.call_tool("wait_events", {"timeout": 0.4}, progress_callback=progress)
+    assert words(result) == "Nothing happened."
+    assert len(heard) >= 2 and heard == sorted(set(heard))
+
+
+async def test_who_is_kicked_is_out_at_once_and_told(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben", role="owner")
+    await served.do("ben", "/create den")
+    async with served.client(token, mode) as client:
+        await client.call_tool("join", {"room": "den"})
+        den = (await served.world.room_named("den")).id
+        cursor = (await events(client, seconds=0))["cursor"]
+        waits = asyncio.create_task(events(client, cursor))
+        await served.until(lambda: any(guest.calls for guest in served.guests))
+        await served.do("ben", "/kick ann cool down", room="den")
+        await served.until(lambda: "ann" not in served.here(den))
+        heard = await waits
+        told = [event for event in heard["events"] if event["kind"] == "put_out"]
+        while not told:
+            heard = await events(client, heard["cursor"])
+            told = [event for event in heard["events"] if event["kind"] == "put_out"]
+        assert told[0]["text"] == "ben put you out of den: cool down"
+        assert heard["room"] == "lobby"
+        await served.do("ben", "/ban ann", room="den")
+        banned = await client.call_tool("join", {"room": "den"})
+        assert banned.is_error and "banned" in words(banned)
+
+
+@pytest.mark.parametrize("how", ["disable", "revoke", "expire"])
+async def test_who_is_shut_out_is_out_at_once_amid_a_call(
+    served: Served, mode: str, how: str
+) -> None:
+    await served.agent("ann")
+    token = await served.token("ann", days=1.0 / 86_400 if how == "expire" else None)
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    async def endless(*_: Any) -> Result:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    ann = served.world.agents.find("ann")
+    await served.equip("lobby", await served.tool("t", "endless", endless))
+    with pytest.raises((MCPError, httpx2.HTTPError, ExceptionGroup)):
+        async with served.client(token, mode) as client:
+            call = asyncio.create_task(client.call_tool("t.endless", {}))
+            await asyncio.wait_for(began.wait(), 5)
+            if how == "disable":
+                await operations.operate(served.world, "agents_disable", {"name": "ann"})
+            elif how == "revoke":
+                found = await operations.operate(served.world, "token_list", {"name": "ann"})
+                await operations.operate(served.world, "token_revoke", {"token_id": found[0]["id"]})
+            await asyncio.wait_for(stopped.wait(), 5)
+            await served.until(lambda: "ann" not in served.here())
+            try:
+                assert (await call).is_error
+            finally:
+                await client.list_tools(cache_mode="bypass")
+    assert not served.world.presence.links_of(ann.id)
+
+
+async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:
+    await served.agent("ann")
+    kept, gone = await served.token("ann"), await served.token("ann")
+    found = await operations.operate(served.world, "token_list", {"name": "ann"})
+    async with served.client(kept, "legacy") as one:
+        async with served.client(gone) as other:
+            await other.call_tool("look", {})
+            await operations.operate(served.world, "token_revoke", {"token_id": found[1]["id"]})
+            await served.until(lambda: all(len(g.token_ids) == 1 for g in served.guests))
+        assert not (await one.call_tool("look", {})).is_error
+        assert "ann" in served.here()

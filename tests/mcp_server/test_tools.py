@@ -1,0 +1,317 @@
+"""What an agent can call: its loadout where it stands, what is always there, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_server.conftest import Served, words
+from sshwarma.mcp.serving.catalogue import PAGE
+from sshwarma.tools.call import Result
+from sshwarma.world.errors import Conflict
+
+ALWAYS = [
+    "look", "who", "rooms", "join", "say", "history", "inventory_list", "inventory_equip",
+    "inventory_unequip", "use_tool", "wait_events",
+]  # fmt: skip
+
+
+async def names(client: Any) -> list[str]:
+    return [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
+
+
+async def test_what_is_listed_is_the_loadout_and_what_is_always_there(
+    served: Served, mode: str
+) -> None:
+    token = await served.newcomer("ann")
+    async with served.client(token, mode) as client:
+        load = await served.world.loadout("lobby", served.world.agents.find("ann").id)
+        expected = sorted(item.thing.label.replace(":", ".") for item in load.usable)
+        assert await names(client) == ALWAYS + expected
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        assert await names(client) == ALWAYS + expected
+
+
+async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Served) -> None:
+    token = await served.newcomer("ann", role="owner")
+    await served.do("ann", "/equip room sshwarma:*")
+    async with served.client(token) as client:
+        listed = (await client.list_tools()).tools
+    assert len(listed) > 40
+    for tool in listed:
+        assert tool.description and tool.input_schema["type"] == "object"
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        assert tool.annotations is not None and tool.annotations.read_only_hint is not None
+        if tool.output_schema is not None:
+            assert tool.output_schema["type"] == "object"
+            jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+    hints = {tool.name: tool.annotations for tool in listed}
+    assert hints["sshwarma.look"].read_only_hint and hints["look"].read_only_hint
+    assert not hints["say"].read_only_hint and not hints["say"].destructive_hint
+    assert hints["sshwarma.drop"].destructive_hint
+    assert hints["inventory_unequip"].destructive_hint
+
+
+async def test_results_are_structured_as_their_schema_says(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann", role="owner")
+    async with served.client(token, mode) as client:
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        for name, arguments in (
+            ("look", {}),
+            ("look", {"thing": "lobby"}),
+            ("who", {}),
+            ("rooms", {}),
+            ("say", {"text": "hello"}),
+            ("history", {}),
+            ("history", {"stats": True}),
+            ("inventory_list", {"what": "all"}),
+            ("inventory_equip", {"patterns": "sshwarma:put"}),
+            ("inventory_unequip", {"patterns": "sshwarma:put", "context": "room"}),
+            ("join", {"room": "home"}),
+            ("wait_events", {"timeout": 0}),
+            ("sshwarma.look", {}),
+            ("global.help", {}),
+        ):
+            result = await client.call_tool(name, arguments)
+            assert not result.is_error, words(result)
+            assert words(result)
+            jsonschema.validate(result.structured_content, schemas[name])
+        used = await client.call_tool("use_tool", {"name": "sshwarma:who", "arguments": {}})
+        assert used.structured_content["people"][0]["name"] == "ann"
+
+
+async def test_a_call_is_recorded_and_looking_around_is_not(served: Served) -> None:
+    token = await served.newcomer("ann")
+    async with served.client(token) as client:
+        await client.call_tool("who", {})
+        await client.call_tool("wait_events", {"timeout": 0})
+        await client.call_tool("sshwarma.who", {})
+        await client.call_tool("use_tool", {"name": "sshwarma.who"})
+    kinds = [row.kind for row in await served.world.tail("lobby", 20) if row.kind != "presence"]
+    assert kinds == ["tool.call", "tool.result"] * 2
+
+
+REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("join", {"room": "nowhere"}, "There is no room named nowhere."),
+    ("join", {"rom": "lobby"}, "rom"),
+    ("say", {}, "text"),
+    ("say", {"text": " "}, "There is nothing to say."),
+    ("look", {"thing": 7}, "thing"),
+    ("wait_events", {"timeout": 61}, "timeout"),
+    ("wait_events", {"cursor": "nonsense"}, "is no cursor"),
+    ("wait_events", {"cursor": "9" * 30}, "is no cursor"),
+    ("use_tool", {}, "name"),
+    ("use_tool", {"name": "nothing.at_all"}, "There is no tool"),
+    ("nothing", {}, "There is no tool nothing."),
+    ("git.commit", {}, "git:commit is not equipped here."),
+    ("git__commit", {}, "inventory_equip with the pattern git:commit"),
+    ("git:commit", {}, "inventory_equip with the pattern git:commit"),
+    ("inventory_equip", {"patterns": "nothing:*", "context": "me"}, "Nothing matches"),
+    ("inventory_equip", {"patterns": "git:*"}, "needs the build right in lobby"),
+]
+
+
+async def test_a_refusal_is_a_result_in_words(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    ran: list[bool] = []
+    await served.tool("git", "commit", lambda *_: ran.append(True))
+    async with served.client(token, mode) as client:
+        for name, arguments, expected in REFUSALS:
+            result = await client.call_tool(name, arguments)
+            assert result.is_error, name
+            assert expected in words(result), name
+            assert result.structured_content is None
+        assert not ran
+        assert not (await client.call_tool("look", {})).is_error
+
+
+async def test_what_is_equipped_can_be_called_and_gives_what_it_gives(
+    served: Served, mode: str
+) -> None:
+    token = await served.newcomer("ann")
+    given: list[dict[str, Any]] = []
+
+    def play(caller: Any, tool: Any, arguments: dict[str, Any]) -> Result:
+        given.append(arguments)
+        if arguments.get("bars") == 0:
+            raise Conflict("There is no music in that.")
+        return Result("played", {"bars": arguments["bars"]})
+
+    made = await served.tool("holler", "play", play, annotations={"readOnlyHint": True})
+    await served.equip("lobby", made)
+    async with served.client(token, mode) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert listed["holler.play"].description == "Does play."
+        assert listed["holler.play"].annotations.read_only_hint
+        for name in ("holler.play", "holler:play", "holler__play", "play"):
+            result = await client.call_tool(name, {"bars": 4})
+            assert (words(result), result.structured_content) == ("played", {"bars": 4})
+        failed = await client.call_tool("holler.play", {"bars": 0})
+        assert failed.is_error and words(failed) == "There is no music in that."
+    assert given == [{"bars": 4}] * 4 + [{"bars": 0}]
+
+
+async def test_a_tool_that_fails_says_nothing_of_its_inside(served: Served) -> None:
+    token = await served.newcomer("ann")
+
+    def fail(*_: Any) -> Result:
+        raise RuntimeError("secret inside")
+
+    await served.equip("lobby", await served.tool("holler", "fail", fail))
+    async with served.client(token) as client:
+        result = await client.call_tool("holler.fail", {})
+        assert result.is_error and words(result) == "Something went wrong in it."
+
+
+async def test_two_agents_see_and_call_what_is_theirs(served: Served, mode: str) -> None:
+    ann, ben = await served.newcomer("ann"), await served.newcomer("ben")
+    ids = {name: served.world.agents.find(name).id for name in ("ann", "ben")}
+    await served.equip(ids["ann"], await served.tool("of-ann", "mine"))
+    await served.equip(ids["ben"], await served.tool("of-ben", "his"))
+    async with served.client(ann, mode) as one, served.client(ben, mode) as other:
+        anns, bens = await names(one), await names(other)
+        assert "of-ann.mine" in anns and "of-ben.his" not in anns
+        assert "of-ben.his" in bens and "of-ann.mine" not in bens
+        assert not (await one.call_tool("of-ann.mine", {})).is_error
+        refused = await one.call_tool("of-ben.his", {})
+        assert refused.is_error and "of-ben:his is not equipped here" in words(refused)
+
+
+async def test_where_an_agent_stands_is_the_agents_not_the_connections(served: Served) -> None:
+    token = await served.newcomer("ann", role="owner")
+    await served.do("ann", "/create den")
+    await served.do("ann", "/leave")
+    await served.equip((await served.world.room_named("den")).id, await served.tool("t", "there"))
+    async with served.client(token) as modern, served.client(token, "legacy") as older:
+        assert "t.there" not in await names(older)
+        assert not (await modern.call_tool("join", {"room": "den"})).is_error
+        assert "t.there" in await names(older)
+        assert (await older.call_tool("look", {})).structured_content["name"] == "den"
+    other = await served.token("ann")
+    async with served.client(other, "legacy") as again:
+        assert (await again.call_tool("look", {})).structured_content["name"] == "den"
+
+
+async def test_a_long_list_comes_in_pages_and_whole(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    many = 2 * PAGE + 7
+    made = [await served.tool("many", f"t{number:04}") for number in range(many)]
+    await served.equip("lobby", *made)
+    async with served.client(token, mode) as client:
+        found: list[str] = []
+        cursor, pages = None, 0
+        while pages == 0 or cursor:
+            answer = await client.list_tools(cursor=cursor)
+            found += [tool.name for tool in answer.tools]
+            cursor, pages = answer.next_cursor, pages + 1
+        assert pages == 3
+        assert len(set(found)) == len(found)
+        assert [name for name in found if name.startswith("many.")] == [
+            f"many.t{number:04}" for number in range(many)
+        ]
+        assert found[: len(ALWAYS)] == ALWAYS
+        with pytest.raises(MCPError, match="no cursor"):
+            await client.list_tools(cursor="rubbish")
+
+
+@pytest.mark.parametrize("scope", ["read", "act", "build"])
+async def test_a_scope_is_what_is_listed_and_what_is_done(
+    served: Served, mode: str, scope: str
+) -> None:
+    token = await served.newcomer("ann", role="owner", scope=scope)
+    await served.do("ann", "/equip room sshwarma:*")
+    await served.equip("lobby", await served.tool("holler", "play"))
+    needed = {
+        "look": "read",
+        "history": "read",
+        "wait_events": "read",
+        "sshwarma.look": "read",
+        "say": "act",
+        "use_tool": "act",
+        "holler.play": "act",
+        "sshwarma.note": "act",
+        "inventory_equip": "build",
+        "sshwarma.put": "build",
+        "join": "act",
+        "sshwarma.create": "build",
+    }
+    arguments: dict[str, dict[str, Any]] = {
+        "say": {"text": "hi"},
+        "join": {"room": "home"},
+        "use_tool": {"name": "sshwarma.look"},
+        "sshwarma.note": {"text": "hi"},
+        "inventory_equip": {"patterns": "holler:*"},
+        "sshwarma.put": {"name": "note", "text": "x"},
+        "sshwarma.create": {"room": "den"},
+        "wait_events": {"timeout": 0},
+    }
+    reach = ["read", "act", "build"]
+    async with served.client(token, mode) as client:
+        listed = await names(client)
+        for name, least in needed.items():
+            may = reach.index(scope) >= reach.index(least)
+            assert (name in listed) is may, name
+            if not may:
+                refused = await client.call_tool(name, arguments.get(name, {}))
+                assert refused.is_error, name
+                assert f"needs the scope {least}; this token has {scope}" in words(refused)
+        if scope == "act":
+            through = await client.call_tool(
+                "use_tool", {"name": "sshwarma.create", "arguments": {"room": "den"}}
+            )
+            assert through.is_error and "needs the scope build" in words(through)
+        for name in needed:
+            if name in listed:
+                done = await client.call_tool(name, arguments.get(name, {}))
+                assert not done.is_error, (name, words(done))
+
+
+async def test_progress_is_passed_on(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    goes_on = asyncio.Event()
+
+    async def slow(caller: Any, tool: Any, arguments: dict[str, Any]) -> Result:
+        caller.report("half way")
+        await goes_on.wait()
+        return Result("there")
+
+    await served.equip("lobby", await served.tool("t", "slow", slow))
+    heard: list[tuple[float, str | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append((done, message))
+        goes_on.set()
+
+    async with served.client(token, mode) as client:
+        result = await client.call_tool("t.slow", {}, progress_callback=progress)
+    assert words(result) == "there"
+    assert heard == [(1, "half way")]
+
+
+async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    async def endless(*_: Any) -> Result:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    await served.equip("lobby", await served.tool("t", "endless", endless))
+    async with served.client(token, mode) as client:
+        call = asyncio.create_task(client.call_tool("t.endless", {}))
+        await asyncio.wait_for(began.wait(), 5)
+        call.cancel()
+        await asyncio.wait_for(stopped.wait(), 5)
+        assert not (await client.call_tool("look", {})).is_error
+    await served.until(lambda: not any(guest.calls for guest in served.guests))
+    last = (await served.world.tail("lobby", 50))[-1]
+    rows = [row for row in await served.world.tail("lobby", 50) if row.kind.startswith("tool.")]
+    assert [(row.kind, row.content) for row in rows][-1] == ("tool.error", "It was stopped."), last
