@@ -205,8 +205,6 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
 
 
 async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sshwarma.mcp.serving import protocol
-
     monkeypatch.setattr(changes, "URIS", 2)
     monkeypatch.setattr(protocol, "URIS", 2)
     token = await served.newcomer("ann")

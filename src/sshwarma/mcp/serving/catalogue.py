@@ -53,11 +53,15 @@ class Catalogues:
     """The catalogues of agents and rooms, made anew when a loadout is."""
 
     def __init__(self) -> None:
-        self._verbs = {
-            spec.id: verb for verb in every_verb() if (spec := verb.tool_spec) is not None
-        }
-        self._made: OrderedDict[tuple[str, str, Scope], Catalogue] = OrderedDict()
+        self._scopes: dict[str, Scope] = {}
         self._of_verbs: dict[str, Tool] = {}
+        for verb in every_verb():
+            spec = verb.tool_spec
+            if spec is not None:
+                name = for_mcp(f"{spec.namespace}:{spec.name}")
+                self._scopes[spec.id] = verb.scope
+                self._of_verbs[spec.id] = tool_of_verb(verb, name)
+        self._made: OrderedDict[tuple[str, str, Scope], Catalogue] = OrderedDict()
 
     async def of(self, caller: Caller) -> Catalogue:
         """What the caller can call where it stands, as far as its token goes."""
@@ -73,25 +77,16 @@ class Catalogues:
 
     def scope_of(self, item: Item) -> Scope:
         """How far a token must go to call that tool."""
-        verb = self._verbs.get(item.thing.id)
-        return Scope.ACT if verb is None else verb.scope
+        return self._scopes.get(item.thing.id, Scope.ACT)
 
     def _tools(self, load: Loadout, scope: Scope) -> tuple[Tool, ...]:
         found: dict[str, Tool] = {}
         for item in load.usable:
             name = for_mcp(item.thing.label)
             if "." in name and scope.allows(self.scope_of(item)):
-                found.setdefault(name, self._tool(name, item))
+                ours = self._of_verbs.get(item.thing.id)
+                found.setdefault(name, ours or _of_others(name, item))
         return tuple(found[name] for name in sorted(found))
-
-    def _tool(self, name: str, item: Item) -> Tool:
-        verb = self._verbs.get(item.thing.id)
-        if verb is None:
-            return _of_others(name, item)
-        known = self._of_verbs.get(name)
-        if known is None:
-            known = self._of_verbs[name] = tool_of_verb(verb, name)
-        return known
 
 
 def tool_of_verb(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:

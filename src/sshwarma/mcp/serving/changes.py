@@ -74,10 +74,14 @@ class Changes:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        bus = self._world.bus
         self._stops = [
-            world.bus.on(WorldChanged, self._room_changed),
-            world.bus.on(PresenceChanged, self._room_changed),
-            world.bus.on(RowAppended, self._row),
+            bus.on(WorldChanged, self._room_changed),
+            bus.on(PresenceChanged, self._room_changed),
+            bus.on(RowAppended, self._row),
         ]
 
     async def add(self, listener: Listener) -> None:

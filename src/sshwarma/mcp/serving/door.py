@@ -106,14 +106,17 @@ class McpDoor:
         await (await self._loaded()).lines(agent_id, lines)
 
     async def _load(self) -> Serving:
-        loop = asyncio.get_running_loop()
-        module = await loop.run_in_executor(
-            None, importlib.import_module, "sshwarma.mcp.serving.endpoint"
-        )
-        serving: Serving = module.Serving(self.guests, *self._made_of)
+        serving = await asyncio.get_running_loop().run_in_executor(None, self._make)
         await serving.start()
         self._serving = serving
         log.debug("MCP is served")
+        return serving
+
+    def _make(self) -> Serving:
+        """In a thread: importing takes seconds, and composing the schemas of all tools longer than
+        the loop may stand still."""
+        module = importlib.import_module("sshwarma.mcp.serving.endpoint")
+        serving: Serving = module.Serving(self.guests, *self._made_of)
         return serving
 
     async def _loaded(self) -> Serving:

@@ -37,13 +37,15 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Serving:
-    """The world's MCP server, over both kinds of door."""
+    """The world's MCP server, over both kinds of door. It may be made in any thread; all else is
+    the event loop's."""
 
     def __init__(self, guests: Guests, tools: Tools, http: HttpSettings, lines: Pace) -> None:
         self._guests = guests
         self._pace = Pace(guests.limits.requests_per_10_seconds, "requests", "then ask again")
         self.protocol = self._protocol(guests, tools, lines)
-        self._manager = self._session_manager(security(http.hosts))
+        self._hosts = http.hosts
+        self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -61,6 +63,8 @@ class Serving:
         )
 
     async def start(self) -> None:
+        self.protocol.start()
+        self._manager = self._session_manager(security(self._hosts))
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._ready.wait()
 

@@ -146,6 +146,9 @@ class Protocol:
             "notifications/initialized", NotificationParams, self.initialized
         )
 
+    def start(self) -> None:
+        self._changes.start()
+
     async def stop(self) -> None:
         await self._changes.stop()
 

@@ -1,0 +1,228 @@
+"""Those who should not come in, and those who ask for too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from mcp_server.conftest import Served, serving, words
+from sshwarma import operations
+from sshwarma.mcp.serving import guests as guests_module
+from sshwarma.tools.call import Result
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+async def post(served: Served, body: Any, token: str = "", **headers: str) -> httpx2.Response:
+    """One request, as it is."""
+    sent = {**HEADERS, **({"Authorization": f"Bearer {token}"} if token else {}), **headers}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with httpx2.AsyncClient(timeout=20) as http:
+        return await http.post(served.url, content=content, headers=sent)
+
+
+async def session(served: Served, token: str) -> str:
+    """The id of a session of the older era that was begun with a token."""
+    answer = await post(served, HELLO, token)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["mcp-session-id"]
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "PUT", "OPTIONS"])
+async def test_without_a_good_token_there_is_nothing(served: Served, method: str) -> None:
+    for sent in ("", "Bearer", "Bearer nonsense", "Bearer swt_nonsense", "Basic YTpi", "swt_x"):
+        headers = {**HEADERS, **({"Authorization": sent} if sent else {})}
+        async with httpx2.AsyncClient() as http:
+            answer = await http.request(method, served.url, json=HELLO, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert answer.json()["error"]["message"].endswith(".")
+    assert served.here() == {}
+
+
+async def test_the_token_of_a_disabled_agent_is_none(served: Served) -> None:
+    token = await served.newcomer("ann")
+    await operations.operate(served.world, "agents_disable", {"name": "ann"})
+    assert (await post(served, HELLO, token)).status_code == 401
+
+
+async def test_a_page_of_another_site_may_not_ask(served: Served) -> None:
+    token = await served.newcomer("ann")
+    for origin in ("http://evil.example", "http://127.0.0.1.evil.example", "null"):
+        assert (await post(served, HELLO, token, Origin=origin)).status_code == 403, origin
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
+        assert (await post(served, HELLO, token, Host=host)).status_code == 421, host
+    assert (await post(served, HELLO, token, Origin="http://localhost:3000")).status_code == 200
+    modern = {"MCP-Protocol-Version": "2026-07-28"}
+    refused = await post(served, HELLO, token, Origin="http://evil.example", **modern)
+    assert refused.status_code == 403
+
+
+async def test_a_body_has_a_most(served: Served) -> None:
+    token = await served.newcomer("ann")
+    for headers in ({}, {"MCP-Protocol-Version": "2026-07-28"}):
+        answer = await post(served, b"[" + b" " * 5_000_000 + b"]", token, **headers)
+        assert answer.status_code == 413
+    assert (await post(served, b"x" * 5_000_000)).status_code == 401
+
+
+RUBBISH = [
+    b"", b"{", b"[]", b"null", b"7", b'"x"', b"\xff\xfe", b"[" * 100_000,
+    b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', b'{"jsonrpc": "2.0", "id": {}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]}',
+    b'{"id": ' + b"9" * 5000 + b"}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "1999-01-01", "\u00fc"])
+async def test_rubbish_is_an_error_of_whoever_sent_it(served: Served, version: str) -> None:
+    token = await served.newcomer("ann")
+    sent = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    sent += [
+        (b"MCP-Protocol-Version", version.encode("latin-1")),
+        (b"Authorization", f"Bearer {token}".encode()),
+    ]
+    for body in RUBBISH:
+        async with httpx2.AsyncClient(timeout=20) as http:
+            answer = await http.post(served.url, content=body, headers=sent)
+        assert 400 <= answer.status_code < 500, (body[:40], answer.status_code, answer.text)
+    assert (await post(served, HELLO, token)).status_code == 200
+
+
+async def test_a_session_is_of_the_token_that_began_it(served: Served) -> None:
+    ann, eve = await served.newcomer("ann"), await served.newcomer("eve")
+    other = await served.token("ann", scope="read")
+    begun = await session(served, ann)
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    say = {
+        "jsonrpc": "2.0",
+        "id": 3,
+        "method": "tools/call",
+        "params": {"name": "say", "arguments": {"text": "I am ann"}},
+    }
+    for thief in (eve, other):
+        for body in (listing, say):
+            answer = await post(served, body, thief, **{"Mcp-Session-Id": begun})
+            assert answer.status_code == 404
+        async with httpx2.AsyncClient() as http:
+            headers = {"Authorization": f"Bearer {thief}", "Mcp-Session-Id": begun, **HEADERS}
+            assert (await http.delete(served.url, headers=headers)).status_code == 404
+            assert (await http.get(served.url, headers=headers)).status_code == 404
+    assert (await post(served, listing, ann, **{"Mcp-Session-Id": begun})).status_code == 200
+    assert not [row for row in await served.world.tail("lobby", 20) if row.kind == "chat"]
+
+
+async def test_a_session_id_is_not_enough_and_none_is_made_up(served: Served) -> None:
+    token = await served.newcomer("ann")
+    begun = await session(served, token)
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    assert (await post(served, listing, **{"Mcp-Session-Id": begun})).status_code == 401
+    for wrong in ("0" * 32, "x" * 5000, "../..", "'"):
+        answer = await post(served, listing, token, **{"Mcp-Session-Id": wrong})
+        assert answer.status_code in (400, 404, 431)
+
+
+async def test_a_token_revoked_amid_a_stream_ends_it(served: Served) -> None:
+    await served.agent("ann")
+    token = await served.token("ann")
+    begun = await session(served, token)
+    headers = {"Authorization": f"Bearer {token}", "Mcp-Session-Id": begun, **HEADERS}
+    async with (
+        httpx2.AsyncClient(timeout=20) as http,
+        http.stream("GET", served.url, headers=headers) as stream,
+    ):
+        assert stream.status_code == 200
+        found = await operations.operate(served.world, "token_list", {"name": "ann"})
+        await operations.operate(served.world, "token_revoke", {"token_id": found[0]["id"]})
+        async with asyncio.timeout(5):
+            async for _ in stream.aiter_bytes():
+                pass
+    await served.until(lambda: "ann" not in served.here())
+    assert (await post(served, HELLO, token)).status_code == 401
+
+
+async def test_a_flood_is_held_back_with_words(newborn: Path, tmp_path: Path) -> None:
+    async with serving(tmp_path / "world.db", requests_per_10_seconds=5) as served:
+        token, other = await served.newcomer("ann"), await served.newcomer("ben")
+        answers = [await post(served, HELLO, token) for _ in range(8)]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 3
+        assert "5 requests in 10 seconds" in answers[-1].json()["error"]["message"]
+        assert int(answers[-1].headers["retry-after"]) > 0
+        assert (await post(served, HELLO, other)).status_code == 200
+
+
+async def test_talk_has_the_pace_of_every_door(newborn: Path, tmp_path: Path) -> None:
+    async with serving(tmp_path / "world.db", lines_per_10_seconds=3) as served:
+        token = await served.newcomer("ann")
+        async with served.client(token) as client:
+            said = [await client.call_tool("say", {"text": f"line {n}"}) for n in range(5)]
+            assert [one.is_error for one in said] == [False] * 3 + [True] * 2
+            assert "more than 3 lines in 10 seconds" in words(said[-1])
+            assert not (await client.call_tool("look", {})).is_error
+
+
+async def test_calls_at_a_time_have_a_bound(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests_module, "CALLS_EACH", 4)
+    token = await served.newcomer("ann")
+    go = asyncio.Event()
+
+    async def wait(*_: Any) -> Result:
+        await go.wait()
+        return Result("done")
+
+    await served.equip("lobby", await served.tool("t", "wait", wait))
+    async with served.client(token) as client:
+        calls = [asyncio.create_task(client.call_tool("t.wait", {})) for _ in range(4)]
+        await served.until(lambda: sum(len(guest.calls) for guest in served.guests) == 4)
+        result = await client.call_tool("t.wait", {})
+        assert result.is_error and "4 calls are running for you" in words(result)
+        go.set()
+        assert not any(one.is_error for one in await asyncio.gather(*calls))
+        assert not (await client.call_tool("t.wait", {})).is_error
+
+
+async def test_streams_at_a_time_have_a_bound(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests_module, "VISITS_EACH", 3)
+    token = await served.newcomer("ann")
+    async with served.client(token) as client:
+        waits = [
+            asyncio.create_task(client.call_tool("wait_events", {"timeout": 5})) for _ in range(3)
+        ]
+        await served.until(lambda: sum(len(guest.visits) for guest in served.guests) == 3)
+        answer = await post(served, HELLO, token)
+        assert answer.status_code == 429
+        assert "3 requests and streams are open" in answer.text
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    await served.until(lambda: all(not guest.visits for guest in served.guests))
+    assert (await post(served, HELLO, token)).status_code == 200
+
+
+async def test_hostile_text_comes_out_as_text(served: Served) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    await served.do("ben", "\x1b]0;owned\x07\x1b[2J")
+    async with served.client(token) as client:
+        for name in ("history", "look"):
+            text = words(await client.call_tool(name, {}))
+            assert "\x1b" not in text and "\x07" not in text

@@ -1,0 +1,252 @@
+"""MCP over an ssh channel, with the stock client: `ssh host mcp` as a stdio server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from driver import Person, Server
+from driver.person import CLEAN
+from mcp_server.node import inspector
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def call(number: int, name: str, **arguments: object) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def lines(*messages: object) -> bytes:
+    return b"".join(
+        message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+        for message in messages
+    )
+
+
+@asynccontextmanager
+async def over_ssh(person: Person, mode: str, **more: Any) -> AsyncIterator[Client]:
+    """The SDK's client with the stock ssh client as its child."""
+    program, *arguments = [*person.ssh(), "mcp"]
+    server = StdioServerParameters(command=program, args=arguments, env=CLEAN)
+    async with Client(stdio_client(server), mode=mode, **more) as client:
+        yield client
+
+
+async def test_the_key_is_enough(alice: Person, room: str, mode: str) -> None:
+    async with over_ssh(alice, mode) as client:
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert "look" in names and "sshwarma.go" in names and "inventory_equip" in names
+        await client.call_tool("join", {"room": room})
+        seen = (await client.call_tool("look", {})).structured_content
+        assert seen["name"] == room
+        assert [(who["name"], who["door"]) for who in seen["here"]] == [(alice.name, "mcp")]
+        said = await client.call_tool("say", {"text": "from over there"})
+        assert not said.is_error
+    assert "from over there" in alice.run("history").out
+
+
+async def test_it_is_there_while_the_channel_is_and_hears_what_is_said(
+    alice: Person, bob: Person, room: str, mode: str
+) -> None:
+    async with over_ssh(alice, mode) as client:
+        await client.call_tool("join", {"room": room})
+        cursor = (await client.call_tool("wait_events", {"timeout": 0})).structured_content[
+            "cursor"
+        ]
+        loop = asyncio.get_running_loop()
+        waits = asyncio.create_task(
+            client.call_tool("wait_events", {"cursor": cursor, "timeout": 30})
+        )
+        listed = await loop.run_in_executor(None, bob.json, "who")
+        assert (alice.name, "mcp") in [(who["name"], who["door"]) for who in listed["people"]]
+        await loop.run_in_executor(None, bob.does, f"say --room {room} @{alice.name} hello")
+        events = (await waits).structured_content["events"]
+        heard = [(event["who"], event["mention"]) for event in events if event["kind"] == "chat"]
+        assert heard == [(bob.name, True)]
+    listed = bob.json("who")
+    assert alice.name not in [who["name"] for who in listed["people"]]
+
+
+def test_what_was_asked_is_answered_before_the_end(alice: Person) -> None:
+    asked = lines(HELLO, READY, b"\n", call(2, "who"), call(3, "say", text="hi"), b"rubbish\n")
+    done = alice.run("mcp", asked)
+    assert done.status == 0 and done.err == ""
+    answers = [json.loads(line) for line in done.lines]
+    assert {answer["id"] for answer in answers} == {1, 2, 3, None}
+    wrong = next(answer for answer in answers if answer["id"] is None)
+    assert wrong["error"]["code"] == -32700
+    assert not any(answer.get("result", {}).get("isError") for answer in answers)
+
+
+def test_the_last_line_needs_no_newline_and_nothing_is_no_error(alice: Person) -> None:
+    done = alice.run("mcp", lines(HELLO).rstrip(b"\n"))
+    assert json.loads(done.out)["result"]["serverInfo"]["name"] == "sshwarma"
+    assert alice.run("mcp", b"").status == 0
+
+
+def test_a_line_has_a_most(alice: Person) -> None:
+    done = alice.run("mcp", lines(HELLO, b"x" * 5_000_000, b"\n", call(2, "who")))
+    answers = [json.loads(line) for line in done.lines]
+    assert [answer["id"] for answer in answers] == [1, None]
+    assert "at most 4194304 bytes" in answers[1]["error"]["message"]
+
+
+def test_a_long_line_comes_whole_and_a_long_answer_goes_whole(alice: Person, room: str) -> None:
+    text = "long " * 150_000
+    asked = lines(HELLO, READY, call(2, "join", room=room), call(3, "say", text=text))
+    done = alice.run("mcp", asked)
+    answers = {answer["id"]: answer for answer in map(json.loads, done.lines)}
+    assert answers[3]["result"]["structuredContent"]["text"] == text.rstrip()
+    done = alice.run(
+        "mcp",
+        lines(
+            HELLO, READY, call(2, "history", row=answers[3]["result"]["structuredContent"]["seq"])
+        ),
+    )
+    answers = {answer["id"]: answer for answer in map(json.loads, done.lines)}
+    assert answers[2]["result"]["structuredContent"]["entries"][0]["text"] == text.rstrip()
+
+
+def test_who_does_not_read_holds_up_nobody(world: Server, alice: Person, bob: Person) -> None:
+    many = [call(number, "rooms") for number in range(2, 400)]
+    with subprocess.Popen(
+        [*alice.ssh(), "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=CLEAN
+    ) as slow:
+        assert slow.stdin and slow.stdout
+        slow.stdin.write(lines(HELLO, READY, *many))
+        slow.stdin.flush()
+        first = slow.stdout.readline()
+        assert json.loads(first)["id"] == 1
+        assert bob.run("who").status == 0
+        slow.stdin.close()
+        rest = [json.loads(line)["id"] for line in slow.stdout]
+        assert sorted(rest) == list(range(2, 400))
+        assert slow.wait(10) == 0
+
+
+def test_it_is_a_subsystem_too(alice: Person) -> None:
+    done = subprocess.run(
+        [*alice.ssh("-s"), "mcp"],
+        input=lines(HELLO),
+        capture_output=True,
+        env=CLEAN,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["id"] == 1
+
+
+def test_a_person_at_a_terminal_is_told_what_it_is(alice: Person) -> None:
+    done = alice.run("mcp", b"", "-tt")
+    assert done.status == 1
+    assert "This speaks to programs." in done.out + done.err
+
+
+def test_a_stranger_gets_none_of_it(world: Server) -> None:
+    stranger = world.stranger("nobody-known")
+    done = stranger.run("mcp", lines(HELLO), "-oBatchMode=yes")
+    assert done.status == 255
+    assert done.out == ""
+
+
+async def test_who_is_disabled_is_out_at_once(world: Server, person: Any) -> None:
+    someone = person("short")
+    loop = asyncio.get_running_loop()
+    async with over_ssh(someone, "auto") as client:
+        assert not (await client.call_tool("look", {})).is_error
+        waits = asyncio.create_task(client.call_tool("wait_events", {"timeout": 30}))
+        await loop.run_in_executor(None, lambda: world.operate("agents_disable", name=someone.name))
+        async with asyncio.timeout(10):
+            with pytest.raises(MCPError, match="closed"):
+                while True:  # what was under way may still be told why it ended
+                    assert (await waits).is_error
+                    waits = asyncio.create_task(client.call_tool("look", {}))
+    assert someone.name not in [
+        agent["name"] for agent in world.operate("agents_list") if agent["connections"]
+    ]
+
+
+async def test_a_server_that_stops_lets_go_and_comes_back(serve: Callable[..., Server]) -> None:
+    server = serve()
+    ann, ben = server.person("ann"), server.person("ben")
+    ann.does("create den")
+    token = server.cli("token", "new", "ben").stdout.strip()
+    loop = asyncio.get_running_loop()
+    async with (
+        over_ssh(ann, "auto") as one,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+        # In the older era a client always has a stream open.
+        Client(
+            streamable_http_client(f"http://{server.http}/mcp", http_client=http), mode="legacy"
+        ) as other,
+    ):
+        await one.call_tool("join", {"room": "den"})
+        calls = [
+            asyncio.create_task(client.call_tool("wait_events", {"timeout": 30}))
+            for client in (one, other)
+        ]
+        assert await loop.run_in_executor(None, server.stop) == 0
+        ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+        assert all(isinstance(end, MCPError) or end.is_error for end in ended)  # type: ignore[union-attr]
+    await loop.run_in_executor(None, server.start)
+    async with over_ssh(ann, "auto") as client:
+        seen = (await client.call_tool("look", {})).structured_content
+        assert seen["name"] == "den", "an agent is where it was"
+    assert ben.run("who").status == 0
+
+
+def test_the_inspector_lists_and_calls_over_http_and_ssh(
+    world: Server, alice: Person, tmp_path: Path
+) -> None:
+    token = alice.json("token new inspector --scope build")["token"]
+    program = [*alice.ssh(), "mcp"]
+    bearer = ["--header", f"Authorization: Bearer {token}"]
+    over_http = [f"http://{world.http}/mcp", "--transport", "http", *bearer]
+    for target in (
+        [*over_http, "--protocol-era", "legacy"],
+        [*over_http, "--protocol-era", "modern"],
+        _bridge(tmp_path, program),
+    ):
+        listed = inspector(tmp_path, *target, "--method", "tools/list", "--strict")
+        assert listed.returncode == 0, listed.stdout[-3000:] + listed.stderr[-3000:]
+        assert '"wait_events"' in listed.stdout
+        called = inspector(
+            tmp_path, *target, "--method", "tools/call", "--tool-name", "say",
+            "--tool-arg", "text=hello from the inspector", "--format", "json", "-q",
+        )  # fmt: skip
+        assert called.returncode == 0, called.stdout[-2000:] + called.stderr[-2000:]
+        assert "hello from the inspector" in called.stdout
+
+
+def _bridge(tmp_path: Path, program: list[str]) -> list[str]:
+    """A program that needs no arguments: the ssh client with all of them."""
+    bridge = tmp_path / "bridge"
+    quoted = " ".join(f"'{word}'" for word in program)
+    bridge.write_text(f"#!/bin/sh\nexec {quoted}\n")
+    bridge.chmod(0o755)
+    return [str(bridge)]
