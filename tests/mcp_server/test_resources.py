@@ -34,7 +34,7 @@ async def test_rooms_namespaces_and_texts_are_listed(served: Served, mode: str) 
         "thing://lobby/prompt%3Astyle",
         "thing://me/todo",
     ]
-    assert listed["room://git"].meta == {"available": True}
+    assert listed["room://git"].meta == {"available": True, "loaded": False}
     assert [one.uri_template for one in templates] == [
         "room://{room}", "room://{room}/log", "row://{room}/{seq}", "thing://{bag}/{name}",
     ]  # fmt: skip
@@ -73,7 +73,8 @@ async def test_what_is_read_is_text_and_json(served: Served, mode: str) -> None:
         assert await read("thing://lobby/docs") == ("https://example.org/", None)
         text, space = await read("room://git")
         assert isinstance(space, dict)
-        assert space["tools"] == ["git:commit"] and space["available"] is True
+        assert space["namespace"]["available"] is True, space
+        assert [name for name, _ in space["tools"]] == ["git:commit"]
         assert "git:commit" in text
 
 

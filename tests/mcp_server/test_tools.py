@@ -53,7 +53,7 @@ async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Ser
     assert hints["sshwarma.look"].read_only_hint and hints["look"].read_only_hint
     assert not hints["say"].read_only_hint and not hints["say"].destructive_hint
     assert hints["sshwarma.drop"].destructive_hint
-    assert hints["inventory_unequip"].destructive_hint
+    assert not hints["inventory_unequip"].destructive_hint, "equipping it again brings it back"
 
 
 async def test_results_are_structured_as_their_schema_says(served: Served, mode: str) -> None:
@@ -234,7 +234,7 @@ async def test_a_scope_is_what_is_listed_and_what_is_done(
         "use_tool": "act",
         "holler.play": "act",
         "sshwarma.note": "act",
-        "inventory_equip": "build",
+        "inventory_equip": "act",
         "sshwarma.put": "build",
         "join": "act",
         "sshwarma.create": "build",
@@ -244,7 +244,7 @@ async def test_a_scope_is_what_is_listed_and_what_is_done(
         "join": {"room": "home"},
         "use_tool": {"name": "sshwarma.look"},
         "sshwarma.note": {"text": "hi"},
-        "inventory_equip": {"patterns": "holler:*"},
+        "inventory_equip": {"patterns": "holler:*", "context": "me"},
         "sshwarma.put": {"name": "note", "text": "x"},
         "sshwarma.create": {"room": "den"},
         "wait_events": {"timeout": 0},
@@ -264,6 +264,8 @@ async def test_a_scope_is_what_is_listed_and_what_is_done(
                 "use_tool", {"name": "sshwarma.create", "arguments": {"room": "den"}}
             )
             assert through.is_error and "needs the scope build" in words(through)
+            for_all = await client.call_tool("inventory_equip", {"patterns": "holler:*"})
+            assert for_all.is_error and "needs the scope build" in words(for_all)
         for name in needed:
             if name in listed:
                 done = await client.call_tool(name, arguments.get(name, {}))

@@ -28,7 +28,11 @@ CHANGES = [
     ("/create den", Scope.BUILD),
     ("/vibe calm", Scope.BUILD),
     ("/put note = x", Scope.BUILD),
-    ("/equip me sshwarma:look", Scope.BUILD),
+    ("/equip me sshwarma:look", Scope.ACT),
+    ("/load global me", Scope.ACT),
+    ("/equip room sshwarma:put", Scope.BUILD),
+    ("/skill add tidy = Keep it tidy.", Scope.BUILD),
+    ("/namespace new git", Scope.BUILD),
     ("/portal north home", Scope.BUILD),
     ("/nav off", Scope.BUILD),
     ("/room builder bob", Scope.BUILD),
@@ -59,7 +63,7 @@ async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
     for scope in Scope:
         if scope.allows(needed):
             continue
-        with pytest.raises(Forbidden, match=f"scope {needed}; this token has {scope}"):
+        with pytest.raises(Forbidden, match=rf"needs the scope \w+; this token has {scope}\."):
             await run_line(replace(alice.caller, scope=scope), line)
     assert await everything(world) == before
     if "run" not in line:

@@ -21,7 +21,7 @@ from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
 from sshwarma.world import namespaces, overrides, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
 from sshwarma.world.loadout import ALWAYS, Item
@@ -132,6 +132,7 @@ def _(trial: Tested) -> Block:
         "/tool disable dice",
         "/tool describe dice = Rolls one die.",
     ),
+    scope=Scope.BUILD,
 )
 async def tool(
     caller: Caller,

@@ -219,7 +219,7 @@ def _(done: EquipDone) -> Block:
         "/equip me sshwarma:look,who",
         "/equip room home:prompt:style --priority -1",
     ),
-    scope=Scope.BUILD,
+    scope=Scope.ACT,
 )
 async def equip(
     caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
@@ -251,7 +251,7 @@ async def equip(
     group="Inventory",
     needs=Right.ENTER,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
-    scope=Scope.BUILD,
+    scope=Scope.ACT,
 )
 async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipDone:
     """Unequip tools and data

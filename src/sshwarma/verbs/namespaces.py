@@ -16,7 +16,7 @@ from sshwarma.verbs.reference import context_of
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, namespaces, rows, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.loadout import ALWAYS, Loadout
@@ -139,6 +139,7 @@ def _(result: Loaded) -> Block:
     namespace="global",
     tool="load_room",
     examples=("/load git", "/load git room", "/load requirement --include-children"),
+    scope=Scope.ACT,
 )
 async def load(
     caller: Caller,
@@ -187,6 +188,7 @@ def _reason(known: NamespaceListed) -> str:
     namespace="global",
     tool="unload_room",
     examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
+    scope=Scope.ACT,
 )
 async def unload(
     caller: Caller,
@@ -297,6 +299,7 @@ FIELDS = (
         "/namespace set git.branch load_with_parent on",
         "/namespace remove git.branch",
     ),
+    scope=Scope.BUILD,
 )
 async def namespace(
     caller: Caller,
@@ -320,7 +323,7 @@ async def namespace(
         about = " ".join(part for part in (field, value) if part)
         return await _new(caller, name, about)
     if what == "show":
-        return await _shown(caller, name)
+        return await shown(caller, name)
     thing = await caller.world.store.read(lambda conn: _thing(conn, name, caller.room_id))
     await _own(caller, thing)
     if what == "remove":
@@ -425,7 +428,12 @@ async def _new(caller: Caller, name: str, about: str) -> Done:
     return Done(f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it.")
 
 
-async def _shown(caller: Caller, name: str) -> NamespaceShown:
+async def shown(caller: Caller, name: str) -> NamespaceShown:
+    """A namespace with its tools, as the caller has it.
+
+    Raises:
+        NotFound: if there is none of that name.
+    """
     space = await caller.world.store.read(lambda conn: namespaces.find(conn, name, caller.room_id))
     found = await caller.world.store.read(
         lambda conn: things.children(conn, space.thing.id, "tool")

@@ -14,7 +14,7 @@ from sshwarma.verbs.reference import context_of
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
 from sshwarma.world import equipment, rows, skills, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.schema import equipped
@@ -93,6 +93,7 @@ def _(skill: SkillShown) -> Block:
         "/skill deactivate reviewer",
         "/skill rename reviewer critic",
     ),
+    scope=Scope.BUILD,
 )
 async def skill(
     caller: Caller,

@@ -18,23 +18,26 @@ from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
 from mcp_types import Resource, ResourceTemplate, TextResourceContents
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from sshwarma.terminal.render import plain
-from sshwarma.terminal.text import block
+from sshwarma.verbs import namespaces
+from sshwarma.verbs.log_rows import Reading, row_block
 from sshwarma.verbs.looking import look_around
-from sshwarma.verbs.views import as_json, draw, row_block
+from sshwarma.verbs.namespaces import NamespaceShown
+from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
-from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
 LOG_ROWS: Final = 50
 """Rows of a log that one reading gives."""
+
+WITH_TIMES: Final = Reading(timestamps=True)
 
 URI_LENGTH: Final = 1_000
 
@@ -73,23 +76,6 @@ class Place:
     kind: Literal["room", "log", "row", "thing"]
     bag: str
     name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """A thing that has tools, as one reads it."""
-
-    id: str
-    name: str
-    description: str
-    keywords: tuple[str, ...]
-    parent: str | None
-    children: tuple[str, ...]
-    required_states: tuple[str, ...]
-    auto_load: bool
-    load_with_parent: bool
-    available: bool
-    tools: tuple[str, ...]
 
 
 def parse(uri: str) -> Place:
@@ -133,14 +119,14 @@ async def listed(caller: Caller) -> list[Resource]:
     taken = {resource.name for resource in found}
     found += [
         Resource(
-            uri=uri("room", space.name),
-            name=space.name,
-            title=f"Namespace {space.name}",
+            uri=uri("room", space.id),
+            name=space.id,
+            title=f"Namespace {space.id}",
             description=space.description or None,
-            _meta={"available": space.available},
+            _meta={"available": space.available, "loaded": space.loaded},
         )
-        for space in await _namespaces(caller)
-        if space.name not in taken
+        for space in await namespaces.all_listed(caller)
+        if space.id not in taken
     ]
     room = await caller.room()
     for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
@@ -172,7 +158,8 @@ async def read(caller: Caller, address: str) -> list[TextResourceContents]:
             try:
                 there = await caller.elsewhere(place.bag)
             except NotFound:
-                return _both(address, *_space_seen(await _namespace(caller, place.bag)))
+                space = await _namespace(caller, place.bag)
+                return _both(address, plain(draw(space)), as_json(space))
             seen = await look_around(there)
             return _both(address, plain(draw(seen)), as_json(seen))
         case "log":
@@ -270,78 +257,19 @@ def _text(thing: Thing) -> str:
     return (thing.uri if thing.kind == "reference" else thing.content) or ""
 
 
-async def _namespaces(caller: Caller) -> list[Namespace]:
-    found = await caller.world.memo("namespaces", _read_namespaces)
-    here = await caller.world.store.read(lambda conn: things.get_live(conn, caller.room_id))
-    states = set(here.metadata.get("states", ()))
-    return [_namespace_of(thing, found, states) for thing, _ in found]
-
-
-async def _namespace(caller: Caller, name: str) -> Namespace:
+async def _namespace(caller: Caller, name: str) -> NamespaceShown:
     """A namespace by name. One that is not there is no room either: so it is said."""
-    for space in await _namespaces(caller):
-        if space.name == name:
-            return space
-    raise NotFound(f"There is no room named {name[:40]}.", hint="resources/list has them.")
-
-
-def _read_namespaces(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
-    """Every live thing but rooms that has tools, with what it has."""
-    tools = select(things_table.c.parent_id).where(
-        things_table.c.kind == "tool", things_table.c.deleted_at.is_(None)
-    )
-    query = (
-        select(things_table)
-        .where(
-            things_table.c.id.in_(tools),
-            things_table.c.kind.in_(("container", "mcp", "toolset")),
-            things_table.c.deleted_at.is_(None),
-        )
-        .order_by(things_table.c.qualified_name, things_table.c.name)
-    )
-    return [
-        (thing, things.children(conn, thing.id, "tool", "mcp", "toolset", "container"))
-        for thing in (things.from_row(row) for row in conn.execute(query).mappings())
-    ]
-
-
-def _namespace_of(
-    thing: Thing, every: list[tuple[Thing, list[Thing]]], states: set[str]
-) -> Namespace:
-    inside = next(found for known, found in every if known.id == thing.id)
-    parent = next((known.label for known, _ in every if known.id == thing.parent_id), None)
-    meta = thing.metadata
-    required = tuple(meta.get("required_states", ()))
-    return Namespace(
-        thing.id,
-        thing.label,
-        thing.description,
-        tuple(meta.get("keywords", ())),
-        parent,
-        tuple(child.label for child in inside if child.kind != "tool"),
-        required,
-        thing.auto_load,
-        bool(meta.get("load_with_parent")),
-        thing.available and thing.enabled and states.issuperset(required),
-        tuple(child.label for child in inside if child.kind == "tool"),
-    )
-
-
-def _space_seen(space: Namespace) -> tuple[str, Any]:
-    lines = [space.name]
-    if space.description:
-        lines.append(f"  {space.description}")
-    if not space.available:
-        lines.append(f"  Not available: needs {', '.join(space.required_states) or 'its server'}")
-    lines += [f"  {tool}" for tool in space.tools]
-    return plain(block(*lines)), as_json(space)
+    try:
+        return await namespaces.shown(caller, name)
+    except NotFound:
+        raise NotFound(
+            f"There is no room named {name[:40]}.", hint="resources/list has them."
+        ) from None
 
 
 def _log_seen(caller: Caller, found: list[Row]) -> tuple[str, Any]:
     agents = caller.world.agents
-    text = "\n".join(
-        plain(row_block(row, agents, caller.agent.id, timestamps=True)) for row in found
-    )
+    text = "\n".join(plain(row_block(row, agents, caller.agent.id, WITH_TIMES)) for row in found)
     values = [
         {
             "seq": row.seq,

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from sshwarma.mcp.serving.guests import Guest
 from sshwarma.terminal.render import plain
-from sshwarma.verbs.views import row_block
+from sshwarma.verbs.log_rows import Reading, row_block
 from sshwarma.world import directs, mentions, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -171,6 +171,6 @@ def _answer(
     ]
     now = int(time.time() * 1000)
     events += [Event("put_out", "sshwarma", words, now, 0, True) for words in told]
-    lines = [plain(row_block(row, agents, me.id, timestamps=True)) for row in found]
+    lines = [plain(row_block(row, agents, me.id, Reading(timestamps=True))) for row in found]
     text = "\n".join([*lines, *told]) or "Nothing happened."
     return Happened(room, str(since), tuple(events), more), text
