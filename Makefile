@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test lint bench docs lock
+.PHONY: setup run test conformance lint bench docs lock
 
 setup: $(VENV)/.ready
 
@@ -23,6 +23,10 @@ run: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+# The official conformance suite of MCP alone; `make test` runs it too.
+conformance: setup
+	$(BIN)/python -m pytest tests/mcp_server/test_conformance.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-for name in ("store", "terminal", "lua", "finding", "transport", "world", "models"):
+BENCHMARKS = ("store", "terminal", "lua", "finding", "transport", "world", "models", "mcp_server")
+
+for name in BENCHMARKS:
     print(f"\n== {name}", flush=True)
     subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=True)

@@ -29,7 +29,7 @@ def test_every_verb_that_help_and_readme_show_exists() -> None:
     shown = [*topics().values(), (TOP / "README.md").read_text(encoding="utf-8")]
     named = {word for text in shown for word in re.findall(r"(?<![\w/.])/([a-z]+)\b", text)}
     unknown = {word for word in named if find_verb(word) is None}
-    assert unknown <= {"healthz", "metrics", "srv", "path"}
+    assert unknown <= {"healthz", "metrics", "srv", "path", "api", "mcp"}
 
 
 def test_no_help_topic_hides_behind_a_verb() -> None:
