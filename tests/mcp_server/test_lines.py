@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sshwarma.ssh.service import HELD_BACK, PIECE, LineChannel
-from sshwarma.tools.names import MCP_LENGTH, for_mcp, possibly
+from sshwarma.tools.names import MCP_LENGTH, for_mcp
 
 
 class Wire:
@@ -103,12 +103,9 @@ async def test_a_writer_waits_for_room_and_others_wait_their_turn() -> None:
     assert await lines.read_line(10) is None
 
 
-def test_a_name_is_one_that_mcp_allows_and_leads_back() -> None:
+def test_a_name_is_one_that_mcp_allows() -> None:
     assert for_mcp("git.branch:create") == "git.branch.create"
     assert for_mcp("holler:make noise!") == "holler.make_noise_"
     long = [f"space:{'x' * 130}{end}" for end in "ab"]
     names = {for_mcp(name) for name in long}
     assert len(names) == 2 and all(len(name) <= MCP_LENGTH for name in names)
-    for canonical in ("git:commit", "git.branch:create", "a.b.c:d__e"):
-        for shown in (for_mcp(canonical), canonical.replace(":", "__")):
-            assert canonical in possibly(shown), shown

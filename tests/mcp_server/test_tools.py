@@ -108,8 +108,8 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("use_tool", {"name": "nothing.at_all"}, "There is no tool"),
     ("nothing", {}, "There is no tool nothing."),
     ("git.commit", {}, "git:commit is not equipped here."),
-    ("git__commit", {}, "inventory_equip with the pattern git:commit"),
-    ("git:commit", {}, "inventory_equip with the pattern git:commit"),
+    ("git__commit", {}, "git:commit is not equipped here."),
+    ("git:commit", {}, "git:commit is not equipped here."),
     ("inventory_equip", {"patterns": "nothing:*", "context": "me"}, "Nothing matches"),
     ("inventory_equip", {"patterns": "git:*"}, "needs the build right in lobby"),
 ]
