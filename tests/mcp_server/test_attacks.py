@@ -12,6 +12,7 @@ import pytest
 
 from mcp_server.conftest import Served, serving, words
 from sshwarma import operations
+from sshwarma.mcp.serving import endpoint
 from sshwarma.mcp.serving import guests as guests_module
 from sshwarma.tools.call import Result
 
@@ -216,6 +217,23 @@ async def test_streams_at_a_time_have_a_bound(
         await asyncio.gather(*waits, return_exceptions=True)
     await served.until(lambda: all(not guest.visits for guest in served.guests))
     assert (await post(served, HELLO, token)).status_code == 200
+
+
+async def test_sessions_have_a_bound_for_each_agent(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "SESSIONS_EACH", 3)
+    token, other = await served.newcomer("ann"), await served.newcomer("ben")
+    begun = [await session(served, token) for _ in range(3)]
+    answer = await post(served, HELLO, token)
+    assert answer.status_code == 429
+    assert "3 sessions are open for you" in answer.text
+    assert await session(served, other)
+    async with httpx2.AsyncClient() as http:
+        headers = {"Authorization": f"Bearer {token}", "Mcp-Session-Id": begun[0], **HEADERS}
+        assert (await http.delete(served.url, headers=headers)).status_code == 200
+    await served.until(lambda: all(guest.sessions < 3 for guest in served.guests))
+    assert await session(served, token)
 
 
 async def test_hostile_text_comes_out_as_text(served: Served) -> None:

@@ -15,6 +15,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from sshwarma.mcp.serving.door import LINE_BYTES, Asgi, Lines, Receive, Send
 from sshwarma.mcp.serving.guests import Guests, Visit
@@ -29,6 +30,9 @@ from sshwarma.world.tokens import Token
 
 SESSIONS: Final = 2_000
 """Sessions of the older era, in all."""
+
+SESSIONS_EACH: Final = 32
+"""Of them, those of one agent."""
 
 IDLE_SECONDS: Final = 1_800.0
 """A session of the older era that asks nothing and listens to nothing for this long is over."""
@@ -125,6 +129,10 @@ class Serving:
             return
         answer = _Answer(visit, receive, send)
         try:
+            if _opens_session(scope) and visit.guest.sessions >= SESSIONS_EACH:
+                words = f"{SESSIONS_EACH} sessions are open for you, which is the most."
+                await _refuse(send, 429, words)
+                return
             scope = {**scope, "user": _user(token), VISIT: visit}
             await self._manager.handle_request(scope, answer.receive, answer.send)
             await answer.finish()
@@ -201,6 +209,14 @@ def security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
             for form in (name, f"{name}:*")
         ],
     )
+
+
+def _opens_session(scope: Asgi) -> bool:
+    """Whether a request of the older era belongs to no session yet."""
+    headers = dict(scope["headers"])
+    version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+    older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
+    return older and b"mcp-session-id" not in headers
 
 
 def _user(token: Token) -> AuthenticatedUser:

@@ -51,12 +51,13 @@ NOTICES: Final = 20
 class Visit:
     """One thing an agent has open: a request, a stream, a session, a channel. `ended` is set when
     it must stop, for `reason`; `token` is what let it in, None where an ssh key did; `stays` says
-    whether its agent stays a while after it."""
+    whether its agent stays a while after it, `session` whether it is a session."""
 
     def __init__(self, guest: Guest, token: Token | None, stays: bool) -> None:
         self.guest = guest
         self.token = token
         self.stays = stays
+        self.session = False
         self.ended = asyncio.Event()
         self.reason = ""
         self._expiry: asyncio.TimerHandle | None = None
@@ -177,6 +178,11 @@ class Guest:
         for token_id in token_ids:
             self._stays.pop(token_id, None)
         self.leave_when_done()
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of the older era that the agent has open."""
+        return sum(visit.session for visit in self.visits)
 
     @property
     def token_ids(self) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import structlog
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import (
@@ -145,6 +145,7 @@ class Protocol:
         self.server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.initialized
         )
+        self.server.middleware.append(self._opening)
 
     def start(self) -> None:
         self._changes.start()
@@ -315,6 +316,13 @@ class Protocol:
 
     # Sessions of the older era.
 
+    async def _opening(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """A session counts from the moment it is opened, said to be initialized or not."""
+        result = await call_next(ctx)
+        if ctx.method == "initialize":
+            await _in_words(self._session(ctx))
+        return result
+
     async def initialized(self, ctx: Context, params: NotificationParams) -> None:
         """A session has begun: its agent is here while it is open, and hears what changes."""
         await self._session(ctx)
@@ -330,6 +338,7 @@ class Protocol:
 
     async def _begin_session(self, opened: Visit, connection: Any, send: Send) -> _Session:
         visit = await self.guests.enter(opened.guest.agent_id, opened.token)
+        visit.session = True
         session = _Session(visit, Listener(visit, send, LISTS))
         connection.exit_stack.callback(self._over, session)
         await self._changes.add(session.listener)
