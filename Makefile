@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test lint bench docs lock
+.PHONY: setup run test lint bench conformance docs lock
 
 setup: $(VENV)/.ready
 
@@ -32,6 +32,10 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# The official suite of the protocol against the hub; it takes a minute or two.
+conformance: setup
+	$(BIN)/python tests/mcp/conformance_client.py --all
 
 docs: setup
 	$(BIN)/python -m docs.generate

@@ -8,6 +8,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-for name in ("store", "terminal", "lua", "finding", "transport", "world", "models"):
+for name in ("store", "terminal", "lua", "finding", "transport", "world", "models", "hub"):
     print(f"\n== {name}", flush=True)
     subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=True)

@@ -20,8 +20,8 @@ Run = Callable[..., Awaitable[Any]]
 F = TypeVar("F", bound=Run)
 
 GROUPS: Final = (
-    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Building", "Access",
-    "Yourself", "Upkeep",
+    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Tools", "Building",
+    "Access", "Yourself", "Upkeep",
 )  # fmt: skip
 """In the order /help shows them."""
 
@@ -37,13 +37,14 @@ class Parameter:
     flag: bool
     boolean: bool
     choices: tuple[str, ...] = ()
+    many: bool = False
 
     @property
     def usage(self) -> str:
         word = "|".join(self.choices) or self.name.upper()
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
-            return f"[{shown}]"
+            return f"[{shown}]{'…' if self.many else ''}"
         shown = f"{word}…" if self.arg.rest and self.arg.what == "text" else word
         shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
         return shown if self.required else f"[{shown}]"
@@ -69,6 +70,7 @@ class Verb:
     namespace: str
     moves: bool
     awaits: tuple[str, ...] = ()
+    aside: bool = False
 
     @cached_property
     def summary(self) -> str:
@@ -155,6 +157,7 @@ class Verb:
             flag=parameter.kind is parameter.KEYWORD_ONLY,
             boolean=inner is bool,
             choices=choices,
+            many=get_origin(inner) is tuple,
         )
 
 
@@ -176,6 +179,7 @@ def verb(
     namespace: str = "sshwarma",
     moves: bool = False,
     awaits: tuple[str, ...] = (),
+    aside: bool = False,
 ) -> Callable[[F], F]:
     """Declare a verb.
 
@@ -184,7 +188,8 @@ def verb(
     then a line `argument: what it is` for each. `tool` is False for what only people do, or the
     name models know it by where that differs; `default` tools are equipped in new rooms; `moves`
     marks what takes a model out of its room; `awaits` are first words after which a text is needed
-    that is otherwise optional.
+    that is otherwise optional; `aside` marks what a terminal carries out at once, beside the line
+    that it works on.
     """
     if group not in GROUPS:
         raise ValueError(f"{group!r} is not a group of verbs")
@@ -192,7 +197,18 @@ def verb(
     def declare(run: F) -> F:
         tool_name = (name if tool is True else tool) or None
         made = Verb(
-            name, run, group, needs, aliases, examples, tool_name, default, namespace, moves, awaits
+            name,
+            run,
+            group,
+            needs,
+            aliases,
+            examples,
+            tool_name,
+            default,
+            namespace,
+            moves,
+            awaits,
+            aside,
         )
         for known_as in (name, *aliases):
             if known_as in _names:
