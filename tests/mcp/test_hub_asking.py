@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hubs import Hubbed
 
-from conftest import Hubbed
 from sshwarma.mcp import asking
 from sshwarma.mcp.asking import value_of
 from sshwarma.mcp.link import Field

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hubs import Hubbed
 
-from conftest import Hubbed
 from driver.installed import NODE, from_npm
 from sshwarma.mcp.address import Blocked, check_url, vetted, why_not
 from sshwarma.world.errors import Invalid

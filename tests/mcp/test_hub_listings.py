@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from hubs import Hubbed
 from sqlalchemy import select
 
-from conftest import Hubbed
 from driver.installed import POISONED
 from sshwarma.mcp.mending import DESCRIPTION_BYTES, Bad, mend
 from sshwarma.tools.names import for_model

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hubs import Hubbed
 
-from conftest import Hubbed
 from driver.installed import POISONED
 from sshwarma.world.errors import Unavailable
 from world.living import do

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Hubbed, children
+from hubs import Hubbed, children
+
 from driver.installed import NODE, from_npm, from_pypi
 from world.living import do
 
