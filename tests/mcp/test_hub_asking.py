@@ -81,6 +81,24 @@ async def test_whoever_declines_is_asked_no_more(hubbed: Hubbed, alice: Someone)
     assert isinstance(await refused(alice, "/answer again"), NotFound)
 
 
+@pytest.mark.parametrize("protocol", ["older", "newer"])
+async def test_a_call_that_is_stopped_asks_no_more(
+    hubbed: Hubbed, alice: Someone, protocol: str
+) -> None:
+    if protocol == "older":
+        await hubbed.poisoned()
+        call = asyncio.create_task(hubbed.call("evil:ask"))
+    else:
+        await hubbed.add("modern", *MODERN)
+        call = asyncio.create_task(hubbed.call("modern:weather", question="rain"))
+    hers = Terminal(alice)
+    await hers.next()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert (await hers.next()).text == "It is over: no answer is needed any more."
+    assert isinstance(await refused(alice, "/answer Oslo"), NotFound)
+
+
 async def test_no_answer_in_time_is_no(
     hubbed: Hubbed, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

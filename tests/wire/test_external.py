@@ -102,6 +102,9 @@ def test_how_far_a_call_is_is_seen_while_it_runs(server: Server) -> None:
     screen.wait_for(re.compile(r"… 1/3"))
     screen.wait_for("✓ everything:trigger-long-running-operation")
     assert "… 1/3" not in "\n".join(screen.lines)
+    screen.enter("@sum work")
+    screen.wait_for(re.compile(r"sum .*trigger-long-running-operation 1/3"))
+    screen.wait_for("sum: Done.")
     owner.hang_up()
 
 

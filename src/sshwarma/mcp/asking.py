@@ -60,6 +60,9 @@ class Asking:
         try:
             async with lock:
                 return await self._form(agent_id, who, question)
+        except asyncio.CancelledError:
+            self._tell(agent_id, who, "It is over: no answer is needed any more.", "")
+            raise
         except Declined as declined:
             if str(declined):
                 self._tell(agent_id, who, str(declined), "")

@@ -95,7 +95,7 @@ class Working:
     clock: asyncio.Timeout
     asking: int = 0
     left: float = 0.0
-    since: float = field(default_factory=time.monotonic)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Supervisor:
@@ -228,7 +228,7 @@ class Supervisor:
         if link is None:  # it went while this call waited
             raise self._is_down()
         mark = object()
-        self._working[mark] = Working(person_id, clock)
+        working = self._working[mark] = Working(person_id, clock)
         try:
             result = await link.call(tool, arguments, report, mark)
         except LinkLost as lost:
@@ -247,6 +247,7 @@ class Supervisor:
             ) from doubtful
         finally:
             del self._working[mark]
+            working.over.set()
         self._timeouts = 0
         if self.state == "degraded":
             self._set("up")
@@ -453,13 +454,19 @@ class Supervisor:
         if len(people) != 1 or (person_id := people.pop()) is None:
             self.ring.note(f"a question was declined, nobody could be asked: {question.message}")
             return None
+        asking = asyncio.create_task(self._keeper.ask(person_id, question))
+        over = asyncio.create_task(_all_over(concerned))
         for working in concerned:
             _hold_clock(working)
         try:
-            return await self._keeper.ask(person_id, question)
+            await asyncio.wait({asking, over}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
         finally:
             for working in concerned:
                 _let_clock(working)
+            for task in (asking, over):
+                task.cancel()
+            await asyncio.gather(asking, over, return_exceptions=True)
 
     # Words.
 
@@ -499,6 +506,12 @@ def _leaf(error: BaseException) -> BaseException:
     return error
 
 
+async def _all_over(concerned: list[Working]) -> None:
+    """Return when none of these calls runs any more: then nobody waits for an answer."""
+    for working in concerned:
+        await working.over.wait()
+
+
 def _hold_clock(working: Working) -> None:
     working.asking += 1
     when = working.clock.when()
@@ -509,6 +522,6 @@ def _hold_clock(working: Working) -> None:
 
 def _let_clock(working: Working) -> None:
     working.asking -= 1
-    if working.asking == 0 and not working.clock.expired():
+    if working.asking == 0 and not working.over.is_set():
         loop = asyncio.get_running_loop()
         working.clock.reschedule(loop.time() + max(1.0, working.left))
