@@ -228,3 +228,9 @@ async def test_at_a_start_nothing_is_available_until_it_is_connected(hubbed: Hub
     await hubbed.hub.start()
     assert not (await hubbed.tool("evil:echo")).available
     assert json.loads(json.dumps((await hubbed.server("evil")).metadata["entry"]))["command"]
+
+
+async def test_a_name_that_something_else_has_is_refused(hubbed: Hubbed) -> None:
+    await do(hubbed.owner, "/create den")
+    for name in ("lobby", "den", "sshwarma", "mcp", "Evil"):
+        await refused(hubbed.owner, f"/mcp add {name} -- true")

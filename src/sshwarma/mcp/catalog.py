@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sshwarma.mcp.link import Greeting
 from sshwarma.mcp.mending import Listing, Offered
 from sshwarma.settings import McpSettings
-from sshwarma.world import things
+from sshwarma.world import rooms, things
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import things as things_table
@@ -92,6 +92,8 @@ def declare(
     holder = things.by_qualified_name(tx.conn, settings.name)
     if holder is not None and holder.id != server_id(settings.name):
         raise Conflict(f"{settings.name} is the name of a {holder.kind} already.")
+    if rooms.id_of(tx.conn, settings.name) is not None:
+        raise Conflict(f"{settings.name} is the name of a room: its tools are called so.")
     if known is None:
         return things.create(
             tx,
