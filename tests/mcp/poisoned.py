@@ -51,6 +51,7 @@ GOOD = [
     tool("stall", "Never answers."),
     tool("huge", "Answers with 50 MB on one line."),
     tool("big", "Answers with as many bytes as it is asked for."),
+    tool("crumbs", "Answers with a great many small parts."),
     tool("garbage", "Writes what is no JSON, then answers."),
     tool("flood", "Sends 20,000 messages nobody asked for, and logs as much."),
     tool("ansi", "Answers with escape sequences."),
@@ -134,6 +135,8 @@ def call(ident: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any])
             return text("A" * 50_000_000)
         case "big":
             return text("A" * int(arguments["bytes"]))
+        case "crumbs":
+            return {"content": [{"type": "text", "text": "A"} for _ in range(60_000)]}
         case "garbage":
             raw('this is no JSON\n{"jsonrpc": \n\n[1, 2, 3]\n{"id": 4}\n\xff\n')
             return text("After the garbage.")

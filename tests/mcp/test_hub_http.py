@@ -236,7 +236,7 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web)
     await hubbed.add("web", url=f"{web.url}/huge", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.how == "error"
-    assert "It answered with over 4 MiB, which is the most." in outcome.text
+    assert "It answered with over 4 MiB, which is not taken." in outcome.text
     assert hubbed.state("web") == "up"
 
 

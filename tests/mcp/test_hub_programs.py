@@ -62,9 +62,14 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
     assert huge.how == "error"
     assert (
-        huge.text == "The server refused: It answered with a message over 4 MiB, which is the most."
+        huge.text
+        == "The server refused: It answered with a message over 4 MiB, which is not taken."
     )
     assert echo.how == "result"
+    crumbs = await hubbed.call("evil:crumbs")
+    assert crumbs.text == (
+        "The server refused: It answered with a message of too many parts, which is not taken."
+    )
     large = await hubbed.call("evil:big", bytes=4_000_000)
     assert (large.how, len(large.text)) == ("result", 4_000_000)
     (row,) = await hubbed.world.tail("lobby", 1)

@@ -11,7 +11,7 @@ import httpcore2
 import httpx2
 
 from sshwarma.mcp.address import Resolve, resolve, vetted
-from sshwarma.mcp.stdio import LINE_BYTES
+from sshwarma.mcp.stdio import LINE_BYTES, QUOTES, quotes
 
 CONNECT_SECONDS: Final = 10.0
 ADDRESSES: Final = 4
@@ -80,36 +80,40 @@ class Transport(httpx2.AsyncHTTPTransport):
             await response.aclose()
             raise httpx2.RemoteProtocolError("it sent a compressed answer, which was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it is ours
-        response.stream = _Bounded(response.stream, _most(request, response))
+        kind = response.headers.get("content-type", "").lower()
+        response.stream = _Bounded(
+            response.stream, request.method, events=kind.startswith("text/event-stream")
+        )
         return response
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends in an error after so many bytes; None for no end."""
+    """A body that ends in an error after so many bytes or parts. A stream of events that answers
+    no request may go on for ever."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int | None) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
         self._inner = inner
-        self._most = most
+        self._events = events
+        answers = method == "POST" or not events
+        self._most = (STREAM_BYTES if events else LINE_BYTES) if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = 0
+        seen = parts = 0
         async for part in self._inner:
             seen += len(part)
+            if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
+                parts = 0  # the event before was taken
+            parts += quotes(part)
+            if self._most is not None and parts > QUOTES:
+                raise TooLong("It answered with a message of too many parts, which is not taken.")
             if self._most is not None and seen > self._most:
                 raise TooLong(
-                    f"It answered with over {self._most // (1024 * 1024)} MiB, which is the most."
+                    f"It answered with over {self._most // (1024 * 1024)} MiB, which is not taken."
                 )
             yield part
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _most(request: httpx2.Request, response: httpx2.Response) -> int | None:
-    events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-    if not events:
-        return LINE_BYTES
-    return STREAM_BYTES if request.method == "POST" else None
 
 
 def client(transport: Transport, headers: Mapping[str, str], user_agent: str) -> httpx2.AsyncClient:

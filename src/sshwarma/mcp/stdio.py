@@ -32,6 +32,9 @@ from sshwarma.world.errors import Unavailable
 LINE_BYTES: Final = 4 * 1024 * 1024
 """The longest message taken from a server."""
 
+QUOTES: Final = 100_000
+"""The most quotes in a message: many small parts cost the loop far more than one long text."""
+
 LEAVE_SECONDS: Final = 2.0
 """A program whose stdin was closed has this long to leave by itself."""
 
@@ -171,9 +174,11 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes | tuple[by
 def _parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | None:
     """The message in a line; nothing if it is none, which is noted."""
     if isinstance(line, tuple):
-        return _refused(line, ring)
+        return _refused(line, f"a message over {LINE_BYTES // (1024 * 1024)} MiB", ring)
     if not line.strip():
         return None
+    if quotes(line) > QUOTES:
+        return _refused((line[:EDGE], line[-EDGE:]), "a message of too many parts", ring)
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
@@ -181,14 +186,18 @@ def _parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | N
         return None
 
 
-def _refused(edges: tuple[bytes, bytes], ring: Ring) -> SessionMessage | None:
-    """An answer in place of one that is too long, if its start or end says whose it is."""
-    limit = f"a message over {LINE_BYTES // (1024 * 1024)} MiB"
+def quotes(data: bytes) -> int:
+    """How many quotes begin or end a string; those inside of one are escaped."""
+    return data.count(b'"') - data.count(b'\\"')
+
+
+def _refused(edges: tuple[bytes, bytes], limit: str, ring: Ring) -> SessionMessage | None:
+    """An answer in place of one that is not taken, if its start or end says whose it is."""
     ring.note(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
     found = _ID.search(edges[0]) or _ID.search(edges[1])
     if found is None or b'"method"' in edges[0]:
         return None
-    error = ErrorData(code=INTERNAL_ERROR, message=f"It answered with {limit}, which is the most.")
+    error = ErrorData(code=INTERNAL_ERROR, message=f"It answered with {limit}, which is not taken.")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
 
 
