@@ -24,9 +24,11 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest
 
-# The official conformance suite of MCP alone; `make test` runs it too.
+# The official conformance suite of MCP: the world as a server, which `make test` checks too, and
+# the hub as a client, which takes a minute or two.
 conformance: setup
 	$(BIN)/python -m pytest tests/mcp_server/test_conformance.py
+	$(BIN)/python tests/mcp/conformance_client.py --all
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,7 +8,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-BENCHMARKS = ("store", "terminal", "lua", "finding", "transport", "world", "models", "mcp_server")
+BENCHMARKS = (
+    "store", "terminal", "lua", "finding", "transport", "world", "models", "hub", "mcp_server",
+)  # fmt: skip
 
 for name in BENCHMARKS:
     print(f"\n== {name}", flush=True)

@@ -6,15 +6,21 @@ A test compares them, so that they cannot grow stale.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from sshwarma import verbs
-from sshwarma.settings import ModelSettings, Settings
+from sshwarma.settings import Settings
 from sshwarma.verbs.registry import GROUPS, Verb, every_verb
 
 HERE = Path(__file__).parent
+MANY = {
+    "models": "One table for each model. `/model add` does the same by verb,\n"
+    "and `/model set` changes those it added.",
+    "mcp": "One table for each server. `/mcp add` does the same by verb.",
+}
 
 
 def verbs_page() -> str:
@@ -65,14 +71,22 @@ def settings_page() -> str:
     for name, field in Settings.model_fields.items():
         section = _section(field)
         if section is not None:
-            lines += [f"## [{name}]", "", *_fields(section.model_fields)]
-    lines += ["## [[models]]", "", "One table for each model. `/model add` does the same by verb,"]
-    lines += ["and `/model set` changes those it added.", "", *_fields(ModelSettings.model_fields)]
+            words = [MANY[name], ""] if name in MANY else []
+            lines += [f"## {_heading(name, field)}", "", *words, *_fields(section.model_fields)]
     return "\n".join(lines)
 
 
+def _heading(name: str, field: object) -> str:
+    """As a table is headed in the file; one of several has two brackets."""
+    many = get_origin(getattr(field, "annotation", None)) is tuple
+    return f"[[{name}]]" if many else f"[{name}]"
+
+
 def _section(field: object) -> type[BaseModel] | None:
+    """The model of a field that is a table, or a list of tables."""
     annotation = getattr(field, "annotation", None)
+    if get_origin(annotation) is tuple:
+        annotation = get_args(annotation)[0]
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     return annotation if is_model else None
 
@@ -81,7 +95,8 @@ def _fields(fields: dict[str, object]) -> list[str]:
     lines = []
     for name, field in fields.items():
         default = getattr(field, "default", PydanticUndefined)
-        shown = f" (default `{default}`)" if default not in (PydanticUndefined, "") else ""
+        plain = default not in (PydanticUndefined, None, "", (), {})
+        shown = f" (default `{default}`)" if plain else ""
         lines.append(f"- `{name}`{shown}: {getattr(field, 'description', None) or ''}".rstrip())
     return [*lines, ""]
 

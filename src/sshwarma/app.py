@@ -17,6 +17,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import control, verbs
+from sshwarma.mcp import catalog
+from sshwarma.mcp.hub import Hub
 from sshwarma.mcp.serving.door import McpDoor
 from sshwarma.models.budget import Budgets
 from sshwarma.models.roster import Roster
@@ -132,7 +134,9 @@ class App:
         parts.push_async_callback(lua.close)
         parts.push_async_callback(scripts.close)
         lua_tools = LuaTools(scripts)
+        hub = Hub(self.world, settings.data_dir / "mcp")
         providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
+        providers[catalog.RUNS] = hub
         providers[PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = Composer(lua)
@@ -141,8 +145,10 @@ class App:
         budgets = Budgets(self.world, roster.limits)
         turns = Turns(self.world, tools, roster, settings.limits, composer, budgets)
         parts.push_async_callback(turns.close)
-        for part in (tools, lua_tools, composer, roster, budgets, turns):
+        for part in (tools, lua_tools, composer, roster, budgets, turns, hub):
             self.world.provide(part)
+        parts.push_async_callback(hub.close)
+        await hub.start(settings.mcp)
         gate = WorldGate(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = Pace(settings.limits.lines_per_10_seconds)

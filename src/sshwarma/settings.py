@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -265,6 +266,78 @@ class FindingSettings(_Section):
     )
 
 
+_SECRETIVE: Final = re.compile(
+    r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(^|[-_])key", re.IGNORECASE
+)
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+
+def _no_secrets(values: dict[str, str]) -> dict[str, str]:
+    """What is set here is stored and can be shown, so a secret may only be pointed at."""
+    for name, value in values.items():
+        if _SECRETIVE.search(name) and value and not _VARIABLE.search(value):
+            raise ValueError(
+                f"{name} looks like a secret: put it into the environment of the server "
+                f"and write ${{NAME}}"
+            )
+        if not name.isascii() or not name.isprintable() or not value.isprintable():
+            raise ValueError(f"{name!a} or its value has characters that cannot be sent")
+    return values
+
+
+class McpSettings(_Section):
+    """One MCP server whose tools can be equipped; `[[mcp]]` in the file. `${NAME}` in headers and
+    env is read from the environment when it is connected to, and neither stored nor shown."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The namespace of its tools: NAME:tool."
+    )
+    command: tuple[str, ...] = Field(
+        (), max_length=100, description="The program to start and its arguments; no shell reads it."
+    )
+    url: Annotated[str, AfterValidator(_web_address)] | None = Field(
+        None, description="Where it is, if it is not started here."
+    )
+    sse: bool = Field(False, description="Speak the older HTTP+SSE transport to the url.")
+    headers: Annotated[dict[str, str], AfterValidator(_no_secrets)] = Field(
+        {}, description="HTTP headers to send; secrets as ${NAME}."
+    )
+    env: Annotated[dict[str, str], AfterValidator(_no_secrets)] = Field(
+        {}, description="The program's environment beside PATH, HOME and LANG; secrets as ${NAME}."
+    )
+    cwd: Path | None = Field(
+        None, description="Where the program starts; a folder of its own in data_dir if left out."
+    )
+    allow_private: bool = Field(
+        False, description="Whether the url may lead to this machine or a private network."
+    )
+    trust: bool = Field(
+        False, description="Take new and changed tools as they come, without an admin's approval."
+    )
+    call_seconds: float = Field(60, gt=0, le=1800, description="The longest a call may take.")
+    start_seconds: float = Field(
+        60, gt=0, le=600, description="A server that is not ready by then has failed."
+    )
+    calls_at_once: int = Field(
+        10, ge=1, le=100, description="Calls it works on at once; 50 more may wait."
+    )
+    max_tools: int = Field(128, ge=1, le=2000, description="Tools taken of it, the first it lists.")
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("give a command or a url, and not both")
+        if self.url is None and (self.headers or self.sse or self.allow_private):
+            raise ValueError("headers, sse and allow_private belong to a url")
+        if self.url is not None and (self.env or self.cwd is not None):
+            raise ValueError("env and cwd belong to a command")
+        if any("\0" in word for word in self.command):
+            raise ValueError("a word of the command has a NUL in it")
+        return self
+
+
 class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
@@ -294,6 +367,9 @@ class Settings(BaseSettings):
         (), description="The models that answer, each a `[[models]]` table."
     )
     finding: FindingSettings = FindingSettings()
+    mcp: tuple[McpSettings, ...] = Field(
+        (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
+    )
     log: LogSettings = LogSettings()
 
     @field_validator("models")
@@ -303,6 +379,14 @@ class Settings(BaseSettings):
         if len(set(names)) < len(names):
             raise ValueError("two models have the same name")
         return models
+
+    @field_validator("mcp")
+    @classmethod
+    def _one_server_a_name(cls, servers: tuple[McpSettings, ...]) -> tuple[McpSettings, ...]:
+        names = [server.name for server in servers]
+        if len(set(names)) < len(names):
+            raise ValueError("two MCP servers have the same name")
+        return servers
 
     @classmethod
     def settings_customise_sources(

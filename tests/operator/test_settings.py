@@ -6,12 +6,13 @@ import json
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from sshwarma.cli import main
-from sshwarma.settings import Settings, is_loopback, load_settings, split_address
+from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +179,40 @@ def test_config_show_prints_several_tables_of_a_kind(
     file.write_text(capsys.readouterr().out)
     assert [model.name for model in load_settings(file).models] == ["a", "b"]
     assert load_settings(file).models[0].model == 'q"3'
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({}, "give a command or a url"),
+        ({"command": ["x"], "url": "https://example.org/mcp"}, "and not both"),
+        ({"command": ["x"], "headers": {"A": "b"}}, "belong to a url"),
+        ({"url": "https://example.org/", "env": {"A": "b"}}, "belong to a command"),
+        ({"url": "ftp://example.org/"}, "is not an address"),
+        ({"url": "https://a:b@example.org/"}, "does not belong into an address"),
+        ({"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}, "looks like"),
+        ({"url": "https://example.org/", "headers": {"X-Api-Key": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"GITHUB_TOKEN": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"A": "b\n"}}, "cannot be sent"),
+        ({"command": ["x\0"]}, "NUL"),
+        ({"command": ["x"], "call_seconds": 0}, "greater than 0"),
+    ],
+)
+def test_an_mcp_server_that_cannot_be_is_refused(entry: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        McpSettings.model_validate({"name": "x", **entry})
+
+
+def test_mcp_servers_have_names_of_their_own() -> None:
+    one = {"name": "x", "command": ["true"]}
+    with pytest.raises(ValidationError, match="two MCP servers have the same name"):
+        load_settings(mcp=[one, one])
+    made = McpSettings.model_validate(
+        {"name": "x", "command": ["x"], "env": {"GIT_AUTHOR_NAME": "me", "A_TOKEN": "${T}"}}
+    )
+    assert made.env["A_TOKEN"] == "${T}"
+
+
+def test_the_example_is_read() -> None:
+    example = Path(__file__).parents[2] / "examples" / "sshwarma.toml"
+    assert [server.name for server in load_settings(example).mcp] == ["files", "holler"]

@@ -272,6 +272,15 @@ REFUSALS = """
 /model
 /model add qwen ollama qwen3:8b
 /model nonsense
+/mcp
+/mcp list too
+/mcp nonsense
+/mcp add
+/mcp show holler
+/mcp remove holler
+/answer
+/answer --decline
+/answer me
 /stats too many
 /stats @nobody
 /schema nothing
@@ -421,6 +430,7 @@ SENSIBLE = {
     "setting": ["plain", "start"],
     "number": ["1", "20", "0.5", "0"],
     "word": [*NAMES, "me", "room", "on", "off", "https://example.org/"],
+    "command": ["https://example.org/mcp", "-- true --x", "--"],
     "text": ["words", "- ", '"a phrase" and more', "look look"],
 }
 ODD = ["", "=", "-", "--", "--n", "-1", "1e400", "nan", "inf", "9" * 25, "9" * 5000, "x" * 300, '"',

@@ -39,7 +39,9 @@ def check_schema(schema: dict[str, Any]) -> None:
                 assert value
                 for option in value:
                     check_schema(option)
-            case "minimum" | "maximum":
+            case "items":
+                check_schema(value)
+            case "minimum" | "maximum" | "maxItems" | "exclusiveMinimum":
                 assert isinstance(value, int | float)
             case "default" | "description":
                 pass

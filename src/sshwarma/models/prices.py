@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sshwarma.importing import importing
 from sshwarma.models.port import Usage
-from sshwarma.models.providers import IMPORTING, address
+from sshwarma.models.providers import address
 from sshwarma.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def priced(settings: ModelSettings, used: Usage, answer: ModelResponse | None) -
 def known(settings: ModelSettings) -> bool:
     """Whether the price of a model is known. Imports what the list is in: not for the event
     loop."""
-    with IMPORTING:
+    with importing():
         return priced(settings, Usage(1000, 1000), None).cost is not None
 
 

@@ -6,14 +6,12 @@ thread; only `load` imports them.
 
 from __future__ import annotations
 
-import gc
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from sshwarma.importing import importing
 from sshwarma.models.port import BackendFailed
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
@@ -25,14 +23,6 @@ if TYPE_CHECKING:
 
 NO_KEY: Final = "none"
 """Sent where a server needs no key: an empty one would make the SDKs look for another."""
-
-IMPORTING: Final = threading.Lock()
-"""Held by threads that import those libraries. They import each other in circles, and two threads
-that begin at two places would each be given modules that the other has half made."""
-
-MUCH_IMPORTED: Final = 50
-"""After so many new modules the collector is told that what is alive stays: looking through the
-libraries of models takes it 60-120 ms each time, in which no key and no word gets through."""
 
 ADDRESSES: Final[Mapping[ModelKind, str]] = {
     "openai": "https://api.openai.com/v1",
@@ -86,17 +76,13 @@ def load(settings: ModelSettings, environ: Mapping[str, str]) -> Loaded:
         raise BackendFailed(
             "models of kind google need one more package: pip install 'pydantic-ai-slim[google]'"
         )
-    with IMPORTING:
-        before = len(sys.modules)
+    with importing():
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
         from pydantic_ai.models import create_async_httpx2_client
 
         http = create_async_httpx2_client()
         kind = KINDS[settings.kind]
         model = kind.make(settings, address(settings), key.reveal() or NO_KEY, http)
-        if len(sys.modules) > before + MUCH_IMPORTED:
-            gc.collect(1)
-            gc.freeze()
     return Loaded(model, _knobs(settings, kind), key, http)
 
 

@@ -377,13 +377,20 @@ class Turns:
         one that is ready early waits for those before it."""
         ended = [asyncio.Event() for _ in calls]
 
+        def report(at: int, text: str) -> None:
+            doing = list(running.doing)
+            if at < len(doing):
+                doing[at] = f"{calls[at].name} {text}"
+                running.doing = tuple(doing)
+                self._tell(running)
+
         async def one(number: int, call: Call) -> Done:
             refusal = call.broken
             if number >= CALLS_AT_ONCE:
                 refusal = f"At most {CALLS_AT_ONCE} tools can be called at once."
             try:
                 outcome = await self._tools.call(
-                    self._caller(running),
+                    replace(self._caller(running), report=partial(report, number)),
                     call.name,
                     call.arguments,
                     turn_id=running.turn.id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -19,12 +20,13 @@ from sshwarma.ssh.house import House, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.building import Edit
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around
+from sshwarma.verbs.registry import find_verb
 from sshwarma.verbs.talking import Said
 from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye, preference
@@ -34,6 +36,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
 from sshwarma.world.events import (
     AgentsChanged,
+    Asked,
     MustLeave,
     RowAppended,
 )
@@ -45,6 +48,9 @@ log = structlog.get_logger(__name__)
 
 WAITING_LINES: Final = 50
 """Lines typed ahead that may wait."""
+
+REPORT: Final = "report"
+"""The key of what is shown of the line being carried out; turns have ids for theirs."""
 
 EARLY_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
@@ -146,8 +152,11 @@ class Shell:
                 )
             )
             return
-        self._lines.append(typed)
         self._house.remember_input(self._agent_id, typed)
+        if self._running and _is_aside(typed):
+            self._background(self._carry_out_aside(typed))
+            return
+        self._lines.append(typed)
         if self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._live(self._work()))
 
@@ -256,6 +265,14 @@ class Shell:
         self._house.feeds.stop(self._room_id, self)
         self._house.answers.stop(self._room_id, self._hearing)
 
+    async def _carry_out_aside(self, typed: str) -> None:
+        """Do a line that the one being carried out may wait for."""
+        try:
+            self._house.pace.check(self._agent_id)
+            self._print(draw(await run_line(self._caller(), typed)))
+        except Refused as refused:
+            self._print(refusal(refused, typed))
+
     async def _carry_out(self, typed: str) -> None:
         """Do one line and show what came of it."""
         self._running = True
@@ -276,6 +293,7 @@ class Shell:
             return
         finally:
             self._running = False
+            self.terminal.set_live(REPORT, None)
         if isinstance(result, Goodbye):
             self._leave()
             return
@@ -295,15 +313,30 @@ class Shell:
         self.terminal.set_prompt(prompt)
         self.terminal.set_status(status)
 
-    def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:
+    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
         if isinstance(event, RowAppended):
             self._hearing.heard(event)
+        elif isinstance(event, Asked):
+            self._asked(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
         elif event.room_id is None:
             self._farewell(event.reason)
         elif event.room_id == self._standing.room_id:
             self._background(self._put_out(event.reason))
+
+    def _asked(self, event: Asked) -> None:
+        """A question to this agent alone."""
+        lines = headed(("tool", event.who), " asks: ", text=event.text)
+        self._print(block(*lines, *([line("  ", ("dim", event.hint))] if event.hint else [])))
+        agent = self._world.agents.get(self._agent_id)
+        if agent is not None and agent.prefs.get("bell", "on") == "on":
+            self.terminal.bell()
+
+    def _report(self, text: str) -> None:
+        """How far the line is that is being carried out."""
+        if self._running and not self._ended:
+            self.terminal.set_live(REPORT, block(line(("dim", f"… {text}"))))
 
     async def _put_out(self, reason: str) -> None:
         self._print(block(line(("warn", reason))))
@@ -351,7 +384,8 @@ class Shell:
         self._house.in_background(work)
 
     def _caller(self) -> Caller:
-        return self._house.caller(self._agent_id, "ssh", self._standing)
+        caller = self._house.caller(self._agent_id, "ssh", self._standing)
+        return replace(caller, report=self._report)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
@@ -363,6 +397,12 @@ class Shell:
 
 def _on(prefs: dict[str, Any], name: str) -> bool:
     return preference(prefs, name) == "on"
+
+
+def _is_aside(typed: str) -> bool:
+    """Whether a line is one that does not wait for the line before it."""
+    known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
+    return known is not None and known.aside
 
 
 def _echoed(typed: str) -> bool:

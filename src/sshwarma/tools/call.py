@@ -25,7 +25,7 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 SECONDS: Final = 60.0
-"""A call that takes longer is a timeout."""
+"""A call that takes longer is a timeout, unless its provider says otherwise."""
 
 DEPTH: Final = 4
 """Calls out of calls; one that is deeper is refused."""
@@ -56,7 +56,8 @@ class Result:
 
 
 class Provider(Protocol):
-    """Whoever can carry out some tools."""
+    """Whoever can carry out some tools. One that has `seconds` says by it how long a call may take
+    in place of SECONDS; None, that it sees to that itself, and raises TimeoutError with words."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
         """Carry out a tool that the caller may use, with arguments that fit its schema.
@@ -205,10 +206,11 @@ class Tools:
         if provider is None:
             return "error", Result(f"Nothing carries out {tool.label} now.", failed=True)
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(getattr(provider, "seconds", SECONDS)):
                 result = await provider.run(caller, tool, arguments)
-        except TimeoutError:
-            return "timeout", Result(f"It took longer than {SECONDS:.0f} s.", failed=True)
+        except TimeoutError as error:
+            said = str(error) or f"It took longer than {SECONDS:.0f} s."
+            return "timeout", Result(said, failed=True)
         except Refused as refused:
             return "error", Result(str(refused), failed=True)
         except Exception:

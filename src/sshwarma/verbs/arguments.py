@@ -9,7 +9,7 @@ from pydantic import Field
 
 What = Literal[
     "text", "room", "direction", "exit", "agent", "thing", "pattern", "tool", "context", "verb",
-    "topic", "word", "setting", "number",
+    "topic", "word", "setting", "number", "command",
 ]  # fmt: skip
 
 
@@ -17,7 +17,8 @@ What = Literal[
 class Arg:
     """How an argument is typed on a line.
 
-    `rest` takes all that remains, as it stands. `particle` is a little word that may come before
+    `rest` takes all that remains, as it stands. A `command` is one word, or `--` and all that
+    remains, as it stands. `particle` is a little word that may come before
     it and means nothing by itself: `to`, `=`.
     """
 
@@ -41,6 +42,9 @@ Context: TypeAlias = Annotated[str, Arg("context")]
 """`room`, `me`, or `@agent`."""
 
 Flag: TypeAlias = bool
+Many: TypeAlias = Annotated[tuple[str, ...], Arg("word"), Field(max_length=32)]
+"""A flag that may be given again: each value once more."""
+
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]
 Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]

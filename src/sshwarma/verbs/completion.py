@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from sshwarma.mcp import catalog
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
@@ -122,6 +123,9 @@ async def _values(
         case "word" if verb.name == "model" and parameter.name == "field":
             known_words = {"add": get_args(ModelKind), "set": FIELDS}
             return [(word, "") for word in known_words.get(given[0], ())]
+        case "word" if verb.name == "mcp" and given:
+            servers = await caller.world.memo("mcp servers", catalog.servers)
+            return [(server.name, server.description) for server in servers]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
             return [(value, "") for value in known.values] if known else []

@@ -216,7 +216,9 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
 def _status(thing: Thing) -> str:
     if not thing.enabled:
         return "disabled"
-    return "available" if thing.available else "unavailable"
+    if not thing.available:
+        return "unavailable"
+    return str(thing.metadata.get("obstacle") or "available")
 
 
 def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -> Examined:

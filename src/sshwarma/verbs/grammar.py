@@ -94,7 +94,8 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
         parameter = waiting[0] if waiting else None
         if _is_flag(verb, plain[0], parameter):
             flag, value, at = _flag(verb, line, Word(plain[0], plain.start(), plain.end()))
-            given[flag.name], places[flag.name] = value, (plain.start(), at)
+            given[flag.name] = (*given.get(flag.name, ()), value) if flag.many else value
+            places[flag.name] = (plain.start(), at)
             continue
         if parameter is None:
             raise Invalid(
@@ -102,6 +103,10 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
                 hint=f"Usage: {verb.usage}",
                 at=(plain.start(), len(line.rstrip())),
             )
+        if parameter.arg.what == "command" and plain[0] == "--":
+            given[parameter.name] = line[plain.start() :].rstrip()
+            places[parameter.name] = (plain.start(), len(line))
+            break
         if parameter.arg.particle == plain[0] and parameter.name not in given:
             at = plain.end()
             if parameter.arg.rest:
@@ -141,8 +146,11 @@ def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
         )
     if parameter.boolean:
         return parameter, (value if equals else True), word.end
-    if equals:
+    if equals and value[:1] not in ("'", '"'):
         return parameter, value, word.end
+    if equals:
+        argument = _quoted(line, word.start + len(name) + 3)
+        return parameter, argument.text, argument.end
     following = _WORD.search(line, word.end)
     if following is None:
         raise Invalid(f"--{name} needs a value.", at=(word.start, word.end))

@@ -20,8 +20,8 @@ Run = Callable[..., Awaitable[Any]]
 F = TypeVar("F", bound=Run)
 
 GROUPS: Final = (
-    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Building", "Access",
-    "Yourself", "Upkeep",
+    "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Tools", "Building",
+    "Access", "Yourself", "Upkeep",
 )  # fmt: skip
 """In the order /help shows them."""
 
@@ -37,13 +37,14 @@ class Parameter:
     flag: bool
     boolean: bool
     choices: tuple[str, ...] = ()
+    many: bool = False
 
     @property
     def usage(self) -> str:
         word = "|".join(self.choices) or self.name.upper()
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
-            return f"[{shown}]"
+            return f"[{shown}]{'…' if self.many else ''}"
         shown = f"{word}…" if self.arg.rest and self.arg.what == "text" else word
         shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
         return shown if self.required else f"[{shown}]"
@@ -71,6 +72,7 @@ class Verb:
     moves: bool
     scope: Scope
     awaits: tuple[str, ...] = ()
+    aside: bool = False
 
     @cached_property
     def summary(self) -> str:
@@ -157,6 +159,7 @@ class Verb:
             flag=parameter.kind is parameter.KEYWORD_ONLY,
             boolean=inner is bool,
             choices=choices,
+            many=get_origin(inner) is tuple,
         )
 
 
@@ -179,6 +182,7 @@ def verb(
     moves: bool = False,
     awaits: tuple[str, ...] = (),
     scope: Scope | None = None,
+    aside: bool = False,
 ) -> Callable[[F], F]:
     """Declare a verb.
 
@@ -187,8 +191,9 @@ def verb(
     then a line `argument: what it is` for each. `tool` is False for what only people do, or the
     name models know it by where that differs; `default` tools are equipped in new rooms; `moves`
     marks what takes a model out of its room; `awaits` are first words after which a text is needed
-    that is otherwise optional. `scope` is needed where the right does not tell that something is
-    changed: what needs no more than to enter counts as looking.
+    that is otherwise optional; `aside` marks what a terminal carries out at once, beside the line
+    that it works on. `scope` is needed where the right does not tell that something is changed:
+    what needs no more than to enter counts as looking.
     """
     if group not in GROUPS:
         raise ValueError(f"{group!r} is not a group of verbs")
@@ -208,6 +213,7 @@ def verb(
             moves,
             scope or scope_of(needs),
             awaits,
+            aside,
         )
         for known_as in (name, *aliases):
             if known_as in _names:

@@ -47,8 +47,8 @@ class Caller:
     """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
     and `line` are what was asked, for the audit; `within` is the call that asks, if one does. Of a
     model that answers: `behind` is the id of the person it all began with, `hops` how many models
-    have called each other since. `scope` is that of the token it came
-    with. `report` takes a few words on how far the request is, where the door can show them."""
+    have called each other since. `scope` is that of the token it came with. `report` takes a few
+    words on how far the request is, where the door can show them."""
 
     world: World
     limits: LimitSettings

@@ -100,6 +100,17 @@ class PresenceChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Something asks an agent a question, to be answered in its terminal: `who` asks, `text` is
+    the question, `hint` says how to answer. Not stored; nobody else sees it."""
+
+    agent_id: str
+    who: str
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
 class MustLeave:
     """An agent's links must end (`room_id` None), or leave one room, for `reason`."""
 
@@ -116,6 +127,7 @@ Event: TypeAlias = (
     | WorldChanged
     | AgentsChanged
     | PresenceChanged
+    | Asked
     | MustLeave
 )
 Listener: TypeAlias = Callable[[Any], None]
@@ -140,8 +152,8 @@ class Bus:
         return self._add(self._rooms, room_id, listener)
 
     def on_agent(self, agent_id: str, listener: Listener) -> Callable[[], None]:
-        """Hear RowAppended and MustLeave addressed to an agent, and AgentsChanged of it. Returns
-        the call that stops it."""
+        """Hear RowAppended, Asked and MustLeave addressed to an agent, and AgentsChanged of it.
+        Returns the call that stops it."""
         return self._add(self._agents, agent_id, listener)
 
     def on(self, kind: type, listener: Listener) -> Callable[[], None]:
@@ -165,7 +177,7 @@ class Bus:
                     found += self._agents.get(agent_id, {}).values()
         elif isinstance(event, (Streaming, StreamEnded)):
             found += self._rooms.get(event.room_id, {}).values()
-        elif isinstance(event, (MustLeave, AgentsChanged)):
+        elif isinstance(event, (Asked, MustLeave, AgentsChanged)):
             found += self._agents.get(event.agent_id, {}).values()
         return found
 

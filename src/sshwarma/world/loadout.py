@@ -4,9 +4,9 @@ A tool is on by the most specific row about it (live is on, soft-deleted is off)
 itself, else one on its namespace, else one on an ancestor reached through `load_with_parent`, the
 nearest first, else their `auto_load`, else it is off; within a level the room's row beats the
 agent's. The tools of `global` are on whatever a row says. What is on can be used if it is
-available, it and all its namespaces are enabled, and the states they require hold; what people
-decided about a tool (`overrides`) goes before what its provider says. Everything that shows or
-calls a tool asks here.
+available, it and all its namespaces are enabled, the states they require hold, and whoever provides
+it has put no `obstacle` in its way; what people decided about a tool (`overrides`) goes before what
+its provider says. Everything that shows or calls a tool asks here.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ class Chains:
             obstacle = "disabled" if off is tool else f"{off.name} is disabled"
         elif not tool.available:
             obstacle = "unavailable"
+        elif tool.metadata.get("obstacle"):
+            obstacle = str(tool.metadata["obstacle"])
         elif missing:
             obstacle = f"needs {', '.join(dict.fromkeys(missing))}"
         title = (override.name if override else None) or ""

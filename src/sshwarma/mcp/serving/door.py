@@ -7,16 +7,14 @@ comes earlier waits. Nothing here needs it.
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
-import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
+from sshwarma.importing import importing
 from sshwarma.mcp.serving.guests import Guests
-from sshwarma.models.providers import IMPORTING, MUCH_IMPORTED
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import Pace
@@ -117,18 +115,10 @@ class McpDoor:
 
     def _make(self) -> Serving:
         """In a thread: importing takes seconds, and composing the schemas of all tools longer than
-        the loop may stand still. So does a full collection of what is made meanwhile: it waits,
-        and what was imported for good is never looked at again."""
-        with IMPORTING:
-            before = len(sys.modules)
-            gc.disable()
-            try:
-                module = importlib.import_module("sshwarma.mcp.serving.endpoint")
-                serving: Serving = module.Serving(self.guests, *self._made_of)
-            finally:
-                gc.enable()
-            if len(sys.modules) > before + MUCH_IMPORTED:
-                gc.freeze()
+        the loop may stand still."""
+        with importing():
+            module = importlib.import_module("sshwarma.mcp.serving.endpoint")
+            serving: Serving = module.Serving(self.guests, *self._made_of)
         return serving
 
     async def _loaded(self) -> Serving:

@@ -1,0 +1,168 @@
+"""What a call of an MCP tool costs through the world, beside the SDK alone; what a listing costs.
+
+    python benchmarks/hub.py
+
+The floor is `mcp.Client` calling the same tool of the same program over the SDK's own stdio
+transport. "hub" is the same call over the hub's connection, "tools.call" the whole way: loadout,
+two durable rows in the room, figures, and the events they cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from sshwarma import verbs
+from sshwarma.mcp import catalog
+from sshwarma.mcp.hub import Hub
+from sshwarma.mcp.link import Greeting
+from sshwarma.mcp.mending import mend
+from sshwarma.settings import LimitSettings, McpSettings
+from sshwarma.tools.call import Tools
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, calls, equipment
+from sshwarma.world.caller import Caller
+from sshwarma.world.world import World
+
+CALLS = 300
+SERVER = """
+from mcp.server import MCPServer
+mcp = MCPServer("bench")
+
+@mcp.tool()
+async def echo(text: str) -> str:
+    return text
+
+mcp.run("stdio")
+"""
+
+
+async def measure(what: str, once: Callable[[], Awaitable[object]], runs: int = CALLS) -> float:
+    took = []
+    for _ in range(20):
+        await once()
+    for _ in range(runs):
+        began = time.perf_counter()
+        await once()
+        took.append(time.perf_counter() - began)
+    p50, p95 = statistics.median(took), statistics.quantiles(took, n=20)[18]
+    print(f"{what:<48} p50 {p50 * 1e3:7.2f} ms  p95 {p95 * 1e3:7.2f} ms", flush=True)
+    return p50
+
+
+async def direct(program: Path) -> float:
+    from mcp import Client, StdioServerParameters
+
+    server = StdioServerParameters(command=sys.executable, args=[str(program)])
+    async with Client(server) as client:
+        return await measure(
+            "the SDK alone (the floor)", lambda: client.call_tool("echo", {"text": "hello"})
+        )
+
+
+async def through_the_world(world: World, folder: Path, program: Path) -> tuple[float, float]:
+    person = await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+    caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
+    hub = Hub(world, folder / "mcp")
+    tools = Tools(world, {catalog.RUNS: hub})
+    await hub.start()
+    try:
+        settings = McpSettings(name="bench", command=(sys.executable, str(program)))
+        server = await hub.add(caller, settings)
+        await hub.settled("bench", 30)
+
+        def equip(tx):  # noqa: ANN001, ANN202 - a unit of work
+            found = equipment.match(tx.conn, "bench:echo", ["lobby"])
+            equipment.equip(tx, "lobby", found)
+            return found[0]
+
+        tool = await world.change(equip)
+        alone = await measure("hub", lambda: hub.run(caller, tool, {"text": "hello"}))
+        whole = await measure(
+            "tools.call", lambda: tools.call(caller, "bench:echo", {"text": "hello"})
+        )
+        await rows_alone(world, caller)
+        began = time.perf_counter()
+        await asyncio.gather(
+            *(tools.call(caller, "bench:echo", {"text": "hello"}) for _ in range(40))
+        )
+        rate = 40 / (time.perf_counter() - began)
+        print(f"{'tools.call, 40 at once':<48} {rate:11.0f} a second")
+        assert server.id == catalog.server_id("bench")
+        return alone, whole
+    finally:
+        await hub.close()
+
+
+async def rows_alone(world: World, caller: Caller) -> None:
+    """The two rows of a call and nothing between."""
+
+    async def once() -> None:
+        row = await world.change(
+            lambda tx: calls.begin(
+                tx, "lobby", caller.agent.id, "bench:echo", {}, turn_id=None, parent_row_id=None
+            )
+        )
+        await world.change(lambda tx: calls.end(tx, row, "result", "hello", None, 0.0))
+
+    await measure("of it the two rows of the call", once)
+
+
+async def listings(world: World) -> None:
+    def raw(words: str) -> list[object]:
+        return [
+            {
+                "name": f"tool{n}",
+                "description": f"Does a thing of number {n}. {words}",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"x": {"type": "integer", "description": "An x."}},
+                    "required": ["x"],
+                },
+            }
+            for n in range(500)
+        ]
+
+    began = time.perf_counter()
+    first, second = mend(list(raw("")), 500), mend(list(raw("Or so.")), 500)
+    mending = (time.perf_counter() - began) / 2
+    print(f"{'500 tools mended and checked (in a thread)':<48}     {mending * 1e3:7.2f} ms")
+    settings = McpSettings(name="many", command=("true",))
+    greeting = Greeting("2026-07-28", "many 1", "auto")
+    server = await world.change(
+        lambda tx: catalog.declare(tx, settings, created_by=None, from_settings=False)
+    )
+    for what, listing in (("made", first), ("as they were", first), ("all changed", second)):
+        began = time.perf_counter()
+        await world.change(
+            lambda tx, listing=listing: catalog.publish(
+                tx, server.id, greeting, listing, trust=True
+            )
+        )
+        took = time.perf_counter() - began
+        print(f"{f'500 tools {what}, one transaction':<48}     {took * 1e3:7.2f} ms")
+
+
+async def main() -> None:
+    _ = verbs.__all__
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = folder / "server.py"
+        program.write_text(SERVER)
+        floor = await direct(program)
+        world = await World.open(folder / "world.db", tool_specs())
+        try:
+            alone, whole = await through_the_world(world, folder, program)
+            await listings(world)
+        finally:
+            await world.close()
+    print(f"hub / SDK {alone / floor:.2f}, tools.call / SDK {whole / floor:.2f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,299 @@
+"""The hub: every MCP server this world is a client of, and the provider of their tools.
+
+What servers there are, and whether each is wanted, is kept in the world; what each does now, here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.importing import importing
+from sshwarma.mcp import catalog
+from sshwarma.mcp.asking import Asking
+from sshwarma.mcp.link import Dial, Era, Greeting, Question
+from sshwarma.mcp.mending import Listing
+from sshwarma.mcp.supervisor import State, Supervisor, Timing
+from sshwarma.settings import McpSettings
+from sshwarma.tools.call import Result
+from sshwarma.world import things
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, NotFound, Refused, Unavailable
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+CONNECTING: Final = 10
+"""Servers that connect at once."""
+
+SERVERS: Final = 200
+"""Servers there may be."""
+
+STOP_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a server is now. Times are seconds."""
+
+    state: State | str
+    reason: str
+    since: float  # a reading of time.monotonic
+    retry_at: float | None
+    in_flight: int
+
+
+class Hub:
+    """The servers of a world. Made with `start`, ended with `close`; `folder` is where programs
+    start that have no other place."""
+
+    seconds = None  # each server has its own: see `tools.call.Provider`
+
+    def __init__(
+        self, world: World, folder: Path, timing: Timing | None = None, dial: Dial | None = None
+    ) -> None:
+        self.asking = Asking(world)
+        self._world = world
+        self._folder = folder
+        self._timing = timing or Timing()
+        self._dialled = dial
+        self._loading = asyncio.Lock()
+        self._servers: dict[str, Supervisor] = {}
+        self._slots = asyncio.Semaphore(CONNECTING)
+        self._changing: dict[str, asyncio.Lock] = {}
+
+    async def start(self, configured: Sequence[McpSettings] = ()) -> None:
+        """Declare the servers of the settings, and begin to connect to all that are wanted."""
+        known = await self._world.change(lambda tx: _declare_all(tx, configured))
+        for server in known:
+            if server.enabled:
+                self._supervise(server)
+
+    async def close(self) -> None:
+        """End every connection and program, side by side."""
+        stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
+        self._servers.clear()
+        if stopping:
+            _, late = await asyncio.wait(stopping, timeout=STOP_SECONDS)
+            for task in late:
+                log.error("an mcp server did not end in time", seconds=STOP_SECONDS)
+                task.cancel()
+
+    # What people do with servers.
+
+    async def add(self, caller: Caller, settings: McpSettings) -> Thing:
+        """Declare a server and begin to connect to it.
+
+        Raises:
+            Conflict: if the name is taken, or there are too many.
+        """
+
+        def work(tx: Change) -> Thing:
+            if len(catalog.servers(tx.conn)) >= SERVERS:
+                raise Conflict(f"There are {SERVERS} MCP servers, which is the most.")
+            return catalog.declare(tx, settings, created_by=caller.agent.id, from_settings=False)
+
+        async with self._alone(settings.name):
+            made = await caller.change(work, tell=f"added the MCP server {settings.name}")
+            self._supervise(made)
+        return made
+
+    async def remove(self, caller: Caller, name: str) -> None:
+        """End a server and take its tools away; their equipment stays for when it returns.
+
+        Raises:
+            NotFound: if there is none of that name.
+            Conflict: if it is in the settings.
+        """
+        async with self._alone(name):
+            server = await self.find(name)
+            if server.metadata.get("origin") == "settings":
+                raise Conflict(
+                    f"{name} is in the settings of this server, and would come back.",
+                    hint=f"/mcp disable {name} keeps it away.",
+                )
+            await self._end(server.id)
+            await caller.change(
+                lambda tx: catalog.remove(tx, things.get_live(tx.conn, server.id)),
+                tell=f"removed the MCP server {name}",
+            )
+
+    async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
+        """Say whether a server is wanted; it is connected to, or ended, at once."""
+        async with self._alone(name):
+            server = await self.find(name)
+            word = "enabled" if wanted else "disabled"
+            changed = await caller.change(
+                lambda tx: things.change(tx, server.id, enabled=int(wanted)),
+                tell=f"{word} the MCP server {name}",
+            )
+            if not wanted:
+                await self._end(server.id)
+            elif server.id not in self._servers:
+                self._supervise(changed)
+        return changed
+
+    async def settled(self, name: str, seconds: float) -> Condition:
+        """How a server is once it is up or a try has failed, or after so many seconds."""
+        server = await self.find(name)
+        running = self._servers.get(server.id)
+        if running is not None and not running.up and not running.reason:
+            await running.settled(seconds)
+        return self.condition(server)
+
+    async def refresh(self, name: str, seconds: float) -> None:
+        """Read a server's listing now, or try to connect to it now.
+
+        Raises:
+            Unavailable: if it is disabled, or cannot be connected to.
+        """
+        server = await self.find(name)
+        running = self._servers.get(server.id)
+        if running is None:
+            raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name}")
+        await running.refresh(seconds)
+        if not running.up:
+            said = f": {running.reason}" if running.reason else ""
+            raise Unavailable(f"{name} is not connected{said}.")
+
+    async def approve(self, caller: Caller, name: str, tool: str | None) -> list[str]:
+        """Take a server's new and changed tools as they are said to be now. Returns their names."""
+        return await caller.change(
+            lambda tx: catalog.approve(tx, catalog.find(tx.conn, name), tool),
+            tell=f"approved what {name} says of {tool or 'its tools'}",
+        )
+
+    async def find(self, name: str) -> Thing:
+        """The server of that name.
+
+        Raises:
+            NotFound: if there is none.
+        """
+        return await self._world.store.read(lambda conn: catalog.find(conn, name))
+
+    def condition(self, server: Thing) -> Condition:
+        """How a server is now."""
+        running = self._servers.get(server.id)
+        if running is None:
+            return Condition("disabled", "", 0.0, None, 0)
+        return Condition(
+            running.state, running.reason, running.since, running.retry_at, running.in_flight
+        )
+
+    def log_of(self, server: Thing) -> list[str]:
+        """The last lines a server wrote on stderr, or that were noted of it."""
+        running = self._servers.get(server.id)
+        return running.ring.last() if running else []
+
+    # The provider of their tools.
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+        """Call a tool; see `tools.call.Provider`."""
+        running = self._servers.get(tool.parent_id or "")
+        if running is None:
+            raise Unavailable(f"Nothing carries out {tool.label} now.")
+        asker = self._world.agents.get(caller.behind or caller.agent.id)
+        person_id = asker.id if asker is not None and asker.kind != "model" else None
+        remote = str(tool.metadata.get("remote", tool.name))
+        return await running.call(remote, arguments, person_id=person_id, report=caller.report)
+
+    # Servers as they run.
+
+    def _supervise(self, server: Thing) -> None:
+        settings = catalog.settings_of(server)
+        era: Era = "legacy" if server.metadata.get("era") == "legacy" else "auto"
+        keeper = _Keeper(self, server.id, settings)
+        running = Supervisor(
+            settings,
+            self._folder / server.name,
+            era,
+            self._dial,
+            keeper,
+            self._timing,
+            self._slots,
+        )
+        self._servers[server.id] = running
+        running.start()
+
+    async def _end(self, server_id: str) -> None:
+        running = self._servers.pop(server_id, None)
+        if running is not None:
+            await running.stop()
+        await self._set_down(server_id)
+
+    async def _set_down(self, server_id: str) -> None:
+        await self._world.change(lambda tx: catalog.set_down(tx, [server_id]))
+
+    async def _dial(self) -> Dial:
+        """How to connect: by way of the SDK, which is imported when it is first needed."""
+        async with self._loading:
+            if self._dialled is None:
+                loop = asyncio.get_running_loop()
+                self._dialled = await loop.run_in_executor(None, _load)
+        return self._dialled
+
+    def _alone(self, name: str) -> asyncio.Lock:
+        """Changes of one server wait for each other."""
+        if len(self._changing) > 2 * SERVERS:
+            self._changing = {n: lock for n, lock in self._changing.items() if lock.locked()}
+        return self._changing.setdefault(name, asyncio.Lock())
+
+
+def _load() -> Dial:
+    with importing():
+        dial: Dial = importlib.import_module("sshwarma.mcp.session").dial
+    return dial
+
+
+class _Keeper:
+    """Keeps the things of one server as its supervisor finds them; `supervisor.Keeper`."""
+
+    def __init__(self, hub: Hub, server_id: str, settings: McpSettings) -> None:
+        self._hub = hub
+        self._id = server_id
+        self._settings = settings
+
+    async def came_up(self, greeting: Greeting, listing: Listing) -> None:
+        published = await self._hub._world.change(
+            lambda tx: catalog.publish(tx, self._id, greeting, listing, trust=self._settings.trust)
+        )
+        if published.waiting:
+            log.warning(
+                "tools of an mcp server wait for approval",
+                server=self._settings.name,
+                tools=list(published.waiting)[:20],
+            )
+
+    async def went_down(self) -> None:
+        try:
+            await self._hub._set_down(self._id)
+        except Refused as refused:  # the disk is full, or the world is closing
+            log.warning("could not be stored", server=self._settings.name, reason=str(refused))
+
+    async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
+        return await self._hub.asking.ask(person_id, self._settings.name, question)
+
+
+def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
+    """Every server that is wanted or could be, none of them connected yet."""
+    wanted = {settings.name for settings in configured}
+    for settings in configured:
+        try:
+            catalog.declare(tx, settings, created_by=None, from_settings=True)
+        except (Conflict, NotFound) as refused:
+            log.warning("an mcp server was left out", server=settings.name, reason=str(refused))
+    for server in catalog.servers(tx.conn):
+        if server.metadata.get("origin") == "settings" and server.name not in wanted:
+            catalog.remove(tx, server)
+    known = catalog.servers(tx.conn)
+    if known:
+        catalog.set_down(tx, [server.id for server in known])
+    return known

@@ -1,0 +1,155 @@
+"""The hub as the client that the official conformance suite tests: connects to the URL in the last
+argument through a world of its own, and does what the scenario in the environment asks for.
+
+    node .../conformance/dist/index.js client --command "python conformance_client.py" --scenario X
+
+With `--all` in place of a URL it runs every scenario that the hub is held to, one after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from sshwarma import verbs
+from sshwarma.mcp import catalog
+from sshwarma.mcp.hub import Hub
+from sshwarma.settings import LimitSettings, McpSettings
+from sshwarma.tools.call import Tools
+from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, equipment, things
+from sshwarma.world.caller import Caller
+from sshwarma.world.events import Asked
+from sshwarma.world.presence import Connection
+from sshwarma.world.world import World
+
+SCENARIOS: Final = (
+    ("2025-11-25", "initialize"),
+    ("2025-11-25", "tools_call"),
+    ("2025-11-25", "elicitation-sep1034-client-defaults"),
+    ("2025-11-25", "sse-retry"),
+    ("2025-11-25", "json-schema-2020-12-preservation"),
+    ("2026-07-28", "tools_call"),
+    ("2026-07-28", "request-metadata"),
+    ("2026-07-28", "sep-2322-client-request-state"),
+    ("2026-07-28", "http-standard-headers"),
+    ("2026-07-28", "http-custom-headers"),
+    ("2026-07-28", "http-invalid-tool-headers"),
+    ("2026-07-28", "json-schema-ref-no-deref"),
+    ("2026-07-28", "json-schema-2020-12-preservation"),
+)
+"""All that is about a client without OAuth, which the hub does not speak."""
+
+
+class Client:
+    """A world with one person in it, who answers whatever is asked with the default."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.hub = Hub(world, folder)
+        self.tools = Tools(
+            world, {**dict.fromkeys(("internal", "global"), Verbs()), catalog.RUNS: self.hub}
+        )
+
+    async def connect(self, url: str) -> list[things.Thing]:
+        world = self.world
+        person = await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+        world.presence.enter(Connection(person.id, "lobby", "ssh"))
+        world.bus.on_agent(person.id, self._told)
+        self.caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
+        await self.hub.start()
+        settings = McpSettings(name="suite", url=url, allow_private=True, call_seconds=20)
+        server = await self.hub.add(self.caller, settings)
+        condition = await self.hub.settled("suite", 20)
+        print("state:", condition.state, condition.reason, file=sys.stderr)
+
+        def equipped(tx: Any) -> list[things.Thing]:
+            found = things.children(tx.conn, server.id, "tool")
+            equipment.equip(tx, "lobby", found)
+            return found
+
+        return await world.change(equipped)
+
+    def _told(self, event: object) -> None:
+        if isinstance(event, Asked) and event.hint:
+            bare = "bare /answer" in event.hint
+            sample = "1" if "number" in event.text else "yes"
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.hub.asking.answer, event.agent_id, "" if bare else sample)
+
+    async def call(self, tool: things.Thing, arguments: dict[str, Any]) -> None:
+        outcome = await self.tools.call(self.caller, tool.label, arguments)
+        print(f"{tool.name}({arguments}): {outcome.how}: {outcome.text[:300]}", file=sys.stderr)
+
+
+def sample(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a schema allows, as far as the suite's go."""
+    values: dict[str, Any] = {"string": "text", "integer": 3, "number": 5, "boolean": True}
+    return {
+        name: values.get(said.get("type"), {})
+        for name, said in schema.get("properties", {}).items()
+    }
+
+
+async def act(client: Client, scenario: str, found: list[things.Thing]) -> None:
+    """Use what the scenario's server offers."""
+    by_name = {tool.name: tool for tool in found}
+    schemas = {name: tool.metadata["input_schema"] for name, tool in by_name.items()}
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    if context.get("toolCalls"):
+        for call in context["toolCalls"]:
+            await client.call(by_name[call["name"]], call["arguments"])
+    elif scenario == "json-schema-2020-12-preservation":
+        echo = next(name for name, schema in schemas.items() if "schema" in schema["properties"])
+        (focal,) = (name for name in by_name if name != echo)
+        await client.call(by_name[echo], {"schema": schemas[focal]})
+    elif scenario != "initialize":
+        await asyncio.gather(
+            *(client.call(tool, sample(schemas[name])) for name, tool in by_name.items())
+        )
+
+
+async def main(url: str) -> None:
+    _ = verbs.__all__
+    with tempfile.TemporaryDirectory() as folder:
+        world = await World.open(Path(folder) / "world.db", tool_specs())
+        client = Client(world, Path(folder) / "mcp")
+        try:
+            found = await client.connect(url)
+            await act(client, os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), found)
+        finally:
+            await client.hub.close()
+            await world.close()
+
+
+def run_all() -> int:
+    """Every scenario, one after another; how many failed."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from driver.installed import NODE, from_npm
+
+    suite = from_npm("conformance")
+    failed = 0
+    for version, scenario in SCENARIOS:
+        done = subprocess.run(
+            [NODE, suite, "client", "--command", f"{sys.executable} {__file__}",
+             "--scenario", scenario, "--spec-version", version, "--timeout", "60000"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        print(f"{'ok    ' if done.returncode == 0 else 'FAILED'} {version} {scenario}", flush=True)
+        if done.returncode:
+            failed += 1
+            print(done.stdout[-3000:], done.stderr[-3000:])
+    return failed
+
+
+if __name__ == "__main__":
+    if sys.argv[-1] == "--all":
+        sys.exit(run_all())
+    asyncio.run(main(sys.argv[-1]))

@@ -1,0 +1,233 @@
+"""Servers that are programs: their tools are things, called as any; whatever they do, no more than
+one call suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hubs import Hubbed
+
+from driver.installed import POISONED
+from sshwarma.world.errors import Unavailable
+from world.living import do
+
+
+async def test_its_tools_are_things_that_are_equipped_and_called(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    tool = await hubbed.tool("evil:echo")
+    assert (tool.id, tool.parent_id) == ("tool_evil:echo", "mcp_evil")
+    assert tool.description == "Gives back what it was sent."
+    assert tool.metadata["input_schema"] == {"type": "object"}
+    assert tool.available
+    outcome = await hubbed.call("evil:echo", words=["a", 1])
+    assert outcome.how == "result"
+    assert outcome.text == '{"words": ["a", 1]}'
+    assert outcome.structured == {"got": {"words": ["a", 1]}}
+    assert (await hubbed.call("evil__echo")).text == "{}"
+    server = await hubbed.server("evil")
+    assert server.metadata["version"] == "2025-06-18"
+    assert server.metadata["server"] == "poisoned[31m 1"
+
+
+async def test_a_result_that_says_it_failed_is_an_error_of_the_call(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    failed = await hubbed.call("evil:fails")
+    assert (failed.how, failed.text) == ("error", "It did not work.")
+    refused = await hubbed.call("evil:refuses")
+    assert (refused.how, refused.text) == ("error", "The server refused: No such [1mthing.")
+    nonsense = await hubbed.call("evil:nonsense")
+    assert nonsense.how == "error"
+    assert nonsense.text.startswith("Its answer is none by the protocol: content.0")
+    liar = await hubbed.call("evil:liar")
+    assert liar.how == "error"
+    assert "Invalid structured content returned by tool liar" in liar.text
+    assert (await hubbed.call("evil:echo")).how == "result"
+
+
+async def test_what_is_no_message_is_noted_and_nothing_else(hubbed: Hubbed) -> None:
+    server = await hubbed.poisoned()
+    assert (await hubbed.call("evil:garbage")).text == "After the garbage."
+    noted = hubbed.hub.log_of(server)
+    assert "poisoned server starts" in noted
+    assert "not a message: this is no JSON" in noted
+    assert hubbed.state("evil") == "up"
+
+
+async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
+    assert huge.how == "error"
+    assert (
+        huge.text
+        == "The server refused: It answered with a message over 4 MiB, which is not taken."
+    )
+    assert echo.how == "result"
+    crumbs = await hubbed.call("evil:crumbs")
+    assert crumbs.text == (
+        "The server refused: It answered with a message of too many parts, which is not taken."
+    )
+    large = await hubbed.call("evil:big", bytes=4_000_000)
+    assert (large.how, len(large.text)) == ("result", 4_000_000)
+    (row,) = await hubbed.world.tail("lobby", 1)
+    assert (row.seq, len(row.content)) == (large.seq, 4_000_000)
+    assert hubbed.state("evil") == "up"
+
+
+async def test_a_flood_holds_up_nobody(hubbed: Hubbed) -> None:
+    server = await hubbed.poisoned()
+    loop = asyncio.get_running_loop()
+    flood = asyncio.create_task(hubbed.call("evil:flood"))
+    worst = 0.0
+    while not flood.done():
+        before = loop.time()
+        await asyncio.sleep(0)
+        worst = max(worst, loop.time() - before)
+    assert flood.result().text == "Flooded."
+    assert worst < 0.3
+    assert len(hubbed.hub.log_of(server)) <= 501
+
+
+async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(call_seconds=0.3)
+    outcome = await hubbed.call("evil:stall")
+    assert (outcome.how, outcome.text) == ("timeout", "It took longer than 0.3 s.")
+    assert len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
+    assert hubbed.state("evil") == "up"
+
+
+async def test_three_that_are_never_answered_make_it_doubtful_until_one_is(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(call_seconds=0.2)
+    await asyncio.gather(*(hubbed.call("evil:stall") for _ in range(3)))
+    assert hubbed.state("evil") == "degraded"
+    await hubbed.call("evil:echo")
+    assert hubbed.state("evil") == "up"
+
+
+async def test_whoever_gives_up_cancels_the_call_at_the_server(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    running = asyncio.create_task(hubbed.call("evil:stall"))
+    supervisor = hubbed.hub._servers["mcp_evil"]
+    await hubbed.until(lambda: supervisor.in_flight)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert supervisor.in_flight == 0
+
+    async def told() -> bool:
+        return len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
+
+    await hubbed.until(told)
+
+
+async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(calls_at_once=2)
+    supervisor = hubbed.hub._servers["mcp_evil"]
+    running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
+    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._queued == 50)
+    one_more = await hubbed.call("evil:echo")
+    assert one_more.text == "evil is busy: 2 calls run and 50 wait, which is the most."
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    assert (await hubbed.call("evil:echo")).how == "result"
+
+
+async def test_how_far_it_is_is_told_as_plain_words(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    told: list[str] = []
+    caller = hubbed.owner.caller
+    object.__setattr__(caller, "report", told.append)
+    assert (await hubbed.tools.call(caller, "evil:steps", {})).text == "Three steps."
+    assert told == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
+
+
+async def test_it_gets_a_little_of_our_environment_and_what_it_was_given(
+    hubbed: Hubbed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HUB_TEST_TOKEN", "s3cret words $HOME")
+    monkeypatch.setenv("OTHER", "not for it")
+    odd = ("$(touch /tmp/x)", "a b;c|d", "'\"`", "*", "--flag=~")
+    await hubbed.add("evil", *POISONED, *odd, env={"API_TOKEN": "Bearer ${HUB_TEST_TOKEN}"})
+    seen = json.loads((await hubbed.call("evil:environment")).text)
+    assert seen["argv"] == list(odd)
+    assert set(seen["env"]) - {"LC_CTYPE"} <= {"PATH", "HOME", "LANG", "API_TOKEN"}
+    assert seen["env"]["API_TOKEN"] == "Bearer s3cret words $HOME"
+    assert seen["cwd"] == str(tmp_path / "mcp" / "evil")
+    server = await hubbed.server("evil")
+    assert "s3cret" not in repr(server)
+    assert server.metadata["entry"]["env"] == {"API_TOKEN": "Bearer ${HUB_TEST_TOKEN}"}
+
+
+async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(env={"A": "${NOT_THERE_AT_ALL}"}, wait=False)
+    condition = await hubbed.hub.settled("evil", 10)
+    assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
+
+
+async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
+    await hubbed.add("nothing", "no-such-program-here", wait=False)
+    condition = await hubbed.hub.settled("nothing", 10)
+    assert condition.reason == "There is no program no-such-program-here here"
+    await hubbed.add("short", "sh", "-c", "echo oh no >&2; exit 3", wait=False)
+    condition = await hubbed.hub.settled("short", 10)
+    assert condition.reason == "it ended with status 3: oh no"
+
+
+async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
+    hubbed: Hubbed,
+) -> None:
+    await hubbed.poisoned("dies-at-probe")
+    assert (await hubbed.call("evil:echo")).how == "result"
+    assert (await hubbed.server("evil")).metadata["era"] == "legacy"
+
+
+async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
+    await hubbed.poisoned("mute", start_seconds=1, wait=False)
+    condition = await hubbed.hub.settled("evil", 10)
+    assert condition.reason == "it was not ready in 1 s"
+
+
+async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(calls_at_once=20)
+    others = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(10)]
+    await hubbed.until(lambda: hubbed.hub._servers["mcp_evil"].in_flight == 10)
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    died = await hubbed.call("evil:die")
+    ended = await asyncio.gather(*others)
+    assert loop.time() - before < 1
+    assert died.how == "error"
+    assert died.text.startswith("evil went away amid it: it ended with status 9: dying as told.")
+    assert {outcome.how for outcome in ended} == {"error"}
+    assert not (await hubbed.tool("evil:echo")).available
+    await hubbed.until(lambda: hubbed.state("evil") == "up")
+    assert (await hubbed.call("evil:echo")).how == "result"
+
+
+async def test_while_it_is_down_its_tools_say_so(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    await do(hubbed.owner, "/mcp disable evil")
+    assert await hubbed.obstacle("evil:echo") == "evil is disabled"
+    with pytest.raises(Unavailable, match="evil is disabled"):
+        await hubbed.call("evil:echo")
+    await do(hubbed.owner, "/mcp enable evil")
+    assert await hubbed.obstacle("evil:echo") == ""
+
+
+async def test_what_a_program_leaves_behind_ends_with_it(hubbed: Hubbed) -> None:
+    await hubbed.poisoned()
+    twin = int((await hubbed.call("evil:twins")).text)
+    os.kill(twin, 0)
+    await do(hubbed.owner, "/mcp disable evil")
+
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{twin}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    await hubbed.until(gone)

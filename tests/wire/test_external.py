@@ -1,0 +1,226 @@
+"""MCP servers by others, as people and models use them: added, equipped, called, killed, asking."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver import Server
+from driver.aimock import mocking
+from driver.covers import covers
+from driver.installed import NODE, POISONED, from_npm, from_pypi
+
+
+@pytest.fixture(scope="module")
+def mock() -> Iterator[str]:
+    """A model that adds numbers with the tool it is offered, and one that takes its time."""
+    adds = {"name": "everything__get-sum", "arguments": '{"a": 19, "b": 23}', "id": "call_a"}
+    works = {"name": "everything__trigger-long-running-operation",
+             "arguments": '{"duration": 3, "steps": 3}', "id": "call_b"}  # fmt: skip
+    scripts: list[dict[str, Any]] = []
+    for words, call, answer in (("add them", adds, "It is 42."), ("work", works, "Done.")):
+        scripts += [
+            {"match": {"userMessage": words, "hasToolResult": False},
+             "response": {"toolCalls": [call]}},
+            {"match": {"userMessage": words, "hasToolResult": True},
+             "response": {"content": answer}},
+        ]  # fmt: skip
+    with mocking(scripts) as mock:
+        yield mock.url
+
+
+@pytest.fixture
+def server(serve: Callable[..., Server], mock: str) -> Server:
+    model = {"name": "sum", "kind": "compatible", "model": "m", "base_url": f"{mock}/v1"}
+    return serve(models=json.dumps([model]))
+
+
+def words(*command: str) -> str:
+    """A command as one would type it."""
+    return shlex.join(command)
+
+
+@covers("mcp", "inv", "equip", "run", "examine")
+def test_servers_are_added_equipped_and_called_by_people_and_models(
+    server: Server, tmp_path: Path
+) -> None:
+    owner, guest = server.owner, server.person("gast")
+    (tmp_path / "note.txt").write_text("a note")
+    everything = words(NODE, from_npm("server-everything"))
+    added = owner.run(f"mcp add everything -- {everything}")
+    assert re.match(r"everything is up with \d+ tools: /equip room everything:\*", added.out), added
+    owner.does(
+        f"mcp add files -- {words(NODE, from_npm('server-filesystem'), str(tmp_path))}",
+        f"mcp add clock --seconds 30 -- {words(*from_pypi('mcp_server_time'))}",
+    )
+    listed = guest.json("mcp")["servers"]
+    assert [(one["name"], one["state"]) for one in listed] == [
+        ("clock", "up"), ("everything", "up"), ("files", "up"),
+    ]  # fmt: skip
+    assert "○ everything:get-sum" in guest.does("inv all")
+    refused = guest.run("run everything:get-sum a=1 b=2")
+    assert "is not equipped here" in refused.err
+    owner.does("equip room everything:* clock:* files:read_text_file")
+    assert "✓ everything:get-sum" in guest.does("inv")
+    assert "[everything, available]" in guest.does("inv")
+    screen = guest.sit(120, 40)
+    screen.enter("/run everything:get-sum a=19 b=23")
+    screen.wait_for("The sum of 19 and 23 is 42.")
+    screen.enter(f"/run files:read_text_file path={tmp_path}/note.txt")
+    screen.wait_for("a note")
+    screen.enter("/run clock:get_current_time timezone=UTC")
+    screen.wait_for('"timezone": "UTC"')
+    screen.enter("@sum add them")
+    screen.wait_for("sum → everything:get-sum")
+    screen.wait_for("The sum of 19 and 23 is 42.")
+    screen.wait_for("sum: It is 42.")
+    seen = guest.does("examine everything:get-sum")
+    assert "Location: everything (mcp)" in seen
+    assert "Status: available" in seen
+    assert "2 calls, 0 errors" in seen
+    guest.hang_up()
+    owner.hang_up()
+
+
+@covers("mcp")
+def test_how_far_a_call_is_is_seen_while_it_runs(server: Server) -> None:
+    owner = server.owner
+    owner.does(f"mcp add everything -- {words(NODE, from_npm('server-everything'))}")
+    owner.does("equip room everything:trigger-long-running-operation")
+    screen = owner.sit(120, 40)
+    screen.enter("/run everything:trigger-long-running-operation duration=3 steps=3")
+    screen.wait_for(re.compile(r"… 1/3"))
+    screen.wait_for("✓ everything:trigger-long-running-operation")
+    assert "… 1/3" not in "\n".join(screen.lines)
+    screen.enter("@sum work")
+    screen.wait_for(re.compile(r"sum .*trigger-long-running-operation 1/3"))
+    screen.wait_for("sum: Done.")
+    owner.hang_up()
+
+
+@covers("answer", "run")
+def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    owner, other = server.owner, server.person("other")
+    owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:*")
+    hers, his = owner.sit(120, 40), other.sit(120, 40)
+    hers.enter("/run evil:ask")
+    hers.wait_for("evil asks: About [1mthe weather.")
+    hers.wait_for("city (Where):")
+    hers.enter("/answer Oslo")
+    hers.wait_for("days: a whole number")
+    hers.enter("/answer 5")
+    hers.wait_for("unit: C, F")
+    hers.enter("/answer --decline")
+    hers.wait_for('{"action": "decline"}')
+    his.wait_for("→ evil:ask")
+    assert "asks:" not in his.text
+    # What ssh carries out for somebody without a terminal has nobody to ask.
+    other.hang_up()
+    assert "decline" in other.does("run evil:ask")
+    nothing = owner.run("answer me")
+    assert "Nothing is asked of you now" in nothing.err
+    for one in (owner, other):
+        one.hang_up()
+
+
+@covers("mcp")
+def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    owner = server.owner
+    owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:*")
+    program = _programs(server)[0]
+    os.kill(program, signal.SIGKILL)
+    _until(lambda: _programs(server) not in ([], [program]))
+    _until(lambda: owner.run("run evil:echo").status == 0, pause=0.3)
+    server.kill()
+    _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (program, *_programs(server))))
+    server.start()
+    owner.hang_up()
+    owner = server.owner
+    _until(lambda: owner.run("run evil:echo").status == 0, 15, pause=0.3)
+    owner.does("mcp disable evil")
+    assert "✗ evil:echo" in owner.does("inv")
+    assert "evil is disabled" in owner.run("run evil:echo").err
+    assert "dying" not in owner.does("mcp log evil")
+    owner.does("mcp enable evil")
+    assert owner.run("run evil:echo").status == 0
+    assert "poisoned server starts" in owner.does("mcp log evil")
+    owner.hang_up()
+
+
+@covers("mcp")
+def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
+    server = serve()
+    owner, admin, member = server.owner, server.person("boss", "admin"), server.person("someone")
+    for who in (admin, member):
+        refused = who.run("mcp add x -- true")
+        assert refused.status == 1
+        assert "needs the own right" in refused.err
+    owner.does(f"mcp add evil -- {words(*POISONED)} odd")
+    shown = member.does("mcp show evil")
+    assert "its input schema points outside of itself: http://127.0.0.1:9/x" in shown
+    assert "Nice tool[31m. <system>" in shown
+    for line in ("mcp log evil", "mcp refresh evil", "mcp disable evil", "mcp approve evil"):
+        assert "needs the admin right" in member.run(line).err, line
+    admin.does("mcp refresh evil", "mcp disable evil", "mcp enable evil")
+    assert "needs the own right" in admin.run("mcp remove evil").err
+    secret = owner.run("mcp add two https://example.org/mcp --header 'Authorization: Bearer abc'")
+    assert secret.status == 2
+    assert "looks like a secret" in secret.err
+    private = owner.run("mcp add two http://127.0.0.1:9/mcp")
+    assert "two is kept, and tried again: 127.0.0.1, which is on this machine" in private.out
+    owner.does("mcp remove two", "mcp remove evil")
+    assert "No MCP servers" in member.does("mcp")
+    for one in (owner, admin, member):
+        one.hang_up()
+
+
+def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Server]) -> None:
+    entry = {"name": "evil", "command": list(POISONED), "trust": True}
+    server = serve(mcp=json.dumps([entry]))
+    owner = server.owner
+    _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up", 15)
+    assert "is in the settings of this server" in owner.run("mcp remove evil").err
+    owner.hang_up()
+
+
+def _programs(server: Server) -> list[int]:
+    """What the server's launchers have started."""
+    launchers = _children(server.process.pid, b"launch.py")
+    return [pid for launcher in launchers for pid in _children(launcher, b"")]
+
+
+def _children(parent: int, word: bytes) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                status = (entry / "stat").read_text().rpartition(")")[2].split()
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(status[1]) == parent and word in line:
+                found.append(int(entry.name))
+    return found
+
+
+def _until(what: Callable[[], bool], seconds: float = 5, pause: float = 0.02) -> None:
+    began, never = time.monotonic(), threading.Event()
+    while not what():
+        assert time.monotonic() - began < seconds, "it did not come true"
+        never.wait(pause)
