@@ -22,12 +22,14 @@ from sshwarma.mcp.serving.door import McpDoor
 from sshwarma.mcp.serving.guests import Guests
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Result, Tools
+from sshwarma.tools.embedding import HashedNgrams
+from sshwarma.tools.finding import Finder
 from sshwarma.verbs.dispatch import Pace, run_line
 from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
-from sshwarma.world import agents, equipment, things
+from sshwarma.world import agents, equipment, namespaces, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.presence import Present
 from sshwarma.world.things import Thing
@@ -105,6 +107,26 @@ class Served:
         self.workshop.doing[name] = does or (lambda *_: Result("done"))
         return made
 
+    async def spaced(self, namespace: str, name: str, does: Call) -> None:
+        """A tool of a dotted namespace that somebody made, which is made if need be."""
+
+        def work(tx: Any) -> None:
+            space = things.by_qualified_name(tx.conn, namespace) or namespaces.create(
+                tx, namespace, "root"
+            )
+            things.create(
+                tx,
+                space.id,
+                "tool",
+                name,
+                qualified_name=f"{namespace}:{name}",
+                description=f"Does {name}.",
+                metadata={"input_schema": {"type": "object"}, "runs": "workshop"},
+            )
+
+        await self.world.change(work)
+        self.workshop.doing[name] = does
+
     async def equip(self, context_id: str, *tools: Thing) -> None:
         await self.world.change(lambda tx: equipment.equip(tx, context_id, list(tools)))
 
@@ -152,6 +174,7 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
     tools = Tools(world, _Providers(providers, workshop))
     world.provide(tools)
+    world.provide(Finder(HashedNgrams()))
     pace = Pace(bounds.lines_per_10_seconds)
     door = McpDoor(world, tools, bounds, HttpSettings(), pace)
     http = Http(world, CollectorRegistry(), Api(world, bounds, pace), {"/mcp": door.http})
@@ -171,7 +194,7 @@ class _Providers(dict[str, Any]):
         self._workshop = workshop
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._workshop if key.startswith("mcp-") else super().get(key, default)
+        return self._workshop if key.startswith(("mcp-", "workshop")) else super().get(key, default)
 
 
 @pytest.fixture

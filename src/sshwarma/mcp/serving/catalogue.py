@@ -29,6 +29,11 @@ DESCRIPTION: Final = 4_000
 CATALOGUES: Final = 256
 """Catalogues kept; the least recently used goes first."""
 
+BARE: Final = frozenset(
+    f"global_{name}" for name in ("list_rooms", "find_rooms", "load_room", "unload_room")
+)
+"""Tools that are shown under their bare names, as `standing` has them; the others still work."""
+
 _AFTER: Final = "after:"
 
 
@@ -83,7 +88,7 @@ class Catalogues:
         found: dict[str, Tool] = {}
         for item in load.usable:
             name = for_mcp(item.thing.label)
-            if "." in name and scope.allows(self.scope_of(item)):
+            if "." in name and item.thing.id not in BARE and scope.allows(self.scope_of(item)):
                 ours = self._of_verbs.get(item.thing.id)
                 found.setdefault(name, ours or _of_others(name, item))
         return tuple(found[name] for name in sorted(found))

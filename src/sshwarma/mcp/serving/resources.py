@@ -24,7 +24,7 @@ from sshwarma.terminal.render import plain
 from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import Reading, row_block
 from sshwarma.verbs.looking import look_around
-from sshwarma.verbs.namespaces import NamespaceShown
+from sshwarma.verbs.namespaces import NamespaceListed, NamespaceShown
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
@@ -120,10 +120,10 @@ async def listed(caller: Caller) -> list[Resource]:
     found += [
         Resource(
             uri=uri("room", space.id),
-            name=space.id,
+            name=space.name,
             title=f"Namespace {space.id}",
-            description=space.description or None,
-            _meta={"available": space.available, "loaded": space.loaded},
+            description=space.description or f"{space.tools} tools",
+            _meta=_state(space),
         )
         for space in await namespaces.all_listed(caller)
         if space.id not in taken
@@ -143,6 +143,12 @@ async def listed(caller: Caller) -> list[Resource]:
             if thing.metadata.get("role") not in ("state", "memory")
         ]
     return sorted(found, key=lambda resource: resource.uri)
+
+
+def _state(space: NamespaceListed) -> dict[str, Any]:
+    """Whether a namespace can be loaded and is; what states it lacks, if it does."""
+    state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
+    return state | ({"missing": list(space.missing)} if space.missing else {})
 
 
 async def read(caller: Caller, address: str) -> list[TextResourceContents]:

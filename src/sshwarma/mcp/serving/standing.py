@@ -80,8 +80,13 @@ _VERBS: Final[Mapping[str, str]] = {
     "inventory_list": "inv",
     "inventory_equip": "equip",
     "inventory_unequip": "unequip",
+    "list_rooms": "namespaces",
+    "find_rooms": "find",
+    "load_room": "load",
+    "unload_room": "unload",
 }
-"""Verbs by the names they have here."""
+"""Verbs by the names they have here. The last four are in `global` too, for models; a list that
+had them twice would cost twice."""
 
 _HAPPENED: Final = TypeAdapter(Happened)
 
