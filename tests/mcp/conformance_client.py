@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma import verbs
-from sshwarma.mcp import catalog
 from sshwarma.mcp.hub import Hub
 from sshwarma.settings import LimitSettings, McpSettings
-from sshwarma.tools.call import Tools
-from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import agents, equipment, things
+from sshwarma.world import agents, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Asked
 from sshwarma.world.presence import Connection
@@ -54,9 +51,6 @@ class Client:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.hub = Hub(world, folder)
-        self.tools = Tools(
-            world, {**dict.fromkeys(("internal", "global"), Verbs()), catalog.RUNS: self.hub}
-        )
 
     async def connect(self, url: str) -> list[things.Thing]:
         world = self.world
@@ -70,12 +64,7 @@ class Client:
         condition = await self.hub.settled("suite", 20)
         print("state:", condition.state, condition.reason, file=sys.stderr)
 
-        def equipped(tx: Any) -> list[things.Thing]:
-            found = things.children(tx.conn, server.id, "tool")
-            equipment.equip(tx, "lobby", found)
-            return found
-
-        return await world.change(equipped)
+        return await world.store.read(lambda conn: things.children(conn, server.id, "tool"))
 
     def _told(self, event: object) -> None:
         if isinstance(event, Asked) and event.hint:
@@ -85,8 +74,10 @@ class Client:
             loop.call_soon(self.hub.asking.answer, event.agent_id, "" if bare else sample)
 
     async def call(self, tool: things.Thing, arguments: dict[str, Any]) -> None:
-        outcome = await self.tools.call(self.caller, tool.label, arguments)
-        print(f"{tool.name}({arguments}): {outcome.how}: {outcome.text[:300]}", file=sys.stderr)
+        # Not by way of tools.call: it refuses arguments that the tool's schema does, and the suite
+        # sends such.
+        result = await self.hub.run(self.caller, tool, arguments)
+        print(f"{tool.name}({arguments}): {result.failed}: {result.text[:300]}", file=sys.stderr)
 
 
 def sample(schema: dict[str, Any]) -> dict[str, Any]:
