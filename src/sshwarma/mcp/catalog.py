@@ -27,6 +27,9 @@ PARENT: Final = "mcps"
 RUNS: Final = "mcp"
 """What the metadata of a tool says of who carries it out."""
 
+OFFERED: Final = "offered"
+"""The origin of a server that somebody brings along."""
+
 CHANGED: Final = "changed since it was approved"
 NEW: Final = "new, and not approved yet"
 
@@ -50,9 +53,15 @@ def server_id(name: str) -> str:
     return f"mcp_{name}"
 
 
+def offer_id(room_id: str, name: str) -> str:
+    """The id of the thing of a server that somebody brings along: another in every room, so that
+    it cannot come by the equipment of a server of the same name."""
+    return f"mcp_offer_{room_id}_{name}"
+
+
 def tool_id(server: Thing, tool: str) -> str:
-    """The id of a tool. No name of a server has a colon, so no two tools share one."""
-    return f"tool_{server.name}:{tool}"
+    """The id of a tool. No id of a server has a colon, so no two tools share one."""
+    return f"tool_{server.id.removeprefix('mcp_')}:{tool}"
 
 
 def settings_of(server: Thing) -> McpSettings:
@@ -73,6 +82,8 @@ def find(conn: Connection, name: str) -> Thing:
     """
     known = things.get(conn, server_id(name))
     if known is None or known.deleted_at is not None:
+        known = things.by_qualified_name(conn, name)
+    if known is None or known.kind != "mcp":
         raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
     return known
 
@@ -89,11 +100,7 @@ def declare(
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
     known = things.get(tx.conn, server_id(settings.name))
-    holder = things.by_qualified_name(tx.conn, settings.name)
-    if holder is not None and holder.id != server_id(settings.name):
-        raise Conflict(f"{settings.name} is the name of a {holder.kind} already.")
-    if rooms.id_of(tx.conn, settings.name) is not None:
-        raise Conflict(f"{settings.name} is the name of a room: its tools are called so.")
+    _check_free(tx.conn, settings.name, server_id(settings.name))
     if known is None:
         return things.create(
             tx,
@@ -125,6 +132,62 @@ def declare(
         available=0,
         enabled=int(known.enabled) if live else 1,
     )
+
+
+def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
+    """Make the thing of a server that somebody brings along, in a room, or bring it back. What
+    lies in a room is on in it, and so are its tools.
+
+    Raises:
+        Conflict: if something else has the name, or another offers it here now.
+    """
+    own_id = offer_id(room_id, settings.name)
+    _check_free(tx.conn, settings.name, own_id)
+    entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED, "load_with_parent": True}
+    known = things.get(tx.conn, own_id)
+    if known is None:
+        return things.create(
+            tx,
+            room_id,
+            "mcp",
+            settings.name,
+            id=own_id,
+            qualified_name=settings.name,
+            description="Tools that somebody here brings along",
+            metadata=metadata,
+            created_by=created_by,
+        )
+    if known.deleted_at is None:
+        raise Conflict(f"{settings.name} is offered here already.")
+    things.restore(tx, known)
+    return things.change(tx, own_id, metadata=metadata, available=0, created_by=created_by)
+
+
+def take_back_offers(tx: Change) -> None:
+    """Remove the servers of people who went with the program that served them."""
+    query = select(things_table).where(
+        things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
+    )
+    for row in tx.conn.execute(query).mappings().all():
+        server = things.from_row(row)
+        if server.metadata.get("origin") == OFFERED:
+            remove(tx, server)
+
+
+def _check_free(conn: Connection, name: str, own_id: str) -> None:
+    """Go on if nothing but the thing of that id has the name.
+
+    Raises:
+        Conflict: if something has.
+    """
+    holder = things.by_qualified_name(conn, name)
+    if holder is not None and holder.id != own_id:
+        raise Conflict(f"{name} is the name of a {holder.kind} already.")
+    if rooms.id_of(conn, name) is not None:
+        raise Conflict(f"{name} is the name of a room: its tools are called so.")
+    if things.child(conn, "agents", name, "agent") is not None:
+        raise Conflict(f"{name} is the name of an agent: their tools are called so.")
 
 
 _KEPT: Final = ("required_states", "keywords", "load_with_parent")

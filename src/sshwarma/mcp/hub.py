@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +18,15 @@ import structlog
 from sshwarma.importing import importing
 from sshwarma.mcp import catalog
 from sshwarma.mcp.asking import Asking
-from sshwarma.mcp.link import Dial, Era, Greeting, Question
+from sshwarma.mcp.link import Dial, DialOver, Era, Greeting, Lines, LinkLost, Question
 from sshwarma.mcp.mending import Listing
 from sshwarma.mcp.supervisor import State, Supervisor, Timing
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
-from sshwarma.world import things
+from sshwarma.world import rows, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Refused, Unavailable
+from sshwarma.world.names import check_name
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -36,6 +38,9 @@ CONNECTING: Final = 10
 
 SERVERS: Final = 200
 """Servers there may be."""
+
+TOLD: Final = 12
+"""Tools that are named when somebody offers them."""
 
 STOP_SECONDS: Final = 10.0
 
@@ -86,6 +91,54 @@ class Hub:
             for task in late:
                 log.error("an mcp server did not end in time", seconds=STOP_SECONDS)
                 task.cancel()
+
+    async def offer(self, caller: Caller, name: str, lines: Lines) -> None:
+        """Have the tools of a server that the caller brings along, in the caller's room, until
+        `lines` end. The caller may build there.
+
+        Raises:
+            Invalid, Conflict: if its tools cannot be called that.
+            Unavailable: if what is there is no such server.
+        """
+        check_name(name, "namespace")
+        settings = McpSettings(name=name, command=(catalog.OFFERED,), trust=True)
+        ends = _Ends(lines)
+
+        async def dial() -> Dial:
+            if ends.dialled:
+                ends.over.set()
+                raise LinkLost("the channel has ended")
+            ends.dialled = True
+            over: DialOver = await asyncio.get_running_loop().run_in_executor(None, _load)
+            return partial(over, lines=ends)
+
+        async with self._alone(name):
+            server = await caller.change(
+                lambda tx: catalog.declare_offered(tx, settings, caller.room_id, caller.agent.id)
+            )
+            running = self._supervise(server, dial)
+        try:
+            await running.settled(settings.start_seconds)
+            if not running.up:
+                raise Unavailable(
+                    f"{name} does not answer as an MCP server: {running.reason or 'it is silent'}."
+                )
+            await self._world.change(lambda tx: _told_offer(tx, caller, server))
+            await ends.over.wait()
+        finally:
+            await asyncio.shield(self._take_back(caller, server))
+
+    async def _take_back(self, caller: Caller, server: Thing) -> None:
+        await self._end(server.id)
+
+        def work(tx: Change) -> None:
+            known = things.get(tx.conn, server.id)
+            if known is not None and known.deleted_at is None:
+                catalog.remove(tx, known)
+                words = f"took the tools of {server.name} along"
+                rows.append(tx, caller.room_id, "notice", words, author_id=caller.agent.id)
+
+        await self._world.change(work)
 
     # What people do with servers.
 
@@ -207,7 +260,9 @@ class Hub:
 
     # Servers as they run.
 
-    def _supervise(self, server: Thing) -> None:
+    def _supervise(
+        self, server: Thing, dial: Callable[[], Awaitable[Dial]] | None = None
+    ) -> Supervisor:
         settings = catalog.settings_of(server)
         era: Era = "legacy" if server.metadata.get("era") == "legacy" else "auto"
         keeper = _Keeper(self, server.id, settings)
@@ -215,13 +270,14 @@ class Hub:
             settings,
             self._folder / server.name,
             era,
-            self._dial,
+            dial or self._dial,
             keeper,
             self._timing,
             self._slots,
         )
         self._servers[server.id] = running
         running.start()
+        return running
 
     async def _end(self, server_id: str) -> None:
         running = self._servers.pop(server_id, None)
@@ -247,10 +303,40 @@ class Hub:
         return self._changing.setdefault(name, asyncio.Lock())
 
 
-def _load() -> Dial:
+def _load() -> Any:
+    """How to connect: a Dial, and a DialOver."""
     with importing():
-        dial: Dial = importlib.import_module("sshwarma.mcp.session").dial
-    return dial
+        return importlib.import_module("sshwarma.mcp.session").dial
+
+
+class _Ends:
+    """Lines that tell when they are over."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.over = asyncio.Event()
+        self.dialled = False
+
+    async def read_line(self, limit: int) -> bytes | None:
+        line = None
+        try:
+            line = await self._lines.read_line(limit)
+        finally:
+            if line is None:
+                self.over.set()
+        return line
+
+    async def write(self, data: bytes) -> None:
+        await self._lines.write(data)
+
+
+def _told_offer(tx: Change, caller: Caller, server: Thing) -> None:
+    """Tell the room what was brought."""
+    found = things.children(tx.conn, server.id, "tool")
+    names = ", ".join(tool.name for tool in found[:TOLD])
+    more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
+    words = f"offers {len(found)} tools as {server.name}: {names}{more}"
+    rows.append(tx, caller.room_id, "notice", words, author_id=caller.agent.id)
 
 
 class _Keeper:
@@ -290,6 +376,7 @@ def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
             catalog.declare(tx, settings, created_by=None, from_settings=True)
         except (Conflict, NotFound) as refused:
             log.warning("an mcp server was left out", server=settings.name, reason=str(refused))
+    catalog.take_back_offers(tx)
     for server in catalog.servers(tx.conn):
         if server.metadata.get("origin") == "settings" and server.name not in wanted:
             catalog.remove(tx, server)

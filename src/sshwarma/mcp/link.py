@@ -74,6 +74,24 @@ class Hooks:
     ask: Callable[[Question, object | None], Awaitable[dict[str, Any] | None]]
 
 
+class Lines(Protocol):
+    """A channel of lines, either way, with a server at its other end."""
+
+    async def read_line(self, limit: int) -> bytes | None:
+        """The next line, without its newline; None when no more will come.
+
+        Raises:
+            ValueError: if a line is over `limit` bytes.
+        """
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, in order.
+
+        Raises:
+            ConnectionError: if the other side is gone.
+        """
+
+
 class Link(Protocol):
     """A connection that is up."""
 
@@ -101,3 +119,18 @@ class Link(Protocol):
 
 Dial: TypeAlias = Callable[[McpSettings, Path, Era, Ring, Hooks], AbstractAsyncContextManager[Link]]
 """Connects to a server; the folder is where a program starts that has none of its own."""
+
+
+class DialOver(Protocol):
+    """Connects to the server at the other end of `lines`."""
+
+    def __call__(
+        self,
+        settings: McpSettings,
+        folder: Path,
+        era: Era,
+        ring: Ring,
+        hooks: Hooks,
+        *,
+        lines: Lines,
+    ) -> AbstractAsyncContextManager[Link]: ...

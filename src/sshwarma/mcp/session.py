@@ -37,6 +37,7 @@ from sshwarma.mcp.link import (
     Field,
     Greeting,
     Hooks,
+    Lines,
     LinkDoubtful,
     LinkLost,
     NeedsKey,
@@ -44,6 +45,7 @@ from sshwarma.mcp.link import (
     Report,
 )
 from sshwarma.mcp.mending import Bad, Listing, Offered, clean, mend
+from sshwarma.mcp.offered import channel
 from sshwarma.mcp.results import result_of
 from sshwarma.mcp.ring import Ring
 from sshwarma.mcp.stdio import LINE_BYTES, program
@@ -79,8 +81,10 @@ async def dial(
     ring: Ring,
     hooks: Hooks,
     resolve: Resolve = resolve,
+    lines: Lines | None = None,
 ) -> AsyncIterator[Session]:
-    """Connect to a server; leaving ends the connection, and the program if it is one.
+    """Connect to a server; leaving ends the connection, and the program if it is one. One that
+    somebody brings along is at the other end of `lines`.
 
     Raises:
         NeedsKey: if it does not let us in.
@@ -88,9 +92,10 @@ async def dial(
     """
     async with AsyncExitStack() as stack:
         try:
-            client = await _connected(stack, settings, folder, era, ring, hooks, resolve)
+            client = await _connected(stack, settings, folder, era, ring, hooks, resolve, lines)
         except Exception as error:
-            if era == "legacy" or settings.url is not None or not _may_be_old(error):
+            once = settings.url is not None or lines is not None
+            if era == "legacy" or once or not _may_be_old(error):
                 raise
             ring.note("it ended when it was asked for its version; the handshake is tried")
             era = "legacy"
@@ -109,6 +114,7 @@ async def _connected(
     ring: Ring,
     hooks: Hooks,
     resolve: Resolve,
+    lines: Lines | None = None,
 ) -> Client:
     """A client that has greeted, entered on the stack; nothing is left there if it fails."""
     ended: list[str] = []
@@ -123,9 +129,11 @@ async def _connected(
 
     async with AsyncExitStack() as mine:
         sender: http.Transport | None = None
-        if settings.url is None:
+        if lines is not None:
+            transport: Any = channel(lines, ring, gone)
+        elif settings.url is None:
             env = for_program(settings.env, os.environ)
-            transport: Any = program(settings.command, env, settings.cwd or folder, ring, gone)
+            transport = program(settings.command, env, settings.cwd or folder, ring, gone)
         else:
             check_url(settings.url)
             loop = asyncio.get_running_loop()

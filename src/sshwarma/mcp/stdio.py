@@ -150,7 +150,7 @@ async def _read(
     """Pass messages on, one by one: what waits to be heard is not read ahead."""
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in _lines(stdout):
-            message = _parsed(line, ring)
+            message = parsed(line, ring)
             if message is not None:
                 await heard.send(message)
 
@@ -171,7 +171,7 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes | tuple[by
             del line[:-EDGE]
 
 
-def _parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | None:
+def parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | None:
     """The message in a line; nothing if it is none, which is noted."""
     if isinstance(line, tuple):
         return _refused(line, f"a message over {LINE_BYTES // (1024 * 1024)} MiB", ring)

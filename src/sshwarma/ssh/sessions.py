@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sshwarma.ssh.exec import Exec
 from sshwarma.ssh.gate import Known, Newcomer
 from sshwarma.ssh.house import House
 from sshwarma.ssh.lines import LineShell
+from sshwarma.ssh.offering import offer
 from sshwarma.ssh.ports import Channel, Handler, Link
 from sshwarma.ssh.register import RegisterExec, RegisterShell
 from sshwarma.ssh.service import Service
@@ -47,6 +50,10 @@ class WorldSessions:
         agent_id = link.identity.agent_id
         return Serving(self._house, agent_id, channel, service, waits=True)
 
-    def _service(self, name: str) -> Service | None:
-        """A service is called by its name and nothing more: with arguments it is a verb."""
-        return self._house.services.get(name.strip())
+    def _service(self, command: str) -> Service | None:
+        """A service is called by its name and nothing more: with arguments it is a verb. Only
+        `offer`, which is no verb, takes some."""
+        words = command.split()
+        if words[:1] == ["offer"]:
+            return partial(offer, self._house, words[1:])
+        return self._house.services.get(command.strip())
