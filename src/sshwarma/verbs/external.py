@@ -22,7 +22,7 @@ from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, view
 from sshwarma.world import names, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.things import Thing
@@ -252,6 +252,7 @@ async def mcp(
     tool=False,
     aside=True,
     examples=("/answer Paris", "/answer --decline"),
+    scope=Scope.ACT,
 )
 async def answer(caller: Caller, text: Text | None = None, *, decline: Flag = False) -> Done:
     """Answer what a tool asks you
