@@ -1,4 +1,4 @@
-"""Reporting views with the seed documents' columns, and the full-text index over rows."""
+"""Views for reports, and the full-text index over rows."""
 
 from alembic import op
 

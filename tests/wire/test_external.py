@@ -185,7 +185,7 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
     private = owner.run("mcp add two http://127.0.0.1:9/mcp")
     assert "two is kept, and tried again: 127.0.0.1, which is on this machine" in private.out
     owner.does("mcp remove two", "mcp remove evil")
-    assert "No MCP servers" in member.does("mcp")
+    assert "No MCP servers" in member.does("mcp list")
     for one in (owner, admin, member):
         one.hang_up()
 

@@ -109,7 +109,7 @@ def test_equip_and_unequip_say_what_changed_what_was_so_and_what_matched_nothing
 
 
 @covers("unequip", "equip")
-def test_navigation_is_disabled_as_the_seed_writes_it(alice: Person, room: str) -> None:
+def test_navigation_is_disabled_by_unequipping_it(alice: Person, room: str) -> None:
     done = alice.json("unequip room sshwarma:join,leave,go,create")
     assert sorted(done["changed"]) == [f"sshwarma:{n}" for n in ("create", "go", "join", "leave")]
     left = equipped(alice)

@@ -28,7 +28,7 @@ DEFAULT_TOOLS = [
     "rooms", "exits", "join", "leave", "go", "create",
 ]  # fmt: skip
 
-# Columns as the seeds give them.
+# Columns that reports rely on.
 VIEWS = {
     "messages": "id session_id role content tool_call_id status group_id created_at",
     "skills": "id name description system_prompt_patch",
@@ -197,7 +197,7 @@ async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path
     assert not left
 
 
-async def test_the_tree_is_the_seeds(world: World) -> None:
+async def test_the_tree_a_world_begins_with(world: World) -> None:
     def check(conn: Any) -> None:
         root = things.get_live(conn, "world")
         assert (root.parent_id, root.kind) == (None, "container")
@@ -231,7 +231,7 @@ async def test_the_tree_is_the_seeds(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", [*VIEWS, *TABLES])
-def test_a_seeds_table_has_its_columns(newborn: Path, name: str) -> None:
+def test_a_table_has_its_columns(newborn: Path, name: str) -> None:
     with closing(sqlite3.connect(newborn)) as database:
         query = "SELECT type FROM sqlite_schema WHERE name = ?"
         kind = database.execute(query, (name,)).fetchone()[0]

@@ -292,9 +292,9 @@ class Hub:
         """How to connect: by way of the SDK, which is imported when it is first needed."""
         async with self._loading:
             if self._dialled is None:
-                loop = asyncio.get_running_loop()
-                self._dialled = await loop.run_in_executor(None, _load)
-        return self._dialled
+                dial: Dial = await asyncio.get_running_loop().run_in_executor(None, _load)
+                self._dialled = dial
+            return self._dialled
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Changes of one server wait for each other."""

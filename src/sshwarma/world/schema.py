@@ -1,7 +1,7 @@
 """The tables. Migrations make them; queries are written against these objects.
 
-Times are milliseconds since the Unix epoch in INTEGER columns; tables whose columns a seed
-document spells out keep its ISO text. Nothing is hard-deleted but by `/gc purge`: `deleted_at`
+Times are milliseconds since the Unix epoch in INTEGER columns; tables whose rows people
+read in reports hold ISO text. Nothing is hard-deleted but by `/gc purge`: `deleted_at`
 is set instead, and unique indexes count live rows only.
 """
 

@@ -20,7 +20,7 @@ from world.living import Someone, do
 KINDS = ("chat", "emote", "tell", "presence", "notice", *TOOL_KINDS, "journal.note",
          "journal.decision", "journal.idea", "journal.milestone")  # fmt: skip
 
-# Columns in the seeds' words; a `?` may be NULL.
+# Columns and their types; a `?` may be NULL.
 TYPES = {
     "messages": "id INTEGER, session_id TEXT, role TEXT, content TEXT, tool_call_id TEXT?, "
                 "status TEXT, group_id TEXT?, created_at TEXT",
@@ -103,7 +103,7 @@ async def test_every_column_by_name_and_type(full: World, name: str) -> None:
         assert shown in (wanted.rstrip("?"), ""), column
 
 
-async def test_roles_and_statuses_are_the_seeds_whatever_the_row(full: World) -> None:
+async def test_roles_and_statuses_are_the_few_whatever_the_row(full: World) -> None:
     roles = dict(await ask(full, "SELECT role, count(*) FROM messages GROUP BY 1"))
     assert set(roles) == {"system", "user", "assistant", "tool"}
     assert sum(roles.values()) == len(KINDS) * 6

@@ -1,8 +1,5 @@
-"""The example session of seed 0, word for word, as far as it needs no external server.
-
-What holler and exa bring comes with the MCP issue; their lines have stand-ins here: a tool of the
-world's own in the place of `holler:play`.
-"""
+"""An evening in the world, line for line as people type it and read it. A tool of the world's own
+stands in the place of one that a server would bring."""
 
 from __future__ import annotations
 

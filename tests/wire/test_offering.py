@@ -1,0 +1,93 @@
+"""Bringing an MCP server of one's own into a room, for as long as the link lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from driver import Person
+from driver.installed import NODE, from_npm
+from driver.person import CLEAN
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "offer.sh"
+
+
+def offer(
+    person: Person, name: str, *options: str, command: tuple[str, ...]
+) -> subprocess.Popen[bytes]:
+    *ssh, host = person.ssh()
+    return subprocess.Popen(
+        ["/bin/sh", str(SCRIPT), name, host, *options, "--", *command],
+        env={**CLEAN, "SSH": " ".join(ssh)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def tools(person: Person) -> set[str]:
+    return {
+        item["name"]
+        for item in person.json("inv")["equipped"]
+        if item["usable"] and item["name"].startswith("mem")
+    }
+
+
+def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
+    alice: Person, bob: Person, room: str, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    his = bob.sit(room=room)
+    space = name("mem")
+    offering = offer(alice, space, command=(NODE, from_npm("server-memory")))
+    try:
+        his.wait_for(f"{alice.name} offers 9 tools as {space}: ", 30)
+        assert f"{space}:read_graph" in tools(bob)
+        his.enter(f"/run {space}:read_graph")
+        his.wait_for(f"✓ {space}:read_graph", 20)
+        bob.does("join lobby")
+        assert tools(bob) == set()
+        twice = offer(alice, space, command=("cat",))
+        _, said = twice.communicate(timeout=20)
+        assert b"is offered here already" in said
+    finally:
+        os.killpg(offering.pid, signal.SIGTERM)
+        offering.wait(10)
+        assert offering.stderr
+        offering.stderr.close()
+    his.wait_for(f"{alice.name} took the tools of {space} along", 20)
+    bob.does(f"join {room}")
+    assert tools(bob) == set()
+    again = offer(alice, space, command=(NODE, from_npm("server-memory")))
+    his.wait_for(lambda: his.count(f"offers 9 tools as {space}") == 2, 30)
+    os.killpg(again.pid, signal.SIGTERM)
+    again.communicate(timeout=10)
+    his.wait_for(lambda: his.count(f"took the tools of {space} along") == 2, 20)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("offer", "Usage: ssh HOST offer NAME"),
+        ("offer Über", "cannot be the name of a namespace"),
+        ("offer files --room nowhere", "no room named nowhere"),
+        ("offer files --room lobby", "needs the build right in lobby"),
+        ("offer lobby", "is the name of a room"),
+    ],
+)
+def test_an_offer_that_cannot_be_is_refused(alice: Person, room: str, words: str, why: str) -> None:
+    refused = alice.run(words)
+    assert refused.status == 1
+    assert why in refused.err
+
+
+def test_what_is_no_server_is_refused(alice: Person, room: str, name: Callable[[str], str]) -> None:
+    space = name("mem")
+    refused = alice.run(f"offer {space}", "hello\n")
+    assert refused.status == 1
+    assert "does not answer as an MCP server" in refused.err
+    assert space not in alice.does("namespaces")
