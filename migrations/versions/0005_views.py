@@ -99,8 +99,8 @@ VIEWS = {
           AND holder.deleted_at IS NULL AND room.deleted_at IS NULL
           AND json_extract(state.metadata, '$.role') = 'state'
     """,
-    # The columns of both kinds of report that have this name. `tool_id` and `name` are the one canonical name; what is
-    # in `tool_overrides` wins over what the tool's maker says.
+    # The columns of both kinds of report that have this name. `tool_id` and `name` are the one
+    # canonical name; what is in `tool_overrides` wins over what the tool's maker says.
     "tools": f"""
         SELECT tool.qualified_name AS tool_id,
                CASE WHEN owner.kind = 'toolset' THEN owner.qualified_name

@@ -41,7 +41,7 @@ async def test_unequip_keeps_the_row_and_equip_revives_it(alice: Someone) -> Non
     assert (await do(alice, "/examine sshwarma:put")).kind == "tool", "the tool itself stays"
 
 
-async def test_equipping_from_several_places_at_once(alice: Someone) -> None:
+async def test_navigation_is_taken_away_by_a_list(alice: Someone) -> None:
     await do(alice, "/create calm")
     done = await do(alice, "/unequip room sshwarma:join,leave,go,create")
     assert sorted(done.changed) == [f"sshwarma:{n}" for n in ("create", "go", "join", "leave")]
