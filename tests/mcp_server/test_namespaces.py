@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp_types import ToolListChangedNotification
@@ -163,3 +164,22 @@ async def test_the_same_over_ssh(alice: Person, room: str, mode: str) -> None:
         assert words(await client.call_tool(f"{space}.hammer", {})) == "bang"
         await client.call_tool("unload_room", {"room": space})
     assert alice.json("inv")["equipped"]
+
+
+async def test_every_door_shows_the_same_tools(served: Served, done: list[str], mode: str) -> None:
+    token = await served.newcomer("ann")
+    async with served.client(token, mode) as client:
+        await client.call_tool("load_room", {"room": "git"})
+        listed = {t.name for t in (await client.list_tools(cache_mode="bypass")).tools}
+    typed = await served.do("ann", "/inv")
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http:
+        url = served.url.replace("/mcp", "/api/v1/verbs/inv")
+        asked = (await http.post(url, json={})).json()["result"]
+    over_http = {item["name"] for item in asked["equipped"] if item["kind"] == "tool"}
+    assert {item.name for item in typed.equipped if item.kind == "tool"} == over_http
+    bare = {"load_room", "unload_room", "list_rooms", "find_rooms"}
+    dotted = {name.replace(":", ".") for name in over_http}
+    assert {name for name in listed if "." in name} == {
+        name for name in dotted if name.removeprefix("global.") not in bare
+    }
+    assert bare <= listed

@@ -27,7 +27,8 @@ from sshwarma.models.port import (
     Waiting,
 )
 from sshwarma.models.roster import Roster
-from sshwarma.models.turn import Turns, shortened
+from sshwarma.models.steps import shortened
+from sshwarma.models.turn import Turns
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import run_line

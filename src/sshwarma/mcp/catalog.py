@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -190,6 +192,8 @@ def _check_free(conn: Connection, name: str, own_id: str) -> None:
         raise Conflict(f"{name} is the name of an agent: their tools are called so.")
 
 
+_ITS: Final = "Tools of "
+
 _KEPT: Final = ("required_states", "keywords", "load_with_parent")
 """What people set on a namespace, which outlives its removal."""
 
@@ -287,11 +291,14 @@ def publish(
         "refused": [list(entry) for entry in refused] or None,
     }
     kept = {key: value for key, value in (server.metadata | said).items() if value is not None}
-    if kept != server.metadata or not server.available:
+    # What the server calls itself says more than its address; what people wrote says more still.
+    own = not server.description or server.description.startswith(_ITS)
+    words = f"{_ITS}{greeting.server}" if own and greeting.server else server.description
+    if kept != server.metadata or not server.available or words != server.description:
         tx.conn.execute(
             update(things_table)
             .where(things_table.c.id == server.id)
-            .values(available=1, metadata=things.dump(kept), updated_at=tx.now)
+            .values(available=1, metadata=things.dump(kept), description=words, updated_at=tx.now)
         )
         tx.emit(WorldChanged(PARENT))
     elif made or changed or gone:
@@ -414,7 +421,8 @@ def _taken(conn: Connection, server: Thing, listing: Listing) -> set[str]:
 
 
 def _described(settings: McpSettings) -> str:
-    """Where a server is, in a few words that hold no secret."""
+    """Whose tools these are, for models and whoever looks: how the server is reached is the
+    owners' business."""
     if settings.url is not None:
-        return f"MCP server at {settings.url.partition('?')[0]}"
-    return f"MCP server: {' '.join(settings.command)[:200]}"
+        return f"{_ITS}{urlsplit(settings.url).hostname}"
+    return f"{_ITS}{Path(settings.command[0]).name}"

@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ import structlog
 
 from sshwarma.models import state
 from sshwarma.models.budget import Budget, Budgets, Limits, OverBudget
+from sshwarma.models.opening import open_turns
 from sshwarma.models.port import (
     Backend,
     BackendFailed,
@@ -35,6 +36,7 @@ from sshwarma.models.port import (
     Usage,
     Waiting,
 )
+from sshwarma.models.steps import shortened
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_model
@@ -64,14 +66,6 @@ FRAME_SECONDS: Final = 1 / 30
 
 ANSWER_CHARACTERS: Final = 200_000
 """The longest answer; what comes after is cut."""
-
-RESULTS_WHOLE: Final = 5
-"""Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
-
-RESULTS_CHARACTERS: Final = 20_000
-"""Characters of results in a turn; beyond, those before the newest are sent much shorter."""
-
-OLD_RESULT_CHARACTERS: Final = 500
 
 SENT: Final = 256
 """Contexts remembered, to tell what of the next one is the same."""
@@ -529,52 +523,3 @@ class Turns:
             parent_row_id=running.question.id,
             meta=meta or None,
         )
-
-
-def open_turns(
-    tx: Change,
-    room_id: str,
-    asked: Iterable[Agent],
-    opened_by: str,
-    *,
-    beside: Turn | None = None,
-) -> list[Turn]:
-    """Open a turn for each of those who were asked, one after another; the first as a sibling of
-    `beside`, if given."""
-    opened: list[Turn] = []
-    for agent in asked:
-        before = states.read(tx.conn, room_id, agent.name)
-        opened.append(
-            turns.open_turn(
-                tx,
-                room_id,
-                agent.id,
-                opened_by,
-                state_before=before,
-                beside=None if opened else beside,
-            )
-        )
-    return opened
-
-
-def shortened(
-    steps: Sequence[Step], *, whole: int = RESULTS_WHOLE, most: int = RESULTS_CHARACTERS
-) -> tuple[Step, ...]:
-    """The steps of a turn, with results before the newest `whole` cut short if all of them are
-    longer than `most` characters."""
-    results = [done for step in steps for done in step.done]
-    if sum(len(done.text) for done in results) <= most:
-        return tuple(steps)
-    old = {id(done) for done in results[: max(0, len(results) - whole)]}
-    return tuple(
-        replace(
-            step,
-            done=tuple(
-                replace(done, text=clip(done.text, OLD_RESULT_CHARACTERS, done.seq))
-                if id(done) in old
-                else done
-                for done in step.done
-            ),
-        )
-        for step in steps
-    )

@@ -4,6 +4,7 @@ Importing the package declares every verb.
 """
 
 from sshwarma.verbs import (
+    branching,
     building,
     context,
     crafting,
@@ -11,6 +12,7 @@ from sshwarma.verbs import (
     external,
     inventory,
     journal,
+    loading,
     looking,
     models,
     moderation,
@@ -29,6 +31,7 @@ from sshwarma.verbs import (
 )
 
 __all__ = [
+    "branching",
     "building",
     "context",
     "crafting",
@@ -36,6 +39,7 @@ __all__ = [
     "external",
     "inventory",
     "journal",
+    "loading",
     "looking",
     "models",
     "moderation",

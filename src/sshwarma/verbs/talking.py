@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sshwarma.models.turn import Turns, open_turns
+from sshwarma.models.opening import open_turns
+from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, block, headed
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sshwarma.tools.finding import Finder
 from sshwarma.world.world import World
 
 LAG_SECONDS: Final = 0.1
@@ -65,6 +66,13 @@ class WorldCollector(Collector):
         for reason, count in ssh.counters.refused.items():
             refused.add_metric([reason], count)
         yield refused
+        finder = world.part(Finder)
+        if finder is not None:
+            yield CounterMetricFamily(
+                "sshwarma_find_embedded",
+                "Searches for a namespace that no word answered, so that vectors were compared.",
+                finder.embedded,
+            )
         counts = world.store.counts
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
         yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)

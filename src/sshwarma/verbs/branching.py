@@ -1,0 +1,209 @@
+"""Other answers to the same question: asking again, going back, trying in a room of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from sshwarma.models.opening import open_turns
+from sshwarma.models.turn import Turns
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.toolsets import making
+from sshwarma.verbs.arguments import AgentName, RoomName, Word
+from sshwarma.verbs.building import Done
+from sshwarma.verbs.moving import Moved, go_to
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.talking import Said
+from sshwarma.verbs.turning import (
+    MOST_LISTED,
+    TurnListed,
+    may_change,
+    names_of,
+    newest_own,
+    one_listed,
+    restore_state,
+)
+from sshwarma.verbs.views import clock, columns, view
+from sshwarma.world import clone as clones
+from sshwarma.world import rows, turns
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
+from sshwarma.world.events import Row, TurnsChanged
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.turns import Turn
+
+
+@verb("retry", group="Models", needs=Right.TALK, tool=False, examples=("/retry", "/retry @qwen"))
+async def retry(caller: Caller, model: AgentName | None = None) -> Said:
+    """Ask what you asked last once more
+
+    The new answer takes the place of the old one, which stays as a branch: /branch goes back to
+    it.
+
+    model: the model whose answer is to be given again; the last one to answer you if left out.
+    """
+    answering = caller.world.part(Turns)
+    wanted = caller.world.agents.find(model) if model else None
+    old = await newest_own(caller, wanted.id if wanted else None, own=True)
+    agent = caller.world.agents.get(old.agent_id)
+    if answering is None or agent is None or not answering.answers(agent):
+        raise Unavailable(f"{names_of(caller, old)[1]} cannot answer now.")
+    if old.status == "open":
+        raise Conflict(f"{agent.name} still answers that.", hint="/stop ends it.")
+    question = await caller.world.store.read(partial(_question, turn=old))
+
+    def work(tx: Change) -> tuple[Row, Turn]:
+        known = turns.find(tx.conn, caller.room_id, old.id)
+        last = turns.head(tx.conn, caller.room_id) == known.id
+        if not last and known.status != "dropped":
+            # Others were answered since, and that stands: the old answer alone goes.
+            turns.drop(tx, known)
+        restore_state(tx, caller, known)
+        (turn,) = open_turns(
+            tx, caller.room_id, [agent], caller.agent.id, beside=known if last else None
+        )
+        row = rows.append(
+            tx,
+            caller.room_id,
+            "chat",
+            question.content,
+            author_id=caller.agent.id,
+            turn_id=turn.id,
+            meta={"again": known.id},
+        )
+        turns.asked_by(tx, [turn.id], row)
+        tx.emit(TurnsChanged(caller.room_id))
+        return row, turn
+
+    row, turn = await caller.change(work)
+    answering.begin(turn, agent, row, behind=caller.agent.id)
+    name = (await caller.room()).name
+    return Said(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Where the conversation forks: at each place the turns that follow, and which is on."""
+
+    room: str
+    forks: tuple[tuple[TurnListed, ...], ...]
+
+
+@view(Branches)
+def _(result: Branches) -> Block:
+    if not result.forks:
+        return block(line("The conversation of ", ("room", result.room), " has no branches."))
+    lines: list[Line] = [line(("heading", f"Branches of {result.room}:"))]
+    for fork in result.forks:
+        lines += columns(
+            (
+                ("ok", "●") if turn.on else ("dim", "○"),
+                ("mark", turn.short),
+                ("time", clock(turn.at)),
+                f"{turn.by} → {turn.agent}",
+                ("warn", "" if turn.status == "completed" else turn.status),
+                turn.snippet,
+            )
+            for turn in fork
+        )
+        lines.append(line())
+    lines.append(line(("dim", "/branch switch ID goes to another.")))
+    return block(*lines)
+
+
+@verb(
+    "branch",
+    group="Models",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/branch list", "/branch switch 1f03ac"),
+)
+async def branch(
+    caller: Caller, what: Literal["list", "switch"] = "list", which: Word | None = None
+) -> Branches | Done:
+    """Other answers to the same question, and what came after them
+
+    /retry makes a branch. The one you switch to is what models are told from then on, for
+    everyone here.
+
+    what: list or switch.
+    which: for switch a turn on the branch, by the end of its id.
+    """
+    room = await caller.room()
+    if what == "list":
+        forks = await caller.world.store.read(lambda conn: _forks(conn, caller))
+        return Branches(room.name, tuple(forks))
+    if not which:
+        raise Invalid("Say which branch: /branch switch ID.", hint="/branch list shows them.")
+    turn = await caller.world.store.read(lambda conn: turns.find(conn, room.id, which))
+    await may_change(caller, turn)
+    if turn.status == "dropped":
+        raise Conflict(f"Turn {turn.short} is dropped.", hint=f"/message restore {turn.short}")
+
+    def work(tx: Change) -> Turn:
+        leaf = turns.leaf_below(tx.conn, turn)
+        if turns.head(tx.conn, room.id) == leaf.id:
+            raise Conflict(f"The conversation goes through {turn.short} already.")
+        turns.set_head(tx, room.id, leaf.id)
+        tx.emit(TurnsChanged(room.id))
+        return leaf
+
+    asker, agent = names_of(caller, turn)
+    await caller.change(work, f"went to another branch: {agent}'s answer to {asker}, {turn.short}")
+    return Done(f"The conversation goes on from {turn.short}: {agent}'s answer to {asker}.")
+
+
+@verb(
+    "clone",
+    group="Moving",
+    needs=Right.CREATE,
+    tool=False,
+    examples=("/clone workshop", "/clone workshop trial"),
+    moves=True,
+)
+async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Moved:
+    """Make a room like another, with its conversation
+
+    As /fork, with the log, the turns and the models' notes too, and goes there. What is then taken
+    back or said in one of them leaves the other alone.
+
+    room: the room to copy.
+    new: the name of the copy; ROOM-2 or the next free number if left out.
+    """
+    source = await caller.room_named(room)
+    await caller.require(Right.ENTER, source)
+    taken = {known.name for known in await caller.world.rooms()}
+    free = (name for n in range(2, 1000) if (name := f"{source.name}-{n}") not in taken)
+    name = new.lower() if new else next(free)
+
+    def work(tx: Change) -> Thing:
+        room = clones.clone(tx, source.id, name, caller.agent)
+        making.copy(tx, source.id, room, caller.agent.id)
+        return room
+
+    made = await caller.change(work)
+    moved = await go_to(caller, await caller.world.room(made.id))
+    return Moved(moved.room, moved.came_from, made=True)
+
+
+def _forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
+    path = turns.path(conn, caller.room_id, MOST_LISTED)
+    on = {turn.id for turn in path}
+    found: list[tuple[TurnListed, ...]] = []
+    for turn in path:
+        beside = turns.siblings(conn, turn)
+        if len(beside) > 1:
+            found.append(tuple(one_listed(conn, caller, one, one.id in on)[0] for one in beside))
+    return found
+
+
+def _question(conn: Connection, turn: Turn) -> Row:
+    found = rows.by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
+    if not found:
+        raise NotFound(f"What was asked in turn {turn.short} is not known any more.")
+    return found[0]

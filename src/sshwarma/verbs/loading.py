@@ -1,0 +1,264 @@
+"""Loading: a namespace found by what one wants, switched on for oneself or a room, switched off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.finding import Finder
+from sshwarma.tools.spaces import spaces
+from sshwarma.verbs.arguments import Context, Flag, Text, Word
+from sshwarma.verbs.namespaces import NamespaceListed, all_listed
+from sshwarma.verbs.reference import context_of
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import columns, listed, view
+from sshwarma.world import equipment, loadout, namespaces, rows
+from sshwarma.world.access import Right, Scope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.loadout import ALWAYS
+from sshwarma.world.namespaces import Namespace
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+MOST_FOUND = 10
+
+NAMED = 8
+"""Tools that are named when a namespace is loaded; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A namespace was loaded or unloaded, with those inside it that were meant; `tools` are what
+    the caller has of them now."""
+
+    room: str
+    context: str
+    loaded: bool
+    changed: tuple[str, ...]
+    tools: tuple[str, ...]
+    note: str
+
+
+@view(Loaded)
+def _(result: Loaded) -> Block:
+    word = "Loaded" if result.loaded else "Unloaded"
+    names = ", ".join(result.changed) or result.room
+    lines: list[Line] = [line(f"{word} room: ", ("thing", names), f" on {result.context}.")]
+    if result.tools:
+        lines.append(line("Its tools: ", *listed(result.tools[:NAMED], "tool"), hang=2))
+        if len(result.tools) > NAMED:
+            lines.append(line(("dim", f"and {len(result.tools) - NAMED} more")))
+    if result.note:
+        lines.append(line(("warn", result.note)))
+    return block(*lines)
+
+
+@verb(
+    "load",
+    group="Inventory",
+    needs=Right.ENTER,
+    namespace="global",
+    tool="load_room",
+    examples=("/load git", "/load git room", "/load requirement --include-children"),
+    scope=Scope.ACT,
+)
+async def load(
+    caller: Caller,
+    room: Word,
+    context: Context = "me",
+    *,
+    include_children: Flag = False,
+) -> Loaded:
+    """Load a namespace, so that its tools can be used
+
+    On yourself, wherever you go, or on the room for everybody in it. Nobody is moved. It is the
+    same as equipping the namespace.
+
+    room: the namespace, as /namespaces lists it.
+    context: me, room or @agent.
+    include_children: those inside it too, at every depth.
+    """
+    space = await caller.world.store.read(lambda conn: namespaces.find(conn, room, caller.room_id))
+    known = next((one for one in await all_listed(caller) if one.id == space.id), None)
+    if known is not None and not known.available:
+        raise Unavailable(f"{space.id} cannot be loaded: it {_reason(known)}.")
+    where = await context_of(caller, context)
+
+    def work(tx: Change) -> list[Thing]:
+        wanted = [space.thing]
+        if include_children:
+            wanted += namespaces.below(tx.conn, space.thing)
+        changed, _ = equipment.equip(tx, where.id, wanted)
+        _tell_room(tx, caller, where, "loaded", changed)
+        return changed
+
+    changed = await caller.change(work)
+    return await _loaded(caller, space, context, changed, loaded=True)
+
+
+def _reason(known: NamespaceListed) -> str:
+    if known.missing:
+        return f"needs {', '.join(known.missing)}, which does not hold here"
+    return "is not available now"
+
+
+@verb(
+    "unload",
+    group="Inventory",
+    needs=Right.ENTER,
+    namespace="global",
+    tool="unload_room",
+    examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
+    scope=Scope.ACT,
+)
+async def unload(
+    caller: Caller,
+    room: Word,
+    context: Context = "me",
+    *,
+    include_children: Flag = False,
+) -> Loaded:
+    """Unload a namespace
+
+    Its tools stay where they are; loading it again brings them back.
+
+    room: the namespace, as /namespaces lists it.
+    context: me, room or @agent.
+    include_children: those inside it too, at every depth.
+    """
+    space = await caller.world.store.read(lambda conn: namespaces.find(conn, room, caller.room_id))
+    if space.thing.id == ALWAYS:
+        return Loaded(space.id, context, True, (), (), "global is always loaded.")
+    where = await context_of(caller, context)
+
+    def work(tx: Change) -> list[Thing]:
+        meant = [space.thing]
+        if include_children:
+            meant += namespaces.below(tx.conn, space.thing)
+        on = loadout.compute(
+            tx.conn,
+            where.id if where.kind == "room" else None,
+            where.id if where.kind != "room" else None,
+        )
+        # One that is on without a row of its own gets a row that says off.
+        through = {item.thing.parent_id for item in on.tools if item.thing.parent_id}
+        changed, _ = equipment.unequip(tx, where.id, meant, through)
+        _tell_room(tx, caller, where, "unloaded", changed)
+        return changed
+
+    changed = await caller.change(work)
+    return await _loaded(caller, space, context, changed, loaded=False)
+
+
+async def _loaded(
+    caller: Caller, space: Namespace, context: str, changed: list[Thing], *, loaded: bool
+) -> Loaded:
+    have = await caller.world.loadout(caller.room_id, caller.agent.id)
+    meant = {space.thing.id, *(thing.id for thing in changed)}
+    tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
+    note = ""
+    if not changed:
+        note = f"It was {'loaded' if loaded else 'not loaded'} there already."
+    if not loaded and tools:
+        by = {item.by for item in have.tools if item.thing.parent_id in meant}
+        other = "room" if "room" in by else "agent"
+        note = f"Still on through the {other}: {', '.join(tools[:NAMED])}."
+    return Loaded(
+        space.id,
+        context,
+        loaded,
+        tuple(sorted(thing.label for thing in changed)),
+        tools if loaded else (),
+        note,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNamespace:
+    """A namespace that fits: how well, from 0 to 1, and what it was found by."""
+
+    id: str
+    score: float
+    why: str
+    loaded: bool
+    available: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNamespaces:
+    query: str
+    found: tuple[FoundNamespace, ...]
+
+
+@view(FoundNamespaces)
+def _(result: FoundNamespaces) -> Block:
+    if not result.found:
+        return block("No namespace fits that. /namespaces lists them all.")
+    return block(
+        *columns(
+            (
+                ("ok", "●") if one.loaded else ("dim", "○"),
+                ("thing", one.id),
+                f"{one.score:.2f}",
+                ("dim", one.why),
+                one.description if one.available else f"unavailable. {one.description}",
+            )
+            for one in result.found
+        ),
+        line(("dim", f"/load {result.found[0].id} loads the first.")),
+    )
+
+
+@verb(
+    "find",
+    group="Inventory",
+    needs=Right.ENTER,
+    namespace="global",
+    tool="find_rooms",
+    examples=("/find create a requirement", "/find push my code to the server"),
+)
+async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
+    """Find the namespace of tools for what you want to do
+
+    By keywords, names and ids first; if none of them is in what you say, by likeness.
+
+    query: what you want to do, in your own words; all namespaces if left out.
+    """
+    known = {one.id: one for one in await all_listed(caller)}
+    if not query.strip():
+        every = (
+            FoundNamespace(one.id, 0.0, "", one.loaded, one.available, one.description or one.name)
+            for one in known.values()
+        )
+        return FoundNamespaces("", tuple(every))
+    finder = caller.world.part(Finder)
+    if finder is None:
+        raise Unavailable("This server finds no namespaces.")
+    offered = await caller.world.memo(
+        ("spaces", caller.room_id), lambda conn: spaces(conn, caller.room_id)
+    )
+    found = await finder.find(query, offered, MOST_FOUND)
+    return FoundNamespaces(
+        query,
+        tuple(
+            FoundNamespace(
+                one.id,
+                round(one.score, 3),
+                one.why,
+                known[one.id].loaded,
+                known[one.id].available,
+                known[one.id].description or known[one.id].name,
+            )
+            for one in found
+            if one.id in known
+        ),
+    )
+
+
+def _tell_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
+    """What is loaded in a room concerns everybody there."""
+    if where.id == caller.room_id and changed:
+        names = ", ".join(thing.label for thing in changed)
+        rows.append(tx, where.id, "notice", f"{what} {names}", author_id=caller.agent.id)
