@@ -18,7 +18,8 @@ import structlog
 from sshwarma.importing import importing
 from sshwarma.mcp import catalog
 from sshwarma.mcp.asking import Asking
-from sshwarma.mcp.link import Dial, DialOver, Era, Greeting, Lines, LinkLost, Question
+from sshwarma.mcp.lines import Lines
+from sshwarma.mcp.link import Dial, DialOver, Era, Greeting, LinkLost, Question
 from sshwarma.mcp.mending import Listing
 from sshwarma.mcp.supervisor import State, Supervisor, Timing
 from sshwarma.settings import McpSettings

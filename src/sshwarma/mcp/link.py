@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.mending import Listing
 from sshwarma.mcp.ring import Ring
 from sshwarma.settings import McpSettings
@@ -72,24 +73,6 @@ class Hooks:
     changed: Callable[[], None]
     ended: Callable[[str], None]
     ask: Callable[[Question, object | None], Awaitable[dict[str, Any] | None]]
-
-
-class Lines(Protocol):
-    """A channel of lines, either way, with a server at its other end."""
-
-    async def read_line(self, limit: int) -> bytes | None:
-        """The next line, without its newline; None when no more will come.
-
-        Raises:
-            ValueError: if a line is over `limit` bytes.
-        """
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes, in order.
-
-        Raises:
-            ConnectionError: if the other side is gone.
-        """
 
 
 class Link(Protocol):

@@ -11,7 +11,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from sshwarma.mcp.link import Lines
+from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.ring import Ring
 from sshwarma.mcp.stdio import LINE_BYTES, Incoming, parsed
 

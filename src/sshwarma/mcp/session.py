@@ -32,12 +32,12 @@ from pydantic import ValidationError
 from sshwarma.mcp import http
 from sshwarma.mcp.address import Resolve, check_url, resolve
 from sshwarma.mcp.environment import expanded, for_program
+from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.link import (
     Era,
     Field,
     Greeting,
     Hooks,
-    Lines,
     LinkDoubtful,
     LinkLost,
     NeedsKey,

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import structlog
 
 from sshwarma.importing import importing
+from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.serving.guests import Guests
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Tools
@@ -32,24 +33,6 @@ LINE_BYTES: Final = 4 * 1024 * 1024
 Asgi: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Asgi]]
 Send: TypeAlias = Callable[[Asgi], Awaitable[None]]
-
-
-class Lines(Protocol):
-    """A channel of lines, either way, as a door that has one hands it over."""
-
-    async def read_line(self, limit: int) -> bytes | None:
-        """The next line, without its newline; None when no more will come.
-
-        Raises:
-            ValueError: if a line is over `limit` bytes.
-        """
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes, in order; returns when the other side has room for more.
-
-        Raises:
-            ConnectionError: if the other side is gone.
-        """
 
 
 class Serving(Protocol):

@@ -17,7 +17,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from sshwarma.mcp.serving.door import LINE_BYTES, Asgi, Lines, Receive, Send
+from sshwarma.mcp.lines import Lines
+from sshwarma.mcp.serving.door import LINE_BYTES, Asgi, Receive, Send
 from sshwarma.mcp.serving.guests import Guests, Visit
 from sshwarma.mcp.serving.protocol import VISIT, Protocol
 from sshwarma.mcp.serving.stream import Messages

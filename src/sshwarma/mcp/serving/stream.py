@@ -24,7 +24,8 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from sshwarma.mcp.serving.door import LINE_BYTES, Lines
+from sshwarma.mcp.lines import Lines
+from sshwarma.mcp.serving.door import LINE_BYTES
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world.errors import Unavailable
 
