@@ -133,6 +133,27 @@ def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Ser
     assert "own" not in listed(ann)
 
 
+@covers("namespace", "wrap")
+def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, house: Server) -> None:
+    ann.does("tool new long = return ('x'):rep(3000)", "run long")
+    room = ann.json("state list")["room"]
+
+    def told() -> str:
+        layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
+        return str(layers.get("log", ""))
+
+    assert told().count("x" * 600) == 1
+    assert "2400 more characters: expand row" in told()
+    for leave, seen in (("KEEP", "x" * 3000), ("SHORT 50", "2950 more"), ("PARAMS_ONLY", "gave")):
+        ann.does(f"namespace set {room}:long leave_out {leave}")
+        assert seen in told()
+    ann.does(f"namespace set {room}:long leave_out OMIT")
+    assert "long" not in told()
+    for wrong in ("MAYBE", "SHORT many", "KEEP 5", "SHORT 0"):
+        assert ann.run(f"namespace set {room}:long leave_out {wrong}").status == 2
+    assert ann.run("namespace set git leave_out KEEP").status != 0
+
+
 @covers("load", "unload")
 def test_loading_brings_its_tools_and_unloading_takes_them(ann: Person) -> None:
     assert tools(ann) == set()

@@ -127,7 +127,7 @@ def _(shown: NamespaceShown) -> Block:
 
 FIELDS = (
     "description", "title", "keywords", "required_states", "auto_load", "load_with_parent",
-    "enabled",
+    "enabled", "leave_out",
 )  # fmt: skip
 
 
@@ -141,6 +141,7 @@ FIELDS = (
         "/namespace set git keywords git,commit,push",
         "/namespace set deploy required_states ci-configured",
         "/namespace set git.branch load_with_parent on",
+        "/namespace set git:log leave_out SHORT 500",
         "/namespace remove git.branch",
     ),
     scope=Scope.BUILD,
@@ -155,12 +156,14 @@ async def namespace(
     """See, make and change a namespace of tools
 
     Who made one changes it, and administrators. A tool can be set too: keywords and
-    required_states of its own. Lists are separated by commas; - empties a text or a list.
+    required_states of its own, and leave_out: what models are told of its results once the turn
+    is over - KEEP, SHORT and a number of characters, PARAMS_ONLY (that it was called), or OMIT.
+    Lists are separated by commas; - empties a text or a list.
 
     what: show, new, set or remove.
     name: its dotted name: git, or git.branch for one inside git.
-    field: for set: description, title, keywords, required_states, auto_load, load_with_parent or
-        enabled; for new the description begins here.
+    field: for set: description, title, keywords, required_states, auto_load, load_with_parent,
+        enabled or leave_out; for new the description begins here.
     value: for set what it is to be.
     """
     if what == "new":

@@ -29,6 +29,11 @@ MOST: Final = 2_000
 MOST_WORDS: Final = 50
 """Keywords, or required states, of one namespace or tool."""
 
+LEAVES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
+"""What stays of a tool's results once their turn is over: see wrap.told.Policy."""
+
+MOST_SHORT: Final = 5_000
+
 KEYWORDS: Final = "keywords"
 STATES: Final = "required_states"
 WITH_PARENT: Final = "load_with_parent"
@@ -201,8 +206,25 @@ def set_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
             return things.change(tx, thing.id, auto_load=int(_switch(value)))
         case "enabled":
             return things.change(tx, thing.id, enabled=int(_switch(value)))
+        case "leave_out" if thing.kind == "tool":
+            return _leave_out(tx, thing, value)
+        case "leave_out":
+            raise Invalid("What of results is left out is said of a tool, not of a namespace.")
         case _:
             raise Invalid(f"{field[:40]} is no field of a namespace.")
+
+
+def _leave_out(tx: Change, tool: Thing, value: str) -> Thing:
+    """Say what a model is still told of a tool's results once their turn is over."""
+    leave, _, amount = value.strip().upper().partition(" ")
+    whole = amount.isdecimal() and 1 <= int(amount[:9]) <= MOST_SHORT
+    if leave not in LEAVES or (amount and not (leave == "SHORT" and whole)):
+        raise Invalid(
+            f"{value[:40]} is none of {', '.join(LEAVES)}.",
+            hint=f"SHORT may have a number of characters, to {MOST_SHORT}: SHORT 500.",
+        )
+    short = int(amount) if amount else None
+    return things.set_metadata(tx, tool.id, leave_out=leave, short_amount=short)
 
 
 def below(conn: Connection, thing: Thing) -> list[Thing]:
