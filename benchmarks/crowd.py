@@ -162,7 +162,8 @@ class Person:
 
 
 async def be_crowd(port: int, keys_file: Path) -> None:
-    """Obey orders: ["connect", n], ["look", times], ["talk", [talkers, lines]], ["type", keys]."""
+    """Obey orders: ["connect", n], ["look", times], ["talk", [talkers, lines]],
+    ["talk_all", lines], ["type", keys]."""
     keys = json.loads(keys_file.read_text())
     people: list[Person] = []
 
@@ -224,6 +225,15 @@ async def be_crowd(port: int, keys_file: Path) -> None:
             await asyncio.gather(
                 *(p.until(talkers * lines) for p, own in zip(people, extra, strict=True) if not own)
             )
+        elif order == "talk_all":
+            for person in people:
+                person.watch(b"@~#")
+            for n in range(count):
+                for number, person in enumerate(people):
+                    person.type(f"line {n} of somebody among all who talk @~#\r")
+                    if number % 10 == 0:
+                        await asyncio.sleep(0)
+            await asyncio.gather(*(person.until(len(people) * count) for person in people))
         elif order == "type":
             for number in range(count):
                 people[number % len(people)].type("x")
