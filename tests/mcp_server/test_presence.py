@@ -208,3 +208,16 @@ async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:
             await served.until(lambda: all(len(g.token_ids) == 1 for g in served.guests))
         assert not (await one.call_tool("look", {})).is_error
         assert "ann" in served.here()
+
+
+async def test_an_agent_stays_where_navigation_is_off(served: Served, mode: str) -> None:
+    await served.agent("ben", role="owner")
+    token = await served.newcomer("ann")
+    await served.do("ben", "/create den")
+    await served.do("ben", "/nav off", room="lobby")
+    async with served.client(token, mode) as client:
+        refused = await client.call_tool("join", {"room": "den"})
+        assert refused.is_error
+        assert "Navigation is off" in words(refused)
+        await served.do("ben", "/nav on", room="lobby")
+        assert not (await client.call_tool("join", {"room": "den"})).is_error

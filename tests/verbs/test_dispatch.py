@@ -124,7 +124,9 @@ async def test_nav_off_holds_models_and_not_people(
     await do(alice, "/nav off")
     for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
         refusal = await refused(qwen, line)
-        assert refusal.message == "Navigation is off in this room: models stay where they are."
+        assert refusal.message == (
+            "Navigation is off in this room: models and agents stay where they are."
+        )
     with pytest.raises(Forbidden, match="Navigation is off"):
         await invoke(qwen.caller, "go", {"direction": "out"})
     await do(qwen, "/look")

@@ -108,8 +108,9 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 
 
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
-    if verb.moves and caller.agent.kind == "model" and not (await caller.room()).nav:
-        raise Forbidden("Navigation is off in this room: models stay where they are.")
+    program = caller.agent.kind == "model" or caller.door == "mcp"
+    if verb.moves and program and not (await caller.room()).nav:
+        raise Forbidden("Navigation is off in this room: models and agents stay where they are.")
     caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)
