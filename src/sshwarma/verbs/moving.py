@@ -248,7 +248,7 @@ def _(result: Nav) -> Block:
 async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> Nav:
     """Stop models from moving out of this room by tool, or let them
 
-    People are not held. Says how it stands if left bare.
+    Agents over MCP are held too, people are not. Says how it stands if left bare.
 
     state: on or off.
     """
