@@ -22,6 +22,7 @@ run: setup
 	@$(BIN)/sshwarma serve
 
 test: setup
+	$(BIN)/python tests/install.py
 	$(BIN)/python -m pytest
 
 # The official conformance suite of MCP: the world as a server, which `make test` checks too, and

