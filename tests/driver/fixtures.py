@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from driver.model import Model
 from driver.person import Person
 from driver.server import Server
 
@@ -76,6 +78,20 @@ def serve() -> Iterator[Callable[..., Server]]:
         for server in started:
             server.stop()
             _no_trouble(server.log())
+
+
+@contextlib.contextmanager
+def answering(model: Model) -> Iterator[Server]:
+    """A server for the tests of a module, in which @qwen answers as `model` does."""
+    with homes() as home:
+        server = Server(
+            home(),
+            models=json.dumps([model.settings("qwen")]),
+            limits__lines_per_10_seconds=1_000_000,
+        )
+        yield server
+        server.owner.hang_up()
+        assert server.stop() == 0
 
 
 @pytest.fixture

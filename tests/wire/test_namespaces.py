@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from driver import Person, Server
 from driver.covers import covers
-from driver.fixtures import homes
+from driver.fixtures import answering
 from driver.model import Asked, Model
 
 SPACES = {
@@ -43,12 +42,7 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture(scope="module")
 def house(model: Model) -> Iterator[Server]:
-    with homes() as home:
-        server = Server(
-            home(),
-            models=json.dumps([model.settings("qwen")]),
-            limits__lines_per_10_seconds=1_000_000,
-        )
+    with answering(model) as server:
         owner = server.owner
         for space, tools in SPACES.items():
             for tool in tools:
@@ -60,8 +54,6 @@ def house(model: Model) -> Iterator[Server]:
             "namespace set deploy required_states ci-configured",
         )
         yield server
-        owner.hang_up()
-        assert server.stop() == 0
 
 
 @pytest.fixture

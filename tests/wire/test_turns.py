@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from driver import Person, Server
 from driver.covers import covers
-from driver.fixtures import homes
+from driver.fixtures import answering
 from driver.model import Asked, Model, question, told
 
 
@@ -36,14 +35,8 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture(scope="module")
 def house(model: Model) -> Iterator[Server]:
-    with homes() as home:
-        server = Server(
-            home(),
-            models=json.dumps([model.settings("qwen")]),
-            limits__lines_per_10_seconds=1_000_000,
-        )
+    with answering(model) as server:
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture
