@@ -108,8 +108,12 @@ class Serving:
         finally:
             ended.cancel()
             serving.cancel()
-            await asyncio.wait({serving})
-            visit.close()
+            try:
+                # It may break while it is ended, which is nobody's concern; but a task whose error
+                # nobody looks at is reported. Cancelling this does not prevent the looking.
+                await asyncio.gather(serving, return_exceptions=True)
+            finally:
+                visit.close()
 
     async def http(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """One HTTP request."""
