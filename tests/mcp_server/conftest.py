@@ -145,7 +145,13 @@ class Served:
         found = self.world.presence.in_room(room_id)
         return {self.world.agents.name_of(present.agent_id): present for present in found}
 
-    async def until(self, is_so: Callable[[], bool], seconds: float = 5.0) -> None:
+    async def told(self, room_id: str, *words: str) -> None:
+        """Wait until a room's newest rows are these: a row is written after what it tells of."""
+        async with asyncio.timeout(20):
+            while [row.content for row in await self.world.tail(room_id, len(words))] != [*words]:
+                await asyncio.sleep(0.01)
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = 20.0) -> None:
         """Wait until something is so."""
         async with asyncio.timeout(seconds):
             while not is_so():  # noqa: ASYNC110 - what it is about has no event of its own

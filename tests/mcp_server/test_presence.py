@@ -48,8 +48,7 @@ async def test_it_leaves_a_while_after_its_last_request(
         await client.call_tool("look", {})
         assert "ann" in served.here()
     await served.until(lambda: "ann" not in served.here())
-    rows = [row.content for row in await served.world.tail("lobby", 50)]
-    assert rows[:2] == ["arrives", "leaves"] and rows[-1] == "leaves"
+    await served.told("lobby", "arrives", "leaves")
     async with served.client(token) as client:
         await client.call_tool("look", {})
         assert "ann" in served.here()
