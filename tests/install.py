@@ -13,7 +13,7 @@ PATIENCE = 600
 
 
 def main() -> None:
-    aimock.INSTALL_SECONDS = installed.SECONDS = node.INSTALL_SECONDS = PATIENCE
+    aimock.INSTALL_SECONDS = installed.SECONDS = PATIENCE
     aimock.installed()
     installed.from_npm("server-everything")
     installed.from_pypi("mcp_server_time")

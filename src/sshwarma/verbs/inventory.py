@@ -12,7 +12,7 @@ from sshwarma.verbs.arguments import Context, Patterns, Priority
 from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
-from sshwarma.world import equipment, loadout, rows, things
+from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
@@ -294,7 +294,7 @@ def _tell_room(tx: Change, caller: Caller, context: Thing, what: str, changed: l
         return
     shown = ", ".join(thing.label for thing in changed[:TOLD])
     more = f" and {len(changed) - TOLD} more" if len(changed) > TOLD else ""
-    rows.append(tx, context.id, "notice", f"{what} {shown}{more}", author_id=caller.agent.id)
+    caller.tell(tx, f"{what} {shown}{more}")
 
 
 def _done(

@@ -12,7 +12,7 @@ from sshwarma.verbs.namespaces import NamespaceListed, all_listed
 from sshwarma.verbs.reference import context_of
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, listed, view
-from sshwarma.world import equipment, loadout, namespaces, rows
+from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
@@ -261,4 +261,4 @@ def _tell_room(tx: Change, caller: Caller, where: Thing, what: str, changed: lis
     """What is loaded in a room concerns everybody there."""
     if where.id == caller.room_id and changed:
         names = ", ".join(thing.label for thing in changed)
-        rows.append(tx, where.id, "notice", f"{what} {names}", author_id=caller.agent.id)
+        caller.tell(tx, f"{what} {names}")

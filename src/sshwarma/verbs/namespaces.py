@@ -10,12 +10,13 @@ from sqlalchemy import Connection
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Text, Word
 from sshwarma.verbs.building import Done
+from sshwarma.verbs.reference import maker_or_admin
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
@@ -224,15 +225,9 @@ def _thing(conn: Connection, name: str, room_id: str) -> Thing:
 
 
 async def _own(caller: Caller, thing: Thing) -> None:
-    if thing.created_by == caller.agent.id:
-        return
-    try:
-        await caller.require(Right.ADMIN)
-    except Forbidden as refused:
-        maker = caller.world.agents.name_of(thing.created_by)
-        raise Forbidden(
-            f"{thing.label} was made by {maker}: they or an administrator change it."
-        ) from refused
+    maker = caller.world.agents.name_of(thing.created_by)
+    words = f"{thing.label} was made by {maker}: they or an administrator change it."
+    await maker_or_admin(caller, thing, words)
 
 
 def _listed(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:

@@ -59,6 +59,20 @@ async def readable_context(caller: Caller, word: str) -> Thing:
     return await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
 
 
+async def maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
+    """Go on if the caller made the thing or is an administrator.
+
+    Raises:
+        Forbidden: with those words.
+    """
+    if thing.created_by == caller.agent.id:
+        return
+    try:
+        await caller.require(Right.ADMIN)
+    except Forbidden as refused:
+        raise Forbidden(refusal) from refused
+
+
 def bags(caller: Caller) -> list[str]:
     """The bags a bare name is looked for in: the room's before one's own."""
     return [caller.room_id, caller.agent.id]

@@ -10,13 +10,13 @@ from sqlalchemy import Connection, select
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.verbs.arguments import Arg, Priority, Word
 from sshwarma.verbs.building import Done
-from sshwarma.verbs.reference import context_of
+from sshwarma.verbs.reference import context_of, maker_or_admin
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
-from sshwarma.world import equipment, rows, skills, things
+from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid
+from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -190,7 +190,7 @@ async def _switch(
         if changed and context.id == caller.room_id:
             did = "activated" if on else "deactivated"
             told = f"{did} the skill {found.name}"
-            rows.append(tx, context.id, "notice", told, author_id=caller.agent.id)
+            caller.tell(tx, told)
         return bool(changed)
 
     changed = await caller.change(work)
@@ -246,15 +246,12 @@ def _active(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
 
 
 async def _own(caller: Caller, found: Thing) -> None:
-    if found.created_by == caller.agent.id:
-        return
     maker = caller.world.agents.name_of(found.created_by)
-    try:
-        await caller.require(Right.ADMIN)
-    except Forbidden as refused:
-        raise Forbidden(
-            f"The skill {found.name} is {maker}'s: {maker} or an administrator changes it."
-        ) from refused
+    await maker_or_admin(
+        caller,
+        found,
+        f"The skill {found.name} is {maker}'s: {maker} or an administrator changes it.",
+    )
 
 
 def _checked(text: str | None) -> str:
