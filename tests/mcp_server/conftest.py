@@ -147,8 +147,11 @@ class Served:
 
     async def told(self, room_id: str, *words: str) -> None:
         """Wait until a room's newest rows are these: a row is written after what it tells of."""
+        async def newest() -> list[str]:
+            return [row.content for row in await self.world.tail(room_id, len(words))]
+
         async with asyncio.timeout(20):
-            while [row.content for row in await self.world.tail(room_id, len(words))] != [*words]:
+            while await newest() != [*words]:
                 await asyncio.sleep(0.01)
 
     async def until(self, is_so: Callable[[], bool], seconds: float = 20.0) -> None:
