@@ -147,11 +147,12 @@ class Served:
 
     async def told(self, room_id: str, *words: str) -> None:
         """Wait until a room's newest rows are these: a row is written after what it tells of."""
+
         async def newest() -> list[str]:
             return [row.content for row in await self.world.tail(room_id, len(words))]
 
         async with asyncio.timeout(20):
-            while await newest() != [*words]:
+            while await newest() != [*words]:  # noqa: ASYNC110 - as in `until`
                 await asyncio.sleep(0.01)
 
     async def until(self, is_so: Callable[[], bool], seconds: float = 20.0) -> None:
