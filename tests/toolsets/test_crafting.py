@@ -8,7 +8,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_mcp, for_model
 from sshwarma.toolsets import making
 from sshwarma.toolsets.declaration import declared
-from sshwarma.verbs.building import Edit
+from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.examining import Examined
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable

@@ -22,7 +22,7 @@ from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, Line, Span, block, headed, line
 from sshwarma.verbs import moving
-from sshwarma.verbs.building import Edit
+from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around

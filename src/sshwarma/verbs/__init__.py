@@ -4,6 +4,7 @@ Importing the package declares every verb.
 """
 
 from sshwarma.verbs import (
+    bags,
     branching,
     building,
     context,
@@ -31,6 +32,7 @@ from sshwarma.verbs import (
 )
 
 __all__ = [
+    "bags",
     "branching",
     "building",
     "context",

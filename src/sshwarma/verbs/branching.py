@@ -13,7 +13,6 @@ from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.moving import Moved, go_to
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.talking import Said
@@ -26,7 +25,7 @@ from sshwarma.verbs.turning import (
     one_listed,
     restore_state,
 )
-from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.views import Done, clock, columns, view
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
 from sshwarma.world.access import Right

@@ -12,9 +12,8 @@ from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.tools.names import for_model
 from sshwarma.verbs.arguments import AgentName, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, draw, view
+from sshwarma.verbs.views import Done, columns, draw, view
 from sshwarma.world import namespaces, states, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent

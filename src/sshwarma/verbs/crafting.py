@@ -14,12 +14,12 @@ from sshwarma.toolsets import making
 from sshwarma.toolsets.declaration import DESCRIPTION, declared
 from sshwarma.toolsets.lua import LuaTools
 from sshwarma.verbs.arguments import Arg, ToolName
-from sshwarma.verbs.building import Done, Edit
+from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.examining import Examined, examined
 from sshwarma.verbs.inventory import AVAILABLE_SHOWN, to_equip
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller

@@ -18,9 +18,8 @@ from sshwarma.mcp.hub import Hub
 from sshwarma.settings import McpSettings
 from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
 from sshwarma.verbs.arguments import Arg, Flag, Many, Text, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import ago, columns, view
+from sshwarma.verbs.views import Done, ago, columns, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller

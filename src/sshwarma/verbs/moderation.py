@@ -7,9 +7,8 @@ from typing import Literal, get_args
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import access, rows, things
 from sshwarma.world.access import FOR_EVER_MINUTES, ROOM_ROLES, AccessMode, Right
 from sshwarma.world.agents import Agent

@@ -6,28 +6,35 @@ import asyncio
 import re
 import time
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
 from sshwarma.keylike import begins_like_key, looks_like_key
 from sshwarma.models.backends import ModelBackend
-from sshwarma.models.budget import Budget, Budgets, OverBudget, Used
+from sshwarma.models.budget import Budget, Budgets, OverBudget
 from sshwarma.models.discover import discover
 from sshwarma.models.port import BackendFailed, Message, Request, Text, Usage
 from sshwarma.models.providers import address
 from sshwarma.models.roster import Entry, Roster, check_price, described
-from sshwarma.models.secrets import place, read_key
 from sshwarma.models.turn import Turns
 from sshwarma.settings import ModelSettings
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.arguments import Text as Rest
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.grammar import in_words
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import ago, columns, view
+from sshwarma.verbs.roster_shown import (
+    ModelOffer,
+    ModelRoster,
+    ModelsFound,
+    ModelShown,
+    ModelTested,
+    all_listed,
+    missing_key,
+    model_shown,
+    value_shown,
+)
+from sshwarma.verbs.views import Done
 from sshwarma.world import agents, names, usage
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -39,15 +46,6 @@ Asked = Literal["list", "show", "add", "set", "remove", "on", "off", "test", "fo
 FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """What /model set sets."""
 
-LIMITS: Final = ("turn_steps", "turn_seconds", "turn_tokens", "turn_cost", "day_tokens", "day_cost")
-ABOUT: Final = (
-    "context_tokens",
-    "max_output_tokens",
-    "temperature",
-    "first_token_seconds",
-    "stall_seconds",
-)
-
 TEST: Final = "Answer with one word: ready"
 TEST_SECONDS: Final = 60.0
 TEST_CHARACTERS: Final = 200
@@ -56,136 +54,6 @@ KEYS_STAY_OUT: Final = (
     "A key does not belong into a line. Put it into a variable of the server's environment, and"
     " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """One who answers, in a line. `cost` is in US dollars; None where a price is not known."""
-
-    name: str
-    model: str
-    origin: str
-    state: str
-    tokens_today: int
-    cost_today: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRoster:
-    models: tuple[ModelState, ...]
-
-
-@view(ModelRoster)
-def _(roster: ModelRoster) -> Block:
-    if not roster.models:
-        return block("No model answers here. /model found shows what could.")
-    return block(
-        line(("heading", "Models:")),
-        *columns(
-            (
-                ("model", f"@{known.name}"),
-                known.model,
-                ("dim", known.origin),
-                _used(known.tokens_today, known.cost_today),
-                ("warn" if known.state != "answers" else "ok", known.state),
-            )
-            for known in roster.models
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelShown:
-    """All that is known of one who answers. The key itself is not."""
-
-    name: str
-    kind: str
-    model: str
-    address: str
-    origin: str
-    state: str
-    key: str
-    prompt: str
-    price: str
-    settings: tuple[tuple[str, str], ...]
-    limits: tuple[tuple[str, str], ...]
-    tokens_today: int
-    cost_today: float | None
-    last_error: str
-
-
-@view(ModelShown)
-def _(shown: ModelShown) -> Block:
-    facts = [
-        ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
-        ("address", shown.address),
-        ("key", shown.key),
-        ("price", shown.price),
-        ("today", _used(shown.tokens_today, shown.cost_today)),
-        ("defined", shown.origin),
-        *shown.settings,
-        *shown.limits,
-        ("last error", shown.last_error or "none"),
-    ]
-    lines: list[Line] = [
-        line(("model", f"@{shown.name}"), ("dim", f"  {shown.state}")),
-        *columns(((("mark", name), text) for name, text in facts if text)),
-    ]
-    if shown.prompt:
-        lines += [line("  ", ("mark", "prompt")), *paragraphs(shown.prompt, indent=4)]
-    return block(*lines)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTested:
-    """One word from a model, and how long it took, in seconds."""
-
-    name: str
-    text: str
-    first_seconds: float
-    seconds: float
-    tokens: int
-    cost: float | None
-
-
-@view(ModelTested)
-def _(tested: ModelTested) -> Block:
-    took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
-    return block(
-        line(("model", tested.name), ": ", tested.text, hang=2),
-        line(("dim", f"{took}; {_used(tested.tokens, tested.cost)}")),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOffer:
-    name: str
-    model: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelsFound:
-    """Models that could be asked and are not on the roster, with the line that adds each."""
-
-    offers: tuple[ModelOffer, ...]
-
-
-@view(ModelsFound)
-def _(found: ModelsFound) -> Block:
-    if not found.offers:
-        return block(
-            "Nothing new was found: no key of a provider in the server's environment, and no"
-            " ollama or llama.cpp on its machine."
-        )
-    return block(
-        line(("heading", "Models that could answer:")),
-        *(
-            made
-            for offer in found.offers
-            for made in (line("  ", offer.model), line("    ", ("verb", offer.line), hang=6))
-        ),
-    )
 
 
 @verb(
@@ -246,7 +114,7 @@ async def model(
     _keep_keys_out({"name": name, "field": field})  # before any words about them
     if what in ("list", "found"):
         _no_more(name)
-        return await (_listed(caller, roster) if what == "list" else _found(caller, roster))
+        return await (all_listed(caller, roster) if what == "list" else _found(caller, roster))
     if name is None:
         raise Invalid(f"Say which: /model {what} NAME.", at=_end(caller))
     flags = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt}
@@ -259,7 +127,7 @@ async def model(
     _no_more(field, value, text)
     match what:
         case "show":
-            return await _show(caller, roster, entry, agent)
+            return await model_shown(caller, roster, entry, agent)
         case "remove":
             return await _remove(caller, roster, entry, agent)
         case "test":
@@ -294,7 +162,7 @@ async def _add(
         lambda tx: roster.add(tx, settings, caller.agent.id),
         f"added the model {name}: {described(settings)}",
     )
-    missing = await _missing_key(roster, settings)
+    missing = await missing_key(roster, settings)
     if missing:
         return Done(f"{name} was added, and cannot answer yet: {missing}.")
     return Done(f"{made.name} answers now: @{made.name} hello")
@@ -334,7 +202,7 @@ async def _set(
         lambda tx: roster.change(tx, agent.id, before, after),
         f"changed the model {agent.name}: {chosen}",
     )
-    shown = _shown(getattr(after, chosen))
+    shown = value_shown(getattr(after, chosen))
     note = ""
     if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
         other = "price_out" if after.price_out is None else "price_in"
@@ -438,106 +306,6 @@ async def _found(caller: Caller, roster: Roster) -> ModelsFound:
     return ModelsFound(tuple(offers))
 
 
-async def _listed(caller: Caller, roster: Roster) -> ModelRoster:
-    found = []
-    for entry in roster.entries():
-        agent = caller.world.agents.get(entry.agent_id)
-        if agent is not None:
-            used = await _today(caller, agent)
-            found.append(
-                ModelState(
-                    agent.name,
-                    described(entry.settings) if entry.settings else "rules",
-                    entry.origin,
-                    _state(entry, agent),
-                    used.tokens,
-                    _cost(used),
-                )
-            )
-    return ModelRoster(tuple(found))
-
-
-async def _show(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> ModelShown:
-    settings, used = entry.settings, await _today(caller, agent)
-    origin = {
-        "file": "in sshwarma.toml, where it is changed",
-        "verb": "by /model add",
-        "built in": "built in",
-    }[entry.origin]
-    if settings is None:
-        return ModelShown(
-            agent.name, "", entry.backend.model, "", origin, _state(entry, agent), "", "", "", (),
-            (), used.tokens, _cost(used), "",
-        )  # fmt: skip
-    failure = entry.backend.failure if isinstance(entry.backend, ModelBackend) else None
-    when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
-    limits = ((name, _shown(getattr(settings, name), "no limit")) for name in LIMITS)
-    about = [(name, _shown(getattr(settings, name), "its server's own")) for name in ABOUT]
-    about.insert(0, ("context_tokens", str(entry.backend.context_tokens)))
-    return ModelShown(
-        agent.name,
-        settings.kind,
-        settings.model,
-        address(settings),
-        origin,
-        _state(entry, agent),
-        await _key(roster, settings),
-        settings.prompt,
-        await _price(settings),
-        tuple(about),
-        tuple(limits),
-        used.tokens,
-        _cost(used),
-        when,
-    )
-
-
-def _state(entry: Entry, agent: Agent) -> str:
-    if agent.disabled:
-        return "off"
-    failing = isinstance(entry.backend, ModelBackend) and entry.backend.failing
-    return "could not answer" if failing else "answers"
-
-
-async def _key(roster: Roster, settings: ModelSettings) -> str:
-    where = place(settings)
-    if not where:
-        return "none is needed"
-    missing = await _missing_key(roster, settings)
-    return f"not found: {missing}" if missing else f"found in {where}"
-
-
-async def _missing_key(roster: Roster, settings: ModelSettings) -> str:
-    """Why there is no key; empty if there is, or none is needed."""
-    try:
-        await asyncio.to_thread(read_key, settings, roster.environ)
-    except BackendFailed as failed:
-        return str(failed)
-    return ""
-
-
-async def _price(settings: ModelSettings) -> str:
-    from sshwarma.models import prices
-
-    if settings.price_in is not None and settings.price_out is not None:
-        return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
-    known = await asyncio.to_thread(prices.known, settings)
-    return "its provider's list price" if known else "not known: set price_in and price_out"
-
-
-async def _today(caller: Caller, agent: Agent) -> Used:
-    budgets = caller.world.part(Budgets)
-    return await budgets.today(agent.id) if budgets else Used()
-
-
-def _cost(used: Used) -> float | None:
-    return None if used.unpriced else used.cost
-
-
-def _used(tokens: int, cost: float | None) -> str:
-    return f"{tokens} tokens, {'cost not known' if cost is None else f'${cost:.4f}'}"
-
-
 def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[Entry, Agent]:
     agent = caller.world.agents.find(name)
     entry = roster.entry(agent.id)
@@ -596,9 +364,3 @@ def _place(caller: Caller, word: str | None) -> tuple[int, int] | None:
 
 def _end(caller: Caller) -> tuple[int, int]:
     return len(caller.line), len(caller.line)
-
-
-def _shown(value: object, nothing: str = "none") -> str:
-    if value is None or value == "":
-        return nothing
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,9 +10,8 @@ from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.tools.arguments import from_words
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import view
+from sshwarma.verbs.views import Done, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller

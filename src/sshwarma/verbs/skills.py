@@ -9,10 +9,9 @@ from sqlalchemy import Connection, select
 
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.verbs.arguments import Arg, Priority, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.reference import context_of, maker_or_admin
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller

@@ -7,9 +7,8 @@ from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.views import Done, clock, columns, view
 from sshwarma.world import tokens
 from sshwarma.world.access import Scope
 from sshwarma.world.caller import Caller

@@ -10,9 +10,8 @@ from sqlalchemy import Connection
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.views import Done, clock, columns, view
 from sshwarma.world import states, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 
-from sshwarma.terminal.text import Block, Line, Span
+from sshwarma.terminal.text import Block, Line, Span, block
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any], Block]] = {}
@@ -55,6 +56,18 @@ def as_json(result: object) -> Any:
     if adapter is None:
         adapter = _adapters[type(result)] = TypeAdapter(type(result))
     return adapter.dump_python(result, mode="json")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Something small was done; the sentence says what."""
+
+    text: str
+
+
+@view(Done)
+def _(done: Done) -> Block:
+    return block(done.text)
 
 
 def listed(items: Iterable[str], style: str) -> list[Span]:

@@ -11,9 +11,8 @@ import sshwarma
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, Word
-from sshwarma.verbs.building import Done
 from sshwarma.verbs.registry import GROUPS, Verb, every_verb, find_verb, verb, verb_names
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound

@@ -1,0 +1,299 @@
+"""What lies in bags: data and references are put, edited, linked, dropped, restored and moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.tools.names import claim
+from sshwarma.verbs.arguments import Arg, ThingName, Word
+from sshwarma.verbs.reference import bags, find_thing
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Done, view
+from sshwarma.world import names, things
+from sshwarma.world.access import Right, Scope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    name: str
+    bag: str
+    made: bool
+    size: int
+
+
+@view(Put)
+def _(result: Put) -> Block:
+    what = "Made" if result.made else "Changed"
+    return block(
+        line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
+    )
+
+
+@verb(
+    "put",
+    group="Building",
+    needs=Right.ENTER,
+    examples=(
+        "/put prompt:code-style = Prefer small functions.",
+        "/put me:todo = water the plants",
+    ),
+    scope=Scope.BUILD,
+)
+async def put(
+    caller: Caller, name: Word, text: Annotated[str, Arg("text", rest=True, particle="=")]
+) -> Put:
+    """Create or change a data thing
+
+    It goes into this room's bag; me:NAME into your own. From a shell: ssh HOST put NAME < file
+
+    name: letters, digits and . _ : - after the first.
+    text: its whole content.
+    """
+    mine = name.startswith("me:")
+    plain = names.check_thing_name(name.removeprefix("me:").removeprefix("room:"))
+    if not mine:
+        await caller.require(Right.BUILD)
+    bag_id = caller.agent.id if mine else caller.room_id
+    bag_name = "your bag" if mine else (await caller.room()).name
+    size = len(text.encode())
+    if size > caller.limits.thing_bytes:
+        raise Invalid(f"That is {size} bytes; a thing holds at most {caller.limits.thing_bytes}.")
+
+    def store(tx: Change) -> bool:
+        known = things.child(tx.conn, bag_id, plain, "data")
+        if known is not None:
+            things.change(tx, known.id, content=text)
+            return False
+        _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
+        things.create(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
+        return True
+
+    told = "" if mine else f"put {plain}"
+    return Put(plain, bag_name, await caller.change(store, told), size)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A thing's text, to be put back changed. A terminal opens `line` in its editor."""
+
+    name: str
+    text: str
+    line: str
+
+
+@view(Edit)
+def _(result: Edit) -> Block:
+    return block(
+        line(
+            "Editing ",
+            ("thing", result.name),
+            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C leaves it as it was.",
+        )
+    )
+
+
+@verb(
+    "edit",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/edit prompt:code-style",),
+    tool=False,
+    scope=Scope.BUILD,
+)
+async def edit(caller: Caller, name: ThingName) -> Edit:
+    """Change a data thing in the line editor
+
+    Brings its text to the prompt as a /put, ready to be changed.
+
+    name: a data thing in this room or in your bag; a new name starts an empty one.
+    """
+    try:
+        thing = await find_thing(caller, name)
+    except NotFound:
+        names.check_thing_name(name.removeprefix("me:"))
+        return Edit(name, "", f"/put {name} = ")
+    if thing.kind != "data":
+        raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
+    if thing.parent_id not in bags(caller):
+        raise Invalid(
+            f"{thing.name} is not in this room or in your bag.", hint="Go to its room to edit it."
+        )
+    prefix = "me:" if thing.parent_id == caller.agent.id else ""
+    return Edit(
+        thing.name, thing.content or "", f"/put {prefix}{thing.name} = {thing.content or ''}"
+    )
+
+
+@verb(
+    "link",
+    group="Building",
+    needs=Right.BUILD,
+    examples=("/link design-doc https://example.org/design",),
+)
+async def link(caller: Caller, name: Word, uri: Word) -> Put:
+    """Make a reference to something elsewhere
+
+    name: what to call it.
+    uri: its address, such as https://example.org/page.
+    """
+    plain = names.check_thing_name(name)
+    if not _is_address(uri):
+        raise Invalid(f"{uri[:60]!a} is not an address.", hint="As in https://example.org/page")
+
+    def store(tx: Change) -> bool:
+        known = things.child(tx.conn, caller.room_id, plain, "reference")
+        if known is not None:
+            things.change(tx, known.id, uri=uri)
+            return False
+        _room_for_one(tx.conn, caller.room_id, caller.limits.bag_things)
+        things.create(tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id)
+        return True
+
+    made = await caller.change(store, f"put {plain} → {uri}")
+    return Put(plain, (await caller.room()).name, made, len(uri))
+
+
+@verb(
+    "drop",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/drop room prompt:local", "/drop me todo"),
+    scope=Scope.BUILD,
+)
+async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
+    """Delete a thing from a bag
+
+    It must be in that bag itself. /restore brings it back.
+
+    bag: room or me.
+    name: the thing.
+    """
+    bag_id = await _own_bag(caller, bag)
+
+    def work(tx: Change) -> None:
+        found = things.child(tx.conn, bag_id, name)
+        if found is None:
+            where = "this room" if bag == "room" else "your bag"
+            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
+        if found.kind in ("room", "agent", "container"):
+            raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
+        things.delete(tx, found)
+
+    told = f"dropped {name}" if bag == "room" else ""
+    await caller.change(work, told)
+    return Done(f"Dropped {name}. /restore {name} brings it back.")
+
+
+@verb(
+    "restore",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/restore prompt:local",),
+    scope=Scope.BUILD,
+)
+async def restore(caller: Caller, name: Word) -> Done:
+    """Bring back a thing that was dropped
+
+    The one dropped last of that name, from this room's bag or yours.
+
+    name: the thing.
+    """
+    found = await caller.world.store.read(
+        lambda conn: things.last_deleted(conn, bags(caller), name)
+    )
+    if found is None:
+        raise NotFound(f"Nothing named {name[:60]} was dropped here.")
+    if found.parent_id != caller.agent.id:
+        await caller.require(Right.BUILD)
+    told = f"restored {name}" if found.parent_id == caller.room_id else ""
+
+    def work(tx: Change) -> None:
+        if found.kind == "tool":
+            claim(tx, found.label)
+        things.restore(tx, found)
+
+    await caller.change(work, told)
+    return Done(f"Restored {name}.")
+
+
+@verb(
+    "move",
+    group="Building",
+    needs=Right.ENTER,
+    examples=("/move prompt:style to home", "/move todo me"),
+    scope=Scope.BUILD,
+)
+async def move(
+    caller: Caller,
+    name: ThingName,
+    to: Annotated[Literal["me", "room", "home"], Arg("word", particle="to")],
+) -> Done:
+    """Move a thing to another bag
+
+    name: a thing in this room, in your bag, or home:NAME.
+    to: me, room or home.
+    """
+    thing = await find_thing(caller, name)
+    await _may_take(caller, thing)
+    if to == "home":
+        await caller.require(Right.BUILD, await caller.world.room("home"))
+        bag_id = "home"
+    else:
+        bag_id = await _own_bag(caller, to)
+    if thing.parent_id == bag_id:
+        raise Conflict(f"{thing.name} is there already.")
+
+    def carry(tx: Change) -> None:
+        if things.get_live(tx.conn, thing.id).parent_id != thing.parent_id:
+            raise NotFound(f"{thing.name} was moved just now.")
+        _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
+        things.move(tx, thing.id, bag_id)
+
+    told = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
+    await caller.change(carry, told)
+    return Done(f"Moved {thing.name} to {to}.")
+
+
+async def _may_take(caller: Caller, thing: Thing) -> None:
+    if thing.kind in ("room", "agent", "container", "mcp", "tool", "toolset"):
+        raise Invalid(f"{thing.label} is a {thing.kind}, which cannot be moved.")
+    if thing.parent_id == caller.agent.id:
+        return
+    if thing.parent_id in (caller.room_id, "home"):
+        await caller.require(Right.BUILD, await caller.world.room(thing.parent_id))
+        return
+    raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
+
+
+async def _own_bag(caller: Caller, bag: str) -> str:
+    if bag == "me":
+        return caller.agent.id
+    await caller.require(Right.BUILD)
+    return caller.room_id
+
+
+def _is_address(uri: str) -> bool:
+    if len(uri) > 2_000 or not uri.isprintable():
+        return False
+    try:
+        return bool(urlsplit(uri).scheme)
+    except ValueError:  # brackets that are no IPv6 address
+        return False
+
+
+def _room_for_one(conn: Connection, bag_id: str, limit: int) -> None:
+    query = select(func.count()).where(
+        things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
+    )
+    if conn.execute(query).scalar_one() >= limit:
+        raise Conflict(f"That bag is full: it holds {limit} things.")
