@@ -486,7 +486,8 @@ def crowd(
 
 
 @settings(
-    max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=1000,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(who=st.integers(0, 2), line=lines())
 def test_whatever_is_typed_is_done_or_refused(
