@@ -76,9 +76,10 @@ class LineShell:
     async def _run(self) -> None:
         world = self._house.world
         stops = [world.bus.on_agent(self._agent_id, self._told)]
-        await moving.arrive(world, self._standing)
-        room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
+        room_id, stop_room = "", _nothing
         try:
+            await moving.arrive(world, self._standing)  # who hangs up amid it has come, and goes
+            room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
                     continue
@@ -141,3 +142,7 @@ class LineShell:
 
     def _say(self, data: bytes) -> None:
         self._channel.write(data)
+
+
+def _nothing() -> None:
+    """What there is to stop before anything has begun."""
