@@ -38,7 +38,7 @@ QUOTES: Final = 100_000
 LEAVE_SECONDS: Final = 2.0
 """A program whose stdin was closed has this long to leave by itself."""
 
-WORDS_SECONDS: Final = 0.3
+WORDS_SECONDS: Final = 1.0
 """The last words and the status of a program that has gone are waited for this long."""
 
 LAUNCH: Final = Path(__file__).with_name("launch.py")
@@ -73,16 +73,17 @@ async def program(
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
     reading = asyncio.create_task(_read(process.stdout, heard, ring))
+    listening = asyncio.create_task(_listen(process.stderr, ring))
 
     async def watch() -> None:
-        ended(await _gone(process, reading, ring))
+        ended(await _gone(process, reading, listening, ring))
         heard.close()  # now calls fail, and why is known
 
     watching = asyncio.create_task(watch())
     tasks = [
         reading,
         watching,
-        asyncio.create_task(_listen(process.stderr, ring)),
+        listening,
         asyncio.create_task(_write(process.stdin, to_send)),
     ]
     try:
@@ -123,12 +124,14 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> P
         raise Unavailable(f"{command[0]} cannot be started: {error.strerror}.") from error
 
 
-async def _gone(process: Process, reading: asyncio.Task[None], ring: Ring) -> str:
+async def _gone(
+    process: Process, reading: asyncio.Task[None], listening: asyncio.Task[None], ring: Ring
+) -> str:
     """How the program went, once it has gone or has closed its side."""
     leaving = asyncio.create_task(process.wait())
     try:
         await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({leaving, reading}, timeout=WORDS_SECONDS)
+        await asyncio.wait({leaving, reading, listening}, timeout=WORDS_SECONDS)
     finally:
         leaving.cancel()
     said = next((text for text in reversed(ring.last(20)) if text.strip()), "")
