@@ -163,6 +163,10 @@ class LuaHost:
         try:
             # Not asyncio.timeout: an answer that came while the server was busy is in time.
             done, _ = await asyncio.wait({exchange}, timeout=max(seconds, 0))
+        except asyncio.CancelledError:
+            if exchange.done() and not exchange.cancelled():
+                exchange.exception()  # how it went is nobody's concern any more
+            raise
         finally:
             if not exchange.done():
                 exchange.cancel()

@@ -191,6 +191,7 @@ class Changes:
         if listener.sending is None or listener.sending.done():
             work = self._deliver(listener)
             listener.sending = asyncio.get_running_loop().create_task(work)
+            listener.sending.add_done_callback(_delivered)
 
     async def _deliver(self, listener: Listener) -> None:
         while listener.waiting:
@@ -201,6 +202,12 @@ class Changes:
                     await listener.send(event)
             except TimeoutError:
                 log.info("a client does not read what it asked for", agent=listener.guest.agent_id)
+
+
+def _delivered(sending: asyncio.Task[None]) -> None:
+    """A client that goes while it is told something is no trouble of ours."""
+    if not sending.cancelled() and (error := sending.exception()) is not None:
+        log.info("a client was not told", error=repr(error))
 
 
 LISTS: Final = frozenset({ToolsListChanged, PromptsListChanged, ResourcesListChanged})

@@ -129,6 +129,7 @@ class Visit:
             # The one who cancels may do so again and again; the call is told once, and finishes
             # what must be finished behind our back.
             task.cancel()
+            task.add_done_callback(_looked_at)
             raise
         finally:
             if task.done():
@@ -138,6 +139,12 @@ class Visit:
         if task.cancelled():
             raise Forbidden(self.reason or "The call was stopped.")
         return task.result()
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for it any more, so nobody else looks at how it ended."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _left(token: Token) -> float:

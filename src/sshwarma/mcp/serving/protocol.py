@@ -334,6 +334,7 @@ class Protocol:
         if begun is None:
             work = self._begin_session(self.visit(ctx), connection, _sender(ctx))
             begun = connection.state["session"] = asyncio.get_running_loop().create_task(work)
+            begun.add_done_callback(_looked_at)
         return await asyncio.shield(begun)
 
     async def _begin_session(self, opened: Visit, connection: Any, send: Send) -> _Session:
@@ -342,6 +343,8 @@ class Protocol:
         session = _Session(visit, Listener(visit, send, LISTS))
         connection.exit_stack.callback(self._over, session)
         await self._changes.add(session.listener)
+        if opened not in opened.guest.visits:  # it has gone meanwhile, and with it what ends this
+            self._over(session)
         return session
 
     def _over(self, session: _Session) -> None:
@@ -373,6 +376,12 @@ async def _in_words(work: Awaitable[T]) -> T:
         return await work
     except Refused as refused:
         raise as_error(refused) from refused
+
+
+def _looked_at(begun: asyncio.Task[_Session]) -> None:
+    """Whoever waits for it may have gone; a failure that nobody looks at is reported."""
+    if not begun.cancelled():
+        begun.exception()
 
 
 def _connection(ctx: Context) -> Any:
@@ -429,3 +438,5 @@ async def _reporting(ctx: Context) -> AsyncIterator[Callable[[str], None] | None
         yield report
     finally:
         sending.cancel()
+        # Where the client has gone, the sending has failed: that is looked at, or it is reported.
+        await asyncio.gather(sending, return_exceptions=True)
