@@ -18,6 +18,7 @@ from mcp_types import CallToolResult
 from prometheus_client import CollectorRegistry
 
 from sshwarma import operations, verbs
+from sshwarma.mcp.serving import guests as guests_module
 from sshwarma.mcp.serving.door import McpDoor
 from sshwarma.mcp.serving.guests import Guests
 from sshwarma.settings import HttpSettings, LimitSettings
@@ -29,10 +30,12 @@ from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
-from sshwarma.world import agents, equipment, namespaces, things
+from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import Present
 from sshwarma.world.things import Thing
+from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
 from world.living import newborn
 
@@ -132,12 +135,22 @@ class Served:
 
     @asynccontextmanager
     async def client(self, token: str, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
-        """An SDK client with a token, in one era of the protocol."""
+        """An SDK client with a token, in one era of the protocol. One of the older hears what it
+        is told by itself from the start."""
         headers = {"Authorization": f"Bearer {token}"}
+        hears = asyncio.Event()
+
+        async def answered(response: httpx2.Response) -> None:
+            if response.request.method == "GET":  # the stream by which it hears
+                hears.set()
+
+        hooks = {"response": [answered]}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=20) as http,
+            httpx2.AsyncClient(headers=headers, timeout=20, event_hooks=hooks) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=mode, **more) as client,
         ):
+            if mode == "legacy":
+                await asyncio.wait_for(hears.wait(), 20)
             yield client
 
     def here(self, room_id: str = "lobby") -> dict[str, Present]:
@@ -165,6 +178,26 @@ class Served:
 def words(result: CallToolResult) -> str:
     """The text of a result."""
     return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+class Expiry:
+    """When tokens that expire do: not before a test says so, however slow the machine is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def soon(self) -> None:
+        """What is opened by a token from now on ends after a moment, as if it expired then."""
+        self._monkeypatch.setattr(guests_module, "_left", lambda token: 0.5)
+
+    def past(self) -> None:
+        """Every token that expires has expired."""
+        self._monkeypatch.setattr(tokens, "now_ms", lambda: now_ms() + 2 * DAY_MS)
+
+
+@pytest.fixture
+def expiry(monkeypatch: pytest.MonkeyPatch) -> Expiry:
+    return Expiry(monkeypatch)
 
 
 @pytest.fixture(params=["auto", "legacy"])

@@ -17,7 +17,7 @@ from mcp.shared.subscriptions import (
     ToolsListChanged,
 )
 
-from mcp_server.conftest import Served, words
+from mcp_server.conftest import Expiry, Served, words
 from sshwarma.mcp.serving import changes, protocol
 
 pytestmark = pytest.mark.filterwarnings(
@@ -66,7 +66,7 @@ class Ears:
                 self.add(event.uri if is_one else names[type(event)])
 
     async def hears(self, what: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while what not in self.heard:
                 self.news.clear()
                 await self.news.wait()
@@ -87,11 +87,10 @@ async def listening(served: Served, token: str, mode: str, *uris: str) -> AsyncI
         if mode == "legacy":
             for uri in uris:
                 await client.subscribe_resource(uri)
-            await served.until(lambda: any(len(guest.visits) > 1 for guest in served.guests))
             yield ears
             return
         task = asyncio.create_task(ears.listen(*uris))
-        await asyncio.wait_for(ears.news.wait(), 5)
+        await asyncio.wait_for(ears.news.wait(), 20)
         yield ears
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -215,17 +214,19 @@ async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.Mo
         await ears.client.subscribe_resource("room://lobby/log")
 
 
-async def test_a_stream_ends_with_its_token(served: Served) -> None:
+async def test_a_stream_ends_with_its_token(served: Served, expiry: Expiry) -> None:
     await served.agent("ann")
-    token = await served.token("ann", days=1 / 86_400)
+    token = await served.token("ann", days=1)
     ears = Ears()
     async with served.client(token) as client:
         ears.client = client
-        await asyncio.wait_for(ears.listen(), 5)
+        expiry.soon()
+        await asyncio.wait_for(ears.listen(), 20)
+        expiry.past()
         refused = None
         try:
             refused = await client.call_tool("look", {})
         except MCPError as error:
             assert "401" in str(error) or "token" in str(error)
         assert refused is None or refused.is_error, refused and words(refused)
-    assert "ann" not in served.here()
+    await served.until(lambda: "ann" not in served.here())

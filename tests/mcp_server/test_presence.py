@@ -9,14 +9,14 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_server.conftest import Served, words
+from mcp_server.conftest import Expiry, Served, words
 from sshwarma import operations
 from sshwarma.mcp.serving import guests as guests_module
 from sshwarma.mcp.serving import waiting
 from sshwarma.tools.call import Result
 
 
-async def events(client: Any, cursor: str | None = None, seconds: float = 5) -> Any:
+async def events(client: Any, cursor: str | None = None, seconds: float = 20) -> Any:
     result = await client.call_tool(
         "wait_events", {"timeout": seconds, **({"cursor": cursor} if cursor is not None else {})}
     )
@@ -42,12 +42,14 @@ async def test_a_client_is_in_its_room_and_in_who(served: Served, mode: str) -> 
 async def test_it_leaves_a_while_after_its_last_request(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "STAYS_SECONDS", 0.3)
     token = await served.newcomer("ann")
     async with served.client(token) as client:
         await client.call_tool("look", {})
         assert "ann" in served.here()
-    await served.until(lambda: "ann" not in served.here())
+        with monkeypatch.context() as soon:
+            soon.setattr(guests_module, "STAYS_SECONDS", 0.3)
+            await client.call_tool("look", {})
+            await served.until(lambda: "ann" not in served.here())
     await served.told("lobby", "arrives", "leaves")
     async with served.client(token) as client:
         await client.call_tool("look", {})
@@ -131,7 +133,7 @@ async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
         heard.append(done)
 
     async with served.client(token) as client:
-        result = await client.call_tool("wait_events", {"timeout": 0.4}, progress_callback=progress)
+        result = await client.call_tool("wait_events", {"timeout": 1.5}, progress_callback=progress)
     assert words(result) == "Nothing happened."
     assert len(heard) >= 2 and heard == sorted(set(heard))
 
@@ -162,10 +164,10 @@ async def test_who_is_kicked_is_out_at_once_and_told(served: Served, mode: str) 
 
 @pytest.mark.parametrize("how", ["disable", "revoke", "expire"])
 async def test_who_is_shut_out_is_out_at_once_amid_a_call(
-    served: Served, mode: str, how: str
+    served: Served, mode: str, how: str, expiry: Expiry
 ) -> None:
     await served.agent("ann")
-    token = await served.token("ann", days=1.0 / 86_400 if how == "expire" else None)
+    token = await served.token("ann", days=1 if how == "expire" else None)
     began, stopped = asyncio.Event(), asyncio.Event()
 
     async def endless(*_: Any) -> Result:
@@ -180,15 +182,18 @@ async def test_who_is_shut_out_is_out_at_once_amid_a_call(
     await served.equip("lobby", await served.tool("t", "endless", endless))
     with pytest.raises((MCPError, httpx2.HTTPError, ExceptionGroup)):
         async with served.client(token, mode) as client:
+            if how == "expire":
+                expiry.soon()
             call = asyncio.create_task(client.call_tool("t.endless", {}))
-            await asyncio.wait_for(began.wait(), 5)
+            await asyncio.wait_for(began.wait(), 20)
             if how == "disable":
                 await operations.operate(served.world, "agents_disable", {"name": "ann"})
             elif how == "revoke":
                 found = await operations.operate(served.world, "token_list", {"name": "ann"})
                 await operations.operate(served.world, "token_revoke", {"token_id": found[0]["id"]})
-            await asyncio.wait_for(stopped.wait(), 5)
+            await asyncio.wait_for(stopped.wait(), 20)
             await served.until(lambda: "ann" not in served.here())
+            expiry.past()
             try:
                 assert (await call).is_error
             finally:
