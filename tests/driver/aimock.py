@@ -36,7 +36,7 @@ class Mock:
     def asked(self, question: str) -> list[dict[str, Any]]:
         """What the mock was sent with a question in it, oldest first."""
         query = urlencode({"limit": 1000})
-        with urlopen(f"{self.url}/__aimock/journal?{query}", timeout=5) as answer:
+        with urlopen(f"{self.url}/__aimock/journal?{query}", timeout=30) as answer:
             entries = json.load(answer)
         return [entry for entry in entries if question in json.dumps(entry["body"])]
 
@@ -67,14 +67,14 @@ def mocking(fixtures: Sequence[dict[str, Any]]) -> Iterator[Mock]:
         reader.start()
         try:
             said: list[str] = []
-            while "listening on " not in (line := lines.get(timeout=20)):
+            while "listening on " not in (line := lines.get(timeout=30)):
                 said.append(line)
                 assert line, f"the mock did not start: {''.join(said)}"
             yield Mock(line.split("listening on ")[1].strip())
         finally:
             process.terminate()
-            process.wait(10)
-            reader.join(10)
+            process.wait(30)
+            reader.join(30)
             process.stdout.close()
 
 

@@ -19,7 +19,7 @@ from driver.screen import Screen
 if TYPE_CHECKING:
     from driver.server import Server
 
-SECONDS = 20.0
+SECONDS = 30.0
 """The longest one command may take."""
 
 CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
@@ -81,7 +81,7 @@ class Person:
             *("ssh", "-F", "/dev/null", "-i", str(self.identity), "-p", str(self.server.port)),
             *("-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no"),
             *("-o", f"UserKnownHostsFile={self.server.home / 'known_hosts'}"),
-            *("-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+            *("-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30"),
             *options,
             f"{self.name}@{self.server.host}",
         ]

@@ -19,7 +19,7 @@ from typing import Any
 import pyte
 from wcwidth import iter_graphemes, wcswidth
 
-SECONDS = 10.0
+SECONDS = 30.0
 """The longest a screen is waited for."""
 
 KEYS = {

@@ -17,7 +17,7 @@ from driver.person import Person
 
 PROGRAM = Path(sys.executable).with_name("sshwarma")
 START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+STOP_SECONDS = 30.0
 
 
 class Server:

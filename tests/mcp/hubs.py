@@ -50,7 +50,7 @@ class Hubbed:
         settings = McpSettings.model_validate({"name": name, **given, **more})
         made = await self.hub.add(self.owner.caller, settings)
         if wait:
-            condition = await self.hub.settled(name, 20)
+            condition = await self.hub.settled(name, 30)
             assert condition.state == "up", (condition, self.hub.log_of(made))
             await self.equip(f"{name}:*")
         return made
@@ -80,7 +80,7 @@ class Hubbed:
         load = await self.world.loadout("lobby", self.owner.id)
         return next((i.obstacle for i in load.tools if i.thing.label == name), None)
 
-    async def until(self, what: Callable[[], Any], seconds: float = 10) -> None:
+    async def until(self, what: Callable[[], Any], seconds: float = 30) -> None:
         """Wait until something is true; it may be a coroutine function."""
         async with asyncio.timeout(seconds):
             while True:

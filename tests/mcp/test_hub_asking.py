@@ -36,7 +36,7 @@ class Terminal:
             self.asked.put_nowait(event)
 
     async def next(self) -> Asked:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self.asked.get()
 
     async def answers(self, *texts: str) -> list[Asked]:

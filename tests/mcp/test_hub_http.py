@@ -205,7 +205,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
     hubbed: Hubbed, web: Web
 ) -> None:
     await hubbed.add("web", url=f"{web.url}/mcp", wait=False)
-    condition = await hubbed.hub.settled("web", 10)
+    condition = await hubbed.hub.settled("web", 30)
     assert condition.state == "down"
     assert condition.reason == (
         "127.0.0.1, which is on this machine or in a private network. "
@@ -227,7 +227,7 @@ async def test_what_is_wrong_with_a_server_is_said(
     hubbed: Hubbed, web: Web, path: str, state: str, why: str
 ) -> None:
     await hubbed.add("web", url=web.url + path, allow_private=True, wait=False)
-    condition = await hubbed.hub.settled("web", 10)
+    condition = await hubbed.hub.settled("web", 30)
     assert condition.state == state
     assert why in condition.reason
 

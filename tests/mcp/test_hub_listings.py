@@ -83,11 +83,11 @@ async def test_500_tools_are_one_change_of_the_world(hubbed: Hubbed) -> None:
     changes: list[WorldChanged] = []
     stop = hubbed.world.bus.on(WorldChanged, changes.append)
     await hubbed.poisoned("many=500", max_tools=500, wait=False)
-    await hubbed.hub.settled("evil", 20)
+    await hubbed.hub.settled("evil", 30)
     assert (await hubbed.tool("evil:tool499")).available
     # It is added; it comes up.
     assert [change.room_id for change in changes] == ["mcps", "mcps"]
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     assert len(changes) == 2, "a listing that says the same changes nothing"
     stop()
 
@@ -144,23 +144,23 @@ async def test_a_server_that_is_trusted_may_change(hubbed: Hubbed) -> None:
 
 async def test_what_waits_still_waits_after_a_restart(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:echo") == CHANGED
     await hubbed.hub.close()
     await hubbed.hub.start()  # where it says, for the first time, what it said at first
-    await hubbed.hub.settled("evil", 10)
+    await hubbed.hub.settled("evil", 30)
     assert await hubbed.obstacle("evil:echo") == ""
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:echo") == CHANGED
 
 
 async def test_a_tool_that_returns_has_its_equipment(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:fails") is None
     await hubbed.hub.close()
     await hubbed.hub.start()
-    await hubbed.hub.settled("evil", 10)
+    await hubbed.hub.settled("evil", 30)
     assert await hubbed.obstacle("evil:fails") == ""
 
 
@@ -179,11 +179,11 @@ async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) ->
         lambda tx: things.create(tx, "toolsets", "tool", "echo", qualified_name="evil:echo")
     )
     await hubbed.add("evil", *POISONED, wait=False)
-    await hubbed.hub.settled("evil", 10)
+    await hubbed.hub.settled("evil", 30)
     shown = await do(hubbed.owner, "/mcp show evil")
     assert ("echo", "something else has that name here") in shown.refused
     await hubbed.world.change(lambda tx: things.delete(tx, other))
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     after = await hubbed.tool("evil:echo")
     assert after.id == before.id
     assert after.metadata["keywords"] == ["parrot"]
@@ -208,10 +208,10 @@ async def test_what_people_set_survives_listings(hubbed: Hubbed) -> None:
 
     before = await hubbed.world.store.read(rows)
     assert before
-    await hubbed.hub.refresh("evil", 10)
+    await hubbed.hub.refresh("evil", 30)
     await do(hubbed.owner, "/mcp disable evil")
     await do(hubbed.owner, "/mcp enable evil")
-    await hubbed.hub.settled("evil", 10)
+    await hubbed.hub.settled("evil", 30)
     assert not (await hubbed.tool("evil:echo")).enabled
     assert await hubbed.world.store.read(rows) == before
 

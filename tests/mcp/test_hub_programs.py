@@ -164,16 +164,16 @@ async def test_it_gets_a_little_of_our_environment_and_what_it_was_given(
 
 async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
     await hubbed.poisoned(env={"A": "${NOT_THERE_AT_ALL}"}, wait=False)
-    condition = await hubbed.hub.settled("evil", 10)
+    condition = await hubbed.hub.settled("evil", 30)
     assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
 
 
 async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
-    condition = await hubbed.hub.settled("nothing", 10)
+    condition = await hubbed.hub.settled("nothing", 30)
     assert condition.reason == "There is no program no-such-program-here here"
     await hubbed.add("short", "sh", "-c", "echo oh no >&2; exit 3", wait=False)
-    condition = await hubbed.hub.settled("short", 10)
+    condition = await hubbed.hub.settled("short", 30)
     assert condition.reason == "it ended with status 3: oh no"
 
 
@@ -187,7 +187,7 @@ async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
 
 async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
     await hubbed.poisoned("mute", start_seconds=1, wait=False)
-    condition = await hubbed.hub.settled("evil", 10)
+    condition = await hubbed.hub.settled("evil", 30)
     assert condition.reason == "it was not ready in 1 s"
 
 

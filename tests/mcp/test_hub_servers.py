@@ -119,7 +119,7 @@ def test_whoever_is_killed_takes_servers_and_their_children_along(tmp_path: Path
     _until(lambda: not any(map(_alive, [launcher, *programs])))
 
 
-def _until(what: object, seconds: float = 5) -> None:
+def _until(what: object, seconds: float = 30) -> None:
     waiting = subprocess.Popen(["sleep", str(seconds)])
     try:
         while not what():  # type: ignore[operator]

@@ -37,7 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield said
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(15) == 0, errors.read_text()
+        assert process.wait(30) == 0, errors.read_text()
     assert "Traceback" not in errors.read_text()
 
 

@@ -142,7 +142,7 @@ async def test_what_one_loads_is_told_to_that_client_alone(served: Served, done:
         await hers.list_tools()
         await his.list_tools()
         await hers.call_tool("load_room", {"room": "git"})
-        await asyncio.wait_for(heard["ann"].wait(), 10)
+        await asyncio.wait_for(heard["ann"].wait(), 20)
         assert await names(hers) == {"git.status", "git.commit", "git.push"}
         assert await names(his) == set()
     assert not heard["ben"].is_set()
@@ -172,7 +172,7 @@ async def test_every_door_shows_the_same_tools(served: Served, done: list[str], 
         await client.call_tool("load_room", {"room": "git"})
         listed = {t.name for t in (await client.list_tools(cache_mode="bypass")).tools}
     typed = await served.do("ann", "/inv")
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=20) as http:
         url = served.url.replace("/mcp", "/api/v1/verbs/inv")
         asked = (await http.post(url, json={})).json()["result"]
     over_http = {item["name"] for item in asked["equipped"] if item["kind"] == "tool"}

@@ -315,9 +315,9 @@ async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, m
     await served.equip("lobby", await served.tool("t", "endless", endless))
     async with served.client(token, mode) as client:
         call = asyncio.create_task(client.call_tool("t.endless", {}))
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 20)
         call.cancel()
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), 20)
         assert not (await client.call_tool("look", {})).is_error
     await served.until(lambda: not any(guest.calls for guest in served.guests))
     last = (await served.world.tail("lobby", 50))[-1]

@@ -61,7 +61,7 @@ class Played:
         self.backend = ModelBackend(settings(), {})
 
     async def answers(self, asked: Request) -> list[Part]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return [part async for part in self.backend.stream(asked)]
 
 
@@ -443,7 +443,7 @@ def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
         "late = {'pydantic_ai', 'openai', 'anthropic', 'httpx2', 'genai_prices'}\n"
         "assert not late & set(sys.modules), late & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 
 
 def test_a_missing_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

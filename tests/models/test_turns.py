@@ -166,7 +166,7 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
 
     class Meeting:
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
-            await asyncio.wait_for(both.wait(), 5)
+            await asyncio.wait_for(both.wait(), 30)
             return Result(tool.name)
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
@@ -282,7 +282,7 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
 
     house.backend.script = script
     said = await run_line(house.caller("bob"), "@qwen tell me everything")
-    await asyncio.wait_for(speaking.wait(), 5)
+    await asyncio.wait_for(speaking.wait(), 30)
     done = await run_line(house.caller("bob"), "/stop @qwen")
     assert done.text == "Stopped qwen."
     await house.turns.ended(said.turns[0])
@@ -485,7 +485,7 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     house.backend.script, second.script = to_llama, to_qwen
     await house.says("alice", "@qwen begin")
     made: list[Row] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not any("models in a row" in row.content for row in made):
             await asyncio.sleep(0)
             made = await house.world.tail("lobby", 50)
@@ -632,7 +632,7 @@ async def test_what_was_broken_off_is_counted_too(house: House) -> None:
     qwen = house.world.agents.find("qwen")
     house.backends[qwen.id] = Paid(script)
     said = await run_line(house.caller("alice"), "@qwen a tale")
-    await asyncio.wait_for(speaking.wait(), 5)
+    await asyncio.wait_for(speaking.wait(), 30)
     house.turns.stop(None, agent_id=qwen.id)
     await house.turns.ended(said.turns[0])
     used = await house.budgets.today(qwen.id)
@@ -658,7 +658,7 @@ async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -
     await house.says("alice", "@qwen hi")
     house.backends[qwen.id] = Paid(waits)
     said = await run_line(house.caller("alice"), "@qwen hi")
-    await asyncio.wait_for(waiting.wait(), 5)
+    await asyncio.wait_for(waiting.wait(), 30)
     house.turns.stop("lobby")
     await house.turns.ended(said.turns[0])
     assert (await house.budgets.today(qwen.id)).tokens == 0

@@ -10,7 +10,7 @@ from driver import Screen
 
 FOLDER = Path(__file__).parent / "golden"
 QUIET_SECONDS = 0.4
-SECONDS = 8.0
+SECONDS = 30.0
 
 
 def picture(screen: Screen) -> str:

@@ -17,7 +17,7 @@ from sshwarma.ssh.admission import Limits
 from sshwarma.ssh.ports import Channel, Handler, Link, Peer, Refused
 from sshwarma.ssh.server import Server, listen
 
-SECONDS = 10.0
+SECONDS = 30.0
 """The longest any test waits for one thing."""
 
 T = TypeVar("T")

@@ -129,7 +129,7 @@ async def test_channel_requests_are_refused(
 async def test_ten_thousand_variables_leave_six_at_most(server: Server, connect: Connect) -> None:
     flood = {f"NAME{number}": "x" for number in range(10_000)} | {"LANG": "C"}
     client = await connect(server)
-    done = await within(client.run("env", env=flood), 30)  # a loaded machine takes 6 s
+    done = await within(client.run("env", env=flood))  # a loaded machine takes 6 s
     assert done.stdout == "{'LANG': 'C'}"
 
 

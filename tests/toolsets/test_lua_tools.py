@@ -26,7 +26,7 @@ def slots_of(world: World) -> Any:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let others run until something holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not holds():  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0)
 

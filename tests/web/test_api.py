@@ -38,7 +38,7 @@ class Client:
         if token:
             head += f"Authorization: Bearer {token}\r\n"
         writer.write(head.encode() + b"\r\n" + body)
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 30)
         writer.close()
         await writer.wait_closed()
         status, _, rest = answer.partition(b"\r\n")

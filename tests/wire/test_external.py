@@ -152,7 +152,7 @@ def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
     server.start()
     owner.hang_up()
     owner = server.owner
-    _until(lambda: owner.run("run evil:echo").status == 0, 15, pause=0.3)
+    _until(lambda: owner.run("run evil:echo").status == 0, pause=0.3)
     owner.does("mcp disable evil")
     assert "✗ evil:echo" in owner.does("inv")
     assert "evil is disabled" in owner.run("run evil:echo").err
@@ -194,7 +194,7 @@ def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Ser
     entry = {"name": "evil", "command": list(POISONED), "trust": True}
     server = serve(mcp=json.dumps([entry]))
     owner = server.owner
-    _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up", 15)
+    _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up")
     assert "is in the settings of this server" in owner.run("mcp remove evil").err
     owner.hang_up()
 
@@ -219,7 +219,7 @@ def _children(parent: int, word: bytes) -> list[int]:
     return found
 
 
-def _until(what: Callable[[], bool], seconds: float = 5, pause: float = 0.02) -> None:
+def _until(what: Callable[[], bool], seconds: float = 30, pause: float = 0.02) -> None:
     began, never = time.monotonic(), threading.Event()
     while not what():
         assert time.monotonic() - began < seconds, "it did not come true"

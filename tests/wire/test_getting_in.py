@@ -295,7 +295,7 @@ def test_a_shell_without_a_terminal_takes_lines_and_gives_plain_text(
     alice: Person, room: str
 ) -> None:
     shell = alice.pipe()
-    out, _ = shell.communicate(f"/join {room}\nhello\n/look\n".encode(), timeout=20)
+    out, _ = shell.communicate(f"/join {room}\nhello\n/look\n".encode(), timeout=30)
     text = out.decode()
     assert shell.returncode == 0
     assert f"{alice.name}: hello" in text

@@ -167,7 +167,7 @@ def _look_around(watch: Screen) -> None:
     for line in LOOKS:
         watch.enter(line)
     watch.enter("I have looked")
-    watch.wait_for(": I have looked", 20)
+    watch.wait_for(": I have looked")
 
 
 def _is_harmless_on_screen(watch: Screen, but: tuple[bytes, ...] = ()) -> None:

@@ -97,7 +97,7 @@ def _talk_until_killed(
         assert shell.stdout
         seen += shell.stdout.read() + b"\n"
         shell.stdout.close()
-        shell.wait(20)
+        shell.wait(30)
     return {text.decode() for text in re.findall(rb"^\w+: (word \d+)\n", seen, re.M)}
 
 

@@ -246,7 +246,7 @@ def test_a_line_over_the_limit_is_refused_with_the_limit_and_kept(alice: Person,
     screen.press("enter")
     screen.wait_for("the line has 16385 bytes; the limit is 16384")
     screen.press("backspace", "enter")
-    screen.wait_for(lambda: screen.input == f"{room}>", 20)
+    screen.wait_for(lambda: screen.input == f"{room}>")
     texts = [e["text"] for e in alice.json(f"history --room {room}")["entries"]
              if e["kind"] == "chat"]  # fmt: skip
     assert texts == ["x" * 16_383]

@@ -45,28 +45,28 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
     space = name("mem")
     offering = offer(alice, space, command=(NODE, from_npm("server-memory")))
     try:
-        his.wait_for(f"{alice.name} offers 9 tools as {space}: ", 30)
+        his.wait_for(f"{alice.name} offers 9 tools as {space}: ")
         assert f"{space}:read_graph" in tools(bob)
         his.enter(f"/run {space}:read_graph")
-        his.wait_for(f"✓ {space}:read_graph", 20)
+        his.wait_for(f"✓ {space}:read_graph")
         bob.does("join lobby")
         assert tools(bob) == set()
         twice = offer(alice, space, command=("cat",))
-        _, said = twice.communicate(timeout=20)
+        _, said = twice.communicate(timeout=30)
         assert b"is offered here already" in said
     finally:
         os.killpg(offering.pid, signal.SIGTERM)
-        offering.wait(10)
+        offering.wait(30)
         assert offering.stderr
         offering.stderr.close()
-    his.wait_for(f"{alice.name} took the tools of {space} along", 20)
+    his.wait_for(f"{alice.name} took the tools of {space} along")
     bob.does(f"join {room}")
     assert tools(bob) == set()
     again = offer(alice, space, command=(NODE, from_npm("server-memory")))
-    his.wait_for(lambda: his.count(f"offers 9 tools as {space}") == 2, 30)
+    his.wait_for(lambda: his.count(f"offers 9 tools as {space}") == 2)
     os.killpg(again.pid, signal.SIGTERM)
-    again.communicate(timeout=10)
-    his.wait_for(lambda: his.count(f"took the tools of {space} along") == 2, 20)
+    again.communicate(timeout=30)
+    his.wait_for(lambda: his.count(f"took the tools of {space} along") == 2)
 
 
 @pytest.mark.parametrize(

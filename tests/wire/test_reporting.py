@@ -60,7 +60,7 @@ def post(server: Server, token: str, verb: str, query: str = "", **arguments: ob
         {"Authorization": f"Bearer {token}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as refused:
         with refused:

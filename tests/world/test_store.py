@@ -20,7 +20,7 @@ from sshwarma.world.migrate import migrate
 from sshwarma.world.schema import things as tree
 from sshwarma.world.store import Change, Store
 
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 class Gate:

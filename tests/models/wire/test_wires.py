@@ -48,7 +48,7 @@ async def heard(backend: ModelBackend, request: Request) -> tuple[list[Part], Ba
     """All that came, and how it failed if it did."""
     parts: list[Part] = []
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             async for part in backend.stream(request):
                 parts.append(part)
     except BackendFailed as failed:
@@ -225,7 +225,7 @@ async def test_one_who_stops_listening_hangs_up_at_once(
                 return
 
     task = asyncio.create_task(listen())
-    await asyncio.wait_for(speaking.wait(), 10)
+    await asyncio.wait_for(speaking.wait(), 30)
     began = time.monotonic()
     if how == "cancelled":
         task.cancel()
