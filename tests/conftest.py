@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["driver.fixtures"]
 
-# How long an example takes says how busy the machine is, not whether it is right; and a run fails or
-# passes as the one before it. `--hypothesis-profile=default` looks for other examples.
+# How long an example takes says how busy the machine is, not whether it is right; and a run fails
+# or passes as the one before it. `--hypothesis-profile=default` looks for other examples.
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
