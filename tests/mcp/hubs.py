@@ -22,7 +22,7 @@ from world.living import Someone
 
 QUICK = Timing(
     probe=30,
-    probe_timeout=5,
+    probe_timeout=30,
     refresh=300,
     settle=0.02,
     first_wait=0.05,
@@ -90,6 +90,11 @@ class Hubbed:
                 if found:
                     return
                 await asyncio.sleep(0.01)
+
+    def patience(self, name: str, seconds: float) -> None:
+        """From now on a server's calls may take so long."""
+        running = self.hub._servers[catalog.server_id(name)]
+        running.settings = running.settings.model_copy(update={"call_seconds": seconds})
 
     def state(self, name: str) -> str:
         running = self.hub._servers.get(catalog.server_id(name))

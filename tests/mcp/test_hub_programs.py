@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hubs import Hubbed
+from hubs import QUICK, Hubbed
 
 from driver.installed import POISONED
 from sshwarma.world.errors import Unavailable
@@ -79,30 +81,33 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
 
 async def test_a_flood_holds_up_nobody(hubbed: Hubbed) -> None:
     server = await hubbed.poisoned()
-    loop = asyncio.get_running_loop()
     flood = asyncio.create_task(hubbed.call("evil:flood"))
     worst = 0.0
     while not flood.done():
-        before = loop.time()
+        before = time.thread_time()  # a busy machine takes its time, but not more of the processor
         await asyncio.sleep(0)
-        worst = max(worst, loop.time() - before)
+        worst = max(worst, time.thread_time() - before)
     assert flood.result().text == "Flooded."
     assert worst < 0.3
     assert len(hubbed.hub.log_of(server)) <= 501
 
 
 async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbed: Hubbed) -> None:
-    await hubbed.poisoned(call_seconds=0.3)
+    await hubbed.poisoned()
+    hubbed.patience("evil", 0.3)
     outcome = await hubbed.call("evil:stall")
     assert (outcome.how, outcome.text) == ("timeout", "It took longer than 0.3 s.")
+    hubbed.patience("evil", 30)
     assert len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
     assert hubbed.state("evil") == "up"
 
 
 async def test_three_that_are_never_answered_make_it_doubtful_until_one_is(hubbed: Hubbed) -> None:
-    await hubbed.poisoned(call_seconds=0.2)
+    await hubbed.poisoned()
+    hubbed.patience("evil", 0.2)
     await asyncio.gather(*(hubbed.call("evil:stall") for _ in range(3)))
     assert hubbed.state("evil") == "degraded"
+    hubbed.patience("evil", 30)
     await hubbed.call("evil:echo")
     assert hubbed.state("evil") == "up"
 
@@ -191,6 +196,7 @@ async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
     assert condition.reason == "it was not ready in 1 s"
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, first_wait=2, longest_wait=2)])
 async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=20)
     others = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(10)]
@@ -199,11 +205,15 @@ async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbe
     before = loop.time()
     died = await hubbed.call("evil:die")
     ended = await asyncio.gather(*others)
-    assert loop.time() - before < 1
+    assert loop.time() - before < QUICK.probe / 2  # nobody had to look first
     assert died.how == "error"
     assert died.text.startswith("evil went away amid it: it ended with status 9: dying as told.")
     assert {outcome.how for outcome in ended} == {"error"}
-    assert not (await hubbed.tool("evil:echo")).available
+
+    async def unavailable() -> bool:
+        return not (await hubbed.tool("evil:echo")).available
+
+    await hubbed.until(unavailable)
     await hubbed.until(lambda: hubbed.state("evil") == "up")
     assert (await hubbed.call("evil:echo")).how == "result"
 
