@@ -92,7 +92,7 @@ async def test_it_is_there_while_the_channel_is_and_hears_what_is_said(
         return alice.name not in [who["name"] for who in bob.json("who")["people"]]
 
     async with asyncio.timeout(20):  # a client that does not end in time is killed by the SDK
-        while not await loop.run_in_executor(None, gone):
+        while not await loop.run_in_executor(None, gone):  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.05)
 
 
@@ -191,10 +191,13 @@ async def test_who_is_disabled_is_out_at_once(world: Server, person: Any) -> Non
                 while True:  # what was under way may still be told why it ended
                     assert (await waits).is_error
                     waits = asyncio.create_task(client.call_tool("look", {}))
+
+    def connected() -> bool:
+        listed = world.operate("agents_list")
+        return someone.name in [agent["name"] for agent in listed if agent["connections"]]
+
     async with asyncio.timeout(20):
-        while someone.name in [
-            agent["name"] for agent in world.operate("agents_list") if agent["connections"]
-        ]:
+        while connected():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.05)
 
 
