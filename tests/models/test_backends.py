@@ -19,8 +19,9 @@ import pytest
 from pydantic import ValidationError
 
 from sshwarma.models import backends, providers
+from sshwarma.models import discover as discover_module
 from sshwarma.models.backends import ModelBackend, collapsed
-from sshwarma.models.discover import LOCAL, PROBE_SECONDS, discover
+from sshwarma.models.discover import LOCAL, discover
 from sshwarma.models.faults import LONGEST_WAIT, PATIENCE, Fault
 from sshwarma.models.port import (
     BackendFailed,
@@ -488,7 +489,8 @@ OLLAMA = b'{"models": [{"name": "qwen3:8b"}, {"name": "me/Qwen3:30b"}, {"name": 
 LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
 
 
-async def test_keys_and_local_servers_are_offered() -> None:
+async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discover_module, "PROBE_SECONDS", 30)
     ollama, ollama_port = await _listening(OLLAMA)
     llamacpp, llamacpp_port = await _listening(LLAMACPP)
     local = (replace(LOCAL[0], port=ollama_port), replace(LOCAL[1], port=llamacpp_port))
@@ -513,14 +515,18 @@ async def test_keys_and_local_servers_are_offered() -> None:
 @pytest.mark.parametrize(
     "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
 )
-async def test_others_on_those_ports_are_no_offer_and_cost_little(answer: bytes | None) -> None:
+async def test_others_on_those_ports_are_no_offer_and_cost_little(
+    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = 1.0
+    monkeypatch.setattr(discover_module, "PROBE_SECONDS", probe)
     server, port = await _listening(answer)
     began = time.monotonic()
     found = await discover({}, tuple(replace(one, port=port) for one in LOCAL))
     took = time.monotonic() - began
     server.close()
     assert found == []
-    assert took < PROBE_SECONDS + 0.3
+    assert took < probe * len(LOCAL)  # they are asked side by side
 
 
 async def test_an_address_that_is_none_is_no_offer() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +58,7 @@ class Room:
         return self.tasks[-1]
 
     def streams(self, text: str = "", turn: str = "t", ago: float = 0.0, **more: Any) -> None:
-        since = time.monotonic() - ago
+        since = coming.time.monotonic() - ago
         self.bus.publish(Streaming("r", turn, "q", text, since, **more))
 
     def ends(self, turn: str = "t") -> None:
@@ -80,7 +79,10 @@ async def room() -> Room:
         (125, {"doing": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
     ],
 )
-async def test_progress(room: Room, ago: float, more: dict[str, Any], expected: str) -> None:
+async def test_progress(
+    room: Room, ago: float, more: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coming, "time", SimpleNamespace(monotonic=lambda: 1000.0))
     watcher = Watcher()
     room.answers.watch("r", watcher)
     room.streams("text", ago=ago, **more)

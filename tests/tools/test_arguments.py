@@ -124,9 +124,9 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_schema_costs_more_than_it_should(name: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()  # of the processor: a busy machine has less of it to give
     assert checked(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_a_schema_as_deep_as_can_be_is_no_trouble() -> None:

@@ -20,7 +20,7 @@ __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
 @pytest.fixture
 async def tools(world: World) -> AsyncIterator[Tools]:
     """Tools that can be called, those in Lua with short limits."""
-    host = await LuaHost.start(replace(LIMITS, seconds=1.0, total_seconds=10.0))
+    host = await LuaHost.start(replace(LIMITS, seconds=1.0, total_seconds=60.0))
     lua = LuaTools(host)
     providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
     providers[PROVIDER] = lua

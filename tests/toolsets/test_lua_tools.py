@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -234,11 +233,9 @@ async def test_one_who_floods_holds_up_nobody_else(alice: Someone, bob: Someone,
     loops = [asyncio.create_task(do(bob, "/run loop")) for _ in range(10)]
     slots = slots_of(alice.world)
     await until(lambda: slots._wanted.get(bob.id) == 10)
-    began = time.monotonic()
     assert (await do(alice, "/run quick")).text == "here"
     assert (await do(alice, "/note meanwhile")).text == "meanwhile"
-    assert time.monotonic() - began < 1.5
-    assert not all(task.done() for task in loops)
+    assert not all(task.done() for task in loops), "she would have waited for them"
     for task in loops:
         task.cancel()
     await asyncio.gather(*loops, return_exceptions=True)

@@ -300,7 +300,7 @@ async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
     started = time.monotonic()
     refusal = await bobs.refused(sql)
     assert "longer than 2 s" in refusal.message
-    assert reports.SECONDS <= time.monotonic() - started < reports.PATIENCE + 1
+    assert reports.SECONDS <= time.monotonic() - started < reports.PATIENCE + 10
 
 
 @pytest.mark.parametrize("sql", TOO_BIG)
@@ -431,6 +431,7 @@ async def test_two_at_once_and_so_many_may_wait(
     with pytest.raises(Unavailable, match="3 questions are waiting"):
         await bobs.ask("SELECT 1")
     await do_meanwhile(bobs.world)
+    assert not any(asking.done() for asking in slow), "the world waited for them"
     for refusal in await asyncio.gather(*slow):
         assert "longer than" in refusal.message
     assert await bobs.column("SELECT 1") == [1]
@@ -443,9 +444,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def do_meanwhile(world: World) -> None:
     """The world answers while questions run."""
-    started = time.monotonic()
     await world.change(lambda tx: rows.append(tx, "lobby", "chat", "still here", author_id=None))
-    assert time.monotonic() - started < 1
 
 
 async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:

@@ -25,12 +25,22 @@ SHORT = Limits(
 
 PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
 
+UNHURRIED = replace(SHORT, seconds=20.0, total_seconds=30.0)
+"""For scripts that a test stops before they are stopped."""
+
 Run = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
 async def host() -> AsyncIterator[LuaHost]:
     host = await LuaHost.start(SHORT)
+    yield host
+    await host.close()
+
+
+@pytest.fixture
+async def unhurried() -> AsyncIterator[LuaHost]:
+    host = await LuaHost.start(UNHURRIED)
     yield host
     await host.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from sshwarma.wrap.host import (
     LuaOutput,
     LuaTimeout,
 )
-from wrap.conftest import SHORT, Run
+from wrap.conftest import SHORT, Run, runs_on
 
 NEVER_ENDING = {
     "a loop": "while true do end",
@@ -137,22 +138,27 @@ async def test_a_loop_that_can_be_interrupted_names_its_line(patient: Run) -> No
     assert ended.value.line in (2, 3)
 
 
-async def test_too_much_output(lua: Run) -> None:
-    await _ends(lua, 'return ("x"):rep(200000)', LuaOutput)
-    await _ends(lua, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutput)
+async def test_too_much_output(patient: Run) -> None:
+    await _ends(patient, 'return ("x"):rep(200000)', LuaOutput)
+    await _ends(patient, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutput)
     deep = "local t = {} for i = 1, 40 do t = {t, t} end return t"
-    await _ends(lua, deep, LuaOutput)
+    await _ends(patient, deep, LuaOutput)
 
 
-async def test_the_log_is_bounded(lua: Run) -> None:
+async def test_the_log_is_bounded(patient: Run) -> None:
     lines: list[str] = []
-    assert await lua("for i = 1, 1000 do print(i, nil, {} ~= nil) end return 1", log=lines.append)
+    assert await patient(
+        "for i = 1, 1000 do print(i, nil, {} ~= nil) end return 1", log=lines.append
+    )
     assert lines[0] == "1\tnil\ttrue"
     assert lines[-1] == "(more was printed than the log holds)"
     assert sum(map(len, lines)) < SHORT.log + 100
 
 
-async def test_the_server_goes_on_while_scripts_loop(host: LuaHost, lua: Run) -> None:
+async def test_the_server_goes_on_while_scripts_loop() -> None:
+    # Who waited for a script would wait for all of its time.
+    host = await LuaHost.start(replace(SHORT, seconds=1.5, total_seconds=3.0))
+    lua = runs_on(host)
     loop, lags = asyncio.get_running_loop(), []
     due = loop.time()
 
@@ -167,5 +173,6 @@ async def test_the_server_goes_on_while_scripts_loop(host: LuaHost, lua: Run) ->
     forms = ("while true do end", TOO_MUCH["a table that grows"], "while true do pcall(error) end")
     await asyncio.gather(*(lua(form) for form in forms), return_exceptions=True)
     handle.cancel()
+    await host.close()
     assert len(lags) > 50
-    assert max(lags) < 0.25  # 0.01 when the machine does nothing else
+    assert max(lags) < 1.0  # 0.01 when the machine does nothing else
