@@ -16,7 +16,7 @@ from .conftest import Connect, Serve, Ssh, World, finish, until, within
 async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
     serve: Serve, ssh: Ssh, world: World
 ) -> None:
-    server = await serve(keepalive_seconds=0.15, keepalive_misses=3)
+    server = await serve(keepalive_seconds=0.4, keepalive_misses=3)
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
