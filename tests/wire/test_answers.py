@@ -126,8 +126,8 @@ def test_an_answer_is_drawn_for_each_width_when_it_is_whole(
     his.wait_for(NARROW)
     for screen in (hers, his):
         screen.wait_for_prompt(room_of(ann))
+        screen.wait_for(lambda screen=screen: not re.search(SPINNER, screen.text))
         assert "**" not in screen.text
-        assert not re.search(SPINNER, screen.text)
     colours = hers.glass.buffer[hers.lines.index("    def run(job: str) -> int:")]
     assert colours[4].fg != colours[13].fg  # a keyword and what is none
     later = ben.sit(90, 40, room=room_of(ben))  # who comes later sees the same

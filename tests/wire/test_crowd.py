@@ -13,7 +13,7 @@ from driver import Server
 
 PEOPLE = 50
 LINES = 4
-SECONDS = 40.0
+SECONDS = 100.0
 
 SAID = re.compile(rb"(p[a-z]{2}): line (\d+) of (p[a-z]{2})\r\n")
 
@@ -84,7 +84,7 @@ async def crowd(
             people.append((name, session, channel))
         for _, member, _ in people:
             await member.until(lambda seen: b"lobby> " in seen)
-        yield people
+    yield people
     for connection in connections:
         connection.abort()
     await asyncio.gather(*(connection.wait_closed() for connection in connections))

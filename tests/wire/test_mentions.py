@@ -137,7 +137,7 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
     assert slow_model.left.wait(30)
     for screen in (hers, his):
         screen.wait_for("tale was stopped")
-    assert his.count("Once upon a time") == 1
+    his.wait_for(lambda: his.count("Once upon a time") == 1)  # not what was coming besides
     hers.enter("@tale again")
     his.wait_for("tale: Once upon a time")
     hers.enter("/stop @tale")

@@ -353,7 +353,7 @@ def test_a_link_that_falls_silent_is_gone_after_the_keepalive_interval(
     serve: Callable[..., Server],
 ) -> None:
     """No FIN and no RST reach the server, as when a laptop is closed."""
-    server = serve(ssh__keepalive_seconds=0.3)
+    server = serve(ssh__keepalive_seconds=1)
     ann, ben = server.person("ann"), server.person("ben")
     with Relay(server.port) as relay:
         watch = ann.sit()
