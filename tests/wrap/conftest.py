@@ -1,5 +1,6 @@
-"""`lua`: runs the body of a script, in a host with short limits; `patient`: in one that gives it
-time, for what must end by another limit also on a busy machine."""
+"""`lua`: runs the body of a script, in a `host` with small limits that gives it all the time that a
+busy machine may need; `hasty`: one that gives it little, for what ends by that; `patient`: one for
+what must end by another limit, or else by time."""
 
 from __future__ import annotations
 
@@ -26,21 +27,20 @@ SHORT = Limits(
 PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
 
 UNHURRIED = replace(SHORT, seconds=20.0, total_seconds=30.0)
-"""For scripts that a test stops before they are stopped."""
 
 Run = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
 async def host() -> AsyncIterator[LuaHost]:
-    host = await LuaHost.start(SHORT)
+    host = await LuaHost.start(UNHURRIED)
     yield host
     await host.close()
 
 
 @pytest.fixture
-async def unhurried() -> AsyncIterator[LuaHost]:
-    host = await LuaHost.start(UNHURRIED)
+async def hasty() -> AsyncIterator[LuaHost]:
+    host = await LuaHost.start(SHORT)
     yield host
     await host.close()
 

@@ -110,8 +110,8 @@ async def _ends(lua: Run, body: str, kind: type[LuaError] | tuple[type[LuaError]
 
 
 @pytest.mark.parametrize("form", NEVER_ENDING)
-async def test_a_script_that_does_not_end_is_stopped(lua: Run, form: str) -> None:
-    await _ends(lua, NEVER_ENDING[form], LuaTimeout)
+async def test_a_script_that_does_not_end_is_stopped(hasty: LuaHost, form: str) -> None:
+    await _ends(runs_on(hasty), NEVER_ENDING[form], LuaTimeout)
 
 
 @pytest.mark.parametrize("form", TOO_MUCH)

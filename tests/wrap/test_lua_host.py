@@ -133,14 +133,18 @@ async def test_a_storm_of_calls_is_bounded() -> None:
     await host.close()
 
 
-async def test_waiting_is_not_running(lua: Run) -> None:
+async def test_waiting_is_not_running(hasty: LuaHost) -> None:
+    lua = runs_on(hasty)
+
     async def slow(name: str, arguments: dict[str, Any]) -> Any:
         await asyncio.sleep(SHORT.seconds * 1.5)
 
     assert await lua("host.call('x') return 1", call=slow) == 1
 
 
-async def test_waiting_has_an_end(lua: Run) -> None:
+async def test_waiting_has_an_end(hasty: LuaHost) -> None:
+    lua = runs_on(hasty)
+
     async def never(name: str, arguments: dict[str, Any]) -> Any:
         await asyncio.Event().wait()
 
@@ -149,7 +153,9 @@ async def test_waiting_has_an_end(lua: Run) -> None:
     assert await lua("return 2") == 2
 
 
-async def test_large_answers_at_the_limit_of_memory(lua: Run) -> None:
+async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
+    lua = runs_on(hasty)
+
     async def large(name: str, arguments: dict[str, Any]) -> Any:
         return ["x" * 1000 + str(n) for n in range(3000)]
 
@@ -166,7 +172,7 @@ async def test_large_answers_at_the_limit_of_memory(lua: Run) -> None:
 
 
 async def test_a_worker_is_used_again_until_it_is_old() -> None:
-    host = await LuaHost.start(replace(SHORT, runs=3))
+    host = await LuaHost.start(replace(UNHURRIED, runs=3))
     pids = []
     for _ in range(6):
         assert await host.run(TWO, "main", {}) == 2
@@ -175,13 +181,13 @@ async def test_a_worker_is_used_again_until_it_is_old() -> None:
     assert len(set().union(*pids)) >= 2
 
 
-async def test_a_worker_that_was_killed_is_replaced(unhurried: LuaHost) -> None:
-    run = await _looping(unhurried)
-    worker = next(iter(unhurried._busy))
+async def test_a_worker_that_was_killed_is_replaced(host: LuaHost) -> None:
+    run = await _looping(host)
+    worker = next(iter(host._busy))
     os.kill(worker.pid, signal.SIGSEGV)
     with pytest.raises(LuaCrashed, match="SIGSEGV"):
         await run
-    assert await unhurried.run(TWO, "main", {}) == 2
+    assert await host.run(TWO, "main", {}) == 2
 
 
 async def test_an_idle_worker_that_died_is_not_used(host: LuaHost) -> None:
@@ -192,8 +198,7 @@ async def test_an_idle_worker_that_died_is_not_used(host: LuaHost) -> None:
     assert await host.run(TWO, "main", {}) == 2
 
 
-async def test_a_cancelled_run_ends_its_script(unhurried: LuaHost) -> None:
-    host = unhurried
+async def test_a_cancelled_run_ends_its_script(host: LuaHost) -> None:
     run = await _looping(host)
     pid = next(iter(host._busy)).pid
     run.cancel()
@@ -204,13 +209,13 @@ async def test_a_cancelled_run_ends_its_script(unhurried: LuaHost) -> None:
     assert not _exists(pid)
 
 
-async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost) -> None:
+async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost, hasty: LuaHost) -> None:
     runs = [host.run(TWO, "main", {}) for _ in range(SHORT.workers + SHORT.waiting)]
     assert await asyncio.gather(*runs) == [2] * len(runs)
-    loops = [asyncio.create_task(host.run(LOOP, "main", {})) for _ in range(5)]
+    loops = [asyncio.create_task(hasty.run(LOOP, "main", {})) for _ in range(5)]
     await asyncio.sleep(0)
     with pytest.raises(LuaBusy):
-        await host.run(TWO, "main", {})
+        await hasty.run(TWO, "main", {})
     ended = await asyncio.gather(*loops, return_exceptions=True)
     assert {type(end) for end in ended} == {LuaTimeout}
 
@@ -254,7 +259,7 @@ async def test_a_worker_has_nothing_of_the_server(
 
 
 async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = await LuaHost.start(SHORT)
+    host = await LuaHost.start(UNHURRIED)
     for kind, body in ((b"V", b"{"), (b"V", b"[" * 100_000), (b"C", b'["x", 1]'), (b"Z", b"{}")):
 
         async def lie(
