@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from person import HandLoop, Person
 
+from sshwarma.terminal.output import ANSWER_SECONDS
 from sshwarma.terminal.text import block, line
 
 Sit = Callable[..., Person]
@@ -33,7 +34,26 @@ def test_a_line_heard_while_typing_is_on_its_own_line(sit: Sit) -> None:
     alice.hear("bob: hi")
     assert alice.rows() == ["> half", "bob: hi", "> half"]
     alice.type("!\r")
-    assert alice.rows() == ["> half", "bob: hi", "> half!", ">"]
+    alice.hear("alice: half!")
+    assert alice.rows() == ["> half", "bob: hi", "> half!", "alice: half!", ">"]
+
+
+def test_the_prompt_after_a_line_comes_with_its_answer_if_that_is_there_soon(sit: Sit) -> None:
+    alice = sit(plain=True)
+    alice.type("/look\r")
+    alice.wait()
+    assert alice.rows() == ["> /look"]
+    alice.hear("a room")
+    assert alice.rows() == ["> /look", "a room", ">"]
+    alice.type("/sleep\r")
+    alice.wait(ANSWER_SECONDS)
+    assert alice.rows()[-2:] == ["> /sleep", ">"]
+    alice.hear("slept")
+    assert alice.rows()[-3:] == [">", "slept", ">"]
+    alice.type("/slow\rx")
+    assert alice.rows()[-2:] == ["> /slow", "> x"], "who types on is not kept waiting"
+    alice.type("\x7f\r")
+    assert alice.rows()[-2:] == [">", ">"], "nothing was asked"
 
 
 def test_typing_says_only_what_is_new(sit: Sit) -> None:

@@ -7,6 +7,7 @@ was dropped is said when the writer has room again.
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,13 +25,16 @@ RECENT_MAX: Final = 200
 QUEUE_MAX: Final = 500
 """Blocks that wait while the writer is full; the oldest are dropped and their lines counted."""
 
+ANSWER_SECONDS: Final = 1.0
+"""Where nothing can be erased, the prompt after a line waits so long for an answer."""
+
 
 class Output:
     """One person's screen. `refresh` brings the view up to date before it is drawn."""
 
     __slots__ = (
-        "_bell", "_changed", "_clock", "_pending", "_prelude", "_recent", "_refresh", "_repaint",
-        "_screen", "_skipped", "_write", "look", "open", "paused", "view",
+        "_answer", "_bell", "_changed", "_clock", "_pending", "_prelude", "_recent", "_refresh",
+        "_repaint", "_screen", "_skipped", "_write", "look", "open", "paused", "view",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +58,7 @@ class Output:
         self._prelude = b""  # written before the next frame: a change of mode
         self._skipped = 0
         self._bell = self._changed = self._repaint = False
+        self._answer: TimerHandle | None = None  # runs while the prompt waits for an answer
 
     @property
     def rows(self) -> int:
@@ -71,6 +76,7 @@ class Output:
         committed = b"" if self.paused else self._committed()
         self.open = False
         self._clock.forget(self)
+        self._go_on()
         self._pending.clear()
         self._recent.clear()
         self.view = View()
@@ -133,6 +139,10 @@ class Output:
         """Write what has changed since the last frame; the frame clock calls this."""
         if not self.open or self.paused:
             return
+        if self._answer is not None:
+            if not self._pending:
+                return
+            self._go_on()
         out = b"\x07" + self._prelude if self._bell else self._prelude
         self._bell, self._prelude = False, b""
         if self._changed:
@@ -150,6 +160,7 @@ class Output:
 
     def draw(self) -> None:
         """Write a frame now: the view has changed and somebody waits to see it."""
+        self._go_on()
         self._changed = True
         self.frame()
 
@@ -165,11 +176,20 @@ class Output:
         self._write(echo)
         return True
 
-    def keep(self) -> None:
-        """Leave the line with the draft above as it stands, as where nothing can be erased."""
+    def keep(self, *, answered: bool) -> None:
+        """Leave the line with the draft above as it stands, as where nothing can be erased. Nor
+        can a prompt be: where an answer is due, the next comes with it, if that is there soon."""
         if self.open and not self.paused:
             self.draw()
             self._write(self._screen.submitted())
+            if answered:
+                self._answer = self._clock.after(ANSWER_SECONDS, self.draw)
+
+    def _go_on(self) -> None:
+        """The prompt waits no longer."""
+        if self._answer is not None:
+            self._answer.cancel()
+            self._answer = None
 
     def _committed(self) -> bytes:
         """The rows of all blocks that wait."""

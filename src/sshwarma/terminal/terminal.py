@@ -269,7 +269,7 @@ class Terminal:
             # In the next turn of the loop, after whoever carries out the line has had one: most
             # answers are there by then and go out in the same frame.
             self._submitted = False
-            self._clock.soon(self._output.frame)
+            self._clock.soon(self._output.draw if self._editor.text else self._output.frame)
         elif changed or (typed and not self._output.typed(typed)):
             if len(self._editor.text) > DRAFT_LONG:
                 self._output.mark()
@@ -321,7 +321,7 @@ class Terminal:
     def _submit(self) -> None:
         text = self._editor.buffer.text
         if self.look.plain:
-            self._output.keep()
+            self._output.keep(answered=bool(text.strip()))
         elif self._echoes(text):
             self._output.print(self._spoken(text))
         self._editor.take()
