@@ -19,7 +19,7 @@ from driver.screen import Screen
 if TYPE_CHECKING:
     from driver.server import Server
 
-SECONDS = 30.0
+SECONDS = 60.0
 """The longest one command may take."""
 
 CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}

@@ -30,8 +30,9 @@ Action = Literal[
     "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log"
 ]  # fmt: skip
 
-SETTLE_SECONDS = 15.0
-"""How long a new server is waited for before its owner is told to look later."""
+SETTLE_SECONDS = 30.0
+"""How long a new server is waited for before its owner is told to look later. One that is fetched
+first, or starts on a busy machine, takes longer than a few seconds."""
 
 DIFF_LINES = 60
 LOG_LINES = 100
