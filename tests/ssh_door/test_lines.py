@@ -1,0 +1,48 @@
+"""The shell of those without a terminal, at its beginning and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from sshwarma.settings import LimitSettings
+from sshwarma.ssh.house import House
+from sshwarma.ssh.lines import LineShell
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.verbs.dispatch import Pace
+from sshwarma.world import agents
+from sshwarma.world.world import World
+from world.living import newborn, world
+
+__all__ = ["newborn", "world"]
+
+
+class Nobody:
+    """A channel, and a link, whose other end has gone."""
+
+    def __init__(self) -> None:
+        self.env: tuple[tuple[str, str], ...] = ()
+        self.ended = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        """To nobody."""
+
+    def exit(self, status: int) -> None:
+        self.ended.set()
+
+
+async def test_who_hangs_up_while_they_are_let_in_leaves_no_ghost(world: World) -> None:
+    carol = await world.change(lambda tx: agents.create(tx, "carol"))
+    clock = FrameClock(asyncio.get_running_loop())
+    gate: Any = None
+    house = House(world, gate, LimitSettings(), clock, "", Pace(100))
+    other_end: Any = Nobody()
+    shell = LineShell(house, carol.id, other_end, other_end)
+    await asyncio.sleep(0)
+    assert world.presence.links_of(carol.id), "they stand there, and it is not told yet"
+    shell.closed(None)
+    await asyncio.wait_for(other_end.ended.wait(), 30)
+    await house.settle()
+    assert not world.presence.links_of(carol.id)
+    told = [row.content for row in await world.tail("lobby", 5)]
+    assert told[-1] == "leaves"
