@@ -438,6 +438,24 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
     assert [row.content for row in made if row.kind == "tool.result"] == ["who", "rooms"]
 
 
+async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: House) -> None:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        if request.done:
+            yield Text("done")
+            return
+        yield Call("a", "sshwarma__nothing_of_that_name", {})  # known to be wrong later than
+        yield Call("b", "sshwarma__look", {"thing": 5})  # arguments that do not fit
+        yield Call("c", "sshwarma__who", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen all three")
+    calls = [row for row in made if row.kind == "tool.call"]
+    named = ["sshwarma__nothing_of_that_name", "sshwarma:look", "sshwarma:who"]
+    assert [row.meta["tool"] for row in calls] == named
+    results = [row for row in made if row.kind in ("tool.result", "tool.error")]
+    assert [row.parent_row_id for row in results] == [row.id for row in calls]
+
+
 async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         if request.done:

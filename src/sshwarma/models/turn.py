@@ -38,7 +38,7 @@ from sshwarma.models.port import (
 )
 from sshwarma.models.steps import shortened
 from sshwarma.settings import LimitSettings
-from sshwarma.tools.call import Tools
+from sshwarma.tools.call import Place, Tools
 from sshwarma.tools.names import for_model
 from sshwarma.world import mentions, rows, states, turns, usage
 from sshwarma.world.agents import Agent
@@ -367,9 +367,11 @@ class Turns:
         rows.append(tx, turn.room_id, "notice", text, author_id=agent_id, turn_id=turn.id)
 
     async def _call_all(self, running: _Running, calls: list[Call]) -> tuple[Done, ...]:
-        """Carry out a step's calls side by side. Their results are rows in the order of the calls:
-        one that is ready early waits for those before it."""
-        ended = [asyncio.Event() for _ in calls]
+        """Carry out a step's calls side by side. They and their results are rows in the order in
+        which the model wrote them: one that is ready early waits for those before it."""
+        places: list[Place] = []
+        for _ in calls:
+            places.append(Place(places[-1] if places else None))
 
         def report(at: int, text: str) -> None:
             doing = list(running.doing)
@@ -390,10 +392,10 @@ class Turns:
                     turn_id=running.turn.id,
                     parent_row_id=running.question.id,
                     refusal=refusal,
-                    after=ended[number - 1] if number else None,
+                    place=places[number],
                 )
             finally:
-                ended[number].set()
+                places[number].leave()
             text = clip(outcome.text, MOST_CHARACTERS, outcome.seq)
             return Done(call, text, outcome.how != "result", outcome.seq)
 

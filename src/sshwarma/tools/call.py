@@ -69,6 +69,35 @@ class Provider(Protocol):
         """
 
 
+class Place:
+    """The place of a call among those that are carried out side by side: its rows are written
+    after those of the call before it. A call that cannot be made still has to `leave`."""
+
+    def __init__(self, before: Place | None = None) -> None:
+        self._before = before
+        self._begun = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def to_begin(self) -> None:
+        """Wait until the call before it is recorded."""
+        if self._before is not None:
+            await self._before._begun.wait()
+
+    def begun(self) -> None:
+        """It is recorded."""
+        self._begun.set()
+
+    async def to_end(self) -> None:
+        """Wait until the result of the call before it is recorded."""
+        if self._before is not None:
+            await self._before._ended.wait()
+
+    def leave(self) -> None:
+        """It is over, however it ended: nobody waits for it any more."""
+        self._begun.set()
+        self._ended.set()
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A call that has ended, however it did."""
@@ -98,11 +127,11 @@ class Tools:
         turn_id: str | None = None,
         parent_row_id: str | None = None,
         refusal: str = "",
-        after: asyncio.Event | None = None,
+        place: Place | None = None,
     ) -> Outcome:
         """Call a tool by any of its names and record it in the caller's room. With a `refusal`
-        it is not carried out, only recorded with that error. The result is recorded when `after`
-        is set, if given.
+        it is not carried out, only recorded with that error. With a `place` its rows wait for
+        those of the calls before it.
 
         Raises:
             Refused: if the caller does not have the tool, it cannot be used now, or not with these
@@ -124,6 +153,8 @@ class Tools:
             if turn_id is None:
                 raise
             refused = error
+        if place is not None:
+            await place.to_begin()
         call = await self._world.change(
             lambda tx: calls.begin(
                 tx,
@@ -135,6 +166,8 @@ class Tools:
                 parent_row_id=parent_row_id,
             )
         )
+        if place is not None:
+            place.begun()
         started = time.monotonic()
         how: Ending
         try:
@@ -144,8 +177,8 @@ class Tools:
                 inside = caller.inside(tool, turn_id, call.id)
                 how, result = await self._carry_out(inside, thing, arguments)
             seconds = time.monotonic() - started
-            if after is not None:
-                await after.wait()
+            if place is not None:
+                await place.to_end()
         except asyncio.CancelledError:
             await asyncio.shield(
                 self._ended(
