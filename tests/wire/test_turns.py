@@ -15,7 +15,7 @@ from driver.model import Asked, Model, question, told
 
 def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
     """An answer that holds its question, and does what some words in it say."""
-    words = question(asked).removeprefix("@qwen ")
+    words = question(asked).removeprefix("@qwen ").removeprefix("@twin ")
     after_tools = any(message["role"] == "tool" for message in asked["messages"])
     if "look twice" in words and not after_tools:
         yield {"name": "sshwarma__look"}
@@ -174,6 +174,67 @@ def test_asking_again_makes_a_branch_and_one_can_go_back(
     assert [turn["on"] for turn in fork] == [True, False]
     assert ann.run(f"branch switch {old}").status != 0
     assert layers(ann)["log"].count("answer to second") == 1
+
+
+@covers("retry", "branch", "undo")
+def test_asking_again_after_taking_back_keeps_the_old_answer(ann: Person, studio: str) -> None:
+    ann.does("@qwen first", "@qwen second", "@qwen third", "undo")
+    ann.does("retry")
+    (fork,) = ann.json("branch list")["forks"]
+    assert [(turn["snippet"], turn["on"]) for turn in fork] == [
+        ("@qwen second", False),
+        ("@qwen second", True),
+    ]
+    # What was asked again is taken back too: the way to the first answer stays.
+    ann.does("undo")
+    (fork,) = ann.json("branch list")["forks"]
+    assert [turn["status"] for turn in fork] == ["completed", "dropped"]
+    ann.does(f"branch switch {fork[0]['short']}")
+    assert "answer to second" in layers(ann)["log"]
+
+
+@covers("branch", "message")
+def test_a_branch_goes_on_after_what_was_dropped_of_it(ann: Person, studio: str) -> None:
+    ann.does("@qwen start", "retry", "@qwen middle", "@qwen end")
+    other, _, middle, _ = (turn["short"] for turn in listed(ann))
+    ann.does(f"message drop {middle}", f"branch switch {other}")
+    assert "answer to end" not in layers(ann)["log"]
+    new = listed(ann)[1]["short"]
+    ann.does(f"branch switch {new}")
+    assert "answer to end" in layers(ann)["log"]
+    assert "answer to middle" not in layers(ann)["log"]
+
+
+@covers("branch", "message", "state")
+def test_a_model_s_notes_go_with_its_answers(ann: Person, studio: str) -> None:
+    ann.does("@qwen remember this")
+    ann.does("retry", "state clear @qwen")
+    first, second = (turn["short"] for turn in listed(ann))
+    ann.does(f"branch switch {first}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember this"
+    ann.does("@qwen remember that")
+    last = listed(ann)[-1]["short"]
+    assert "notes" in ann.does(f"message drop {last}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember this"
+    assert "notes" in ann.does(f"message restore {last}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember that"
+    assert "notes" not in ann.does(f"message drop {first}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember that"
+    ann.does(f"branch switch {second}")
+    assert ann.json("state @qwen")["text"] == "Goal: remember this"
+
+
+@covers("undo", "retry")
+def test_taking_back_says_what_there_is_to_take_back(
+    ann: Person, studio: str, house: Server, model: Model
+) -> None:
+    refused = ann.run("retry @qwen")
+    assert "You have asked qwen nothing here that could be asked again" in refused.err
+    house.owner.does(f"model add twin compatible scripted --url {model.url}")
+    ann.does("@qwen @twin hello")
+    assert "The question stays, with what qwen answered." in ann.does("undo")
+    assert "The question stays" not in ann.does("undo")
+    assert "is taken back already" in ann.run("undo").err
 
 
 @covers("clone")

@@ -17,8 +17,11 @@ from sshwarma.verbs.moving import Moved, go_to
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.talking import Said
 from sshwarma.verbs.turning import (
+    ANCESTRY,
     MOST_LISTED,
     TurnListed,
+    called_by,
+    follow_state,
     may_change,
     names_of,
     newest_own,
@@ -42,13 +45,14 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
     """Ask what you asked last once more
 
     The new answer takes the place of the old one, which stays as a branch: /branch goes back to
-    it.
+    it. If models were asked more since, that stands, and the old answer is dropped instead:
+    /message restore brings it back.
 
     model: the model whose answer is to be given again; the last one to answer you if left out.
     """
     answering = caller.world.part(Turns)
     wanted = caller.world.agents.find(model) if model else None
-    old = await newest_own(caller, wanted.id if wanted else None, own=True)
+    old = await newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
     if answering is None or agent is None or not answering.answers(agent):
         raise Unavailable(f"{names_of(caller, old)[1]} cannot answer now.")
@@ -58,10 +62,16 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
 
     def work(tx: Change) -> tuple[Row, Turn]:
         known = turns.find(tx.conn, caller.room_id, old.id)
-        last = turns.head(tx.conn, caller.room_id) == known.id
-        if not last and known.status != "dropped":
-            # Others were answered since, and that stands: the old answer alone goes.
+        called = called_by(tx.conn, known)
+        since = _since(tx.conn, known, called)
+        last = known.status != "dropped" and not since
+        if known.status != "dropped" and since:
+            # Models were asked more since, and that stands: the old answer goes, and what it led
+            # to.
             turns.drop(tx, known)
+            for one in called:
+                if one.status not in ("open", "dropped"):
+                    turns.drop(tx, one)
         restore_state(tx, caller, known)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=known if last else None
@@ -144,13 +154,18 @@ async def branch(
     if turn.status == "dropped":
         raise Conflict(f"Turn {turn.short} is dropped.", hint=f"/message restore {turn.short}")
 
-    def work(tx: Change) -> Turn:
-        leaf = turns.leaf_below(tx.conn, turn)
-        if turns.head(tx.conn, room.id) == leaf.id:
+    def work(tx: Change) -> None:
+        before = turns.path(tx.conn, room.id, with_dropped=True)
+        if any(one.id == turn.id for one in before):
             raise Conflict(f"The conversation goes through {turn.short} already.")
-        turns.set_head(tx, room.id, leaf.id)
+        turns.set_head(tx, room.id, turns.leaf_below(tx.conn, turn).id)
+        now = {one.id: one for one in turns.path(tx.conn, room.id, with_dropped=True)}
+        gone = [one for one in before if one.id not in now]
+        come = set(now) - {one.id for one in before}
+        concerned = [one.agent_id for one in (*gone, *(now[one] for one in come))]
+        for agent_id in dict.fromkeys(concerned):
+            follow_state(tx, caller, agent_id, gone)
         tx.emit(TurnsChanged(room.id))
-        return leaf
 
     asker, agent = names_of(caller, turn)
     await caller.change(work, f"went to another branch: {agent}'s answer to {asker}, {turn.short}")
@@ -191,14 +206,22 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
 
 
 def _forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
-    path = turns.path(conn, caller.room_id, MOST_LISTED)
+    path = turns.path(conn, caller.room_id, MOST_LISTED, with_dropped=True)
     on = {turn.id for turn in path}
     found: list[tuple[TurnListed, ...]] = []
     for turn in path:
         beside = turns.siblings(conn, turn)
-        if len(beside) > 1:
+        if len(beside) > 1 and any(one.status != "dropped" for one in beside):
             found.append(tuple(one_listed(conn, caller, one, one.id in on)[0] for one in beside))
     return found
+
+
+def _since(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
+    """The turns of the conversation after a turn, but those that its answer led to."""
+    own = {one.id for one in called}
+    path = turns.path(conn, turn.room_id, ANCESTRY)
+    at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))
+    return [one for one in path[at + 1 :] if one.id not in own]
 
 
 def _question(conn: Connection, turn: Turn) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +12,10 @@ from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, clock, columns, view
+from sshwarma.verbs.views import Done, clock, columns, counted, view
 from sshwarma.world import states, turns
 from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import Row
@@ -62,8 +64,8 @@ def _(result: TurnList) -> Block:
                 ("mark", turn.short),
                 ("time", clock(turn.at)),
                 f"{turn.by} → {turn.agent}",
-                f"{turn.rows} rows",
-                f"{turn.tokens} tokens",
+                counted(turn.rows, "row"),
+                counted(turn.tokens, "token"),
                 ("warn", _flag(turn)),
                 turn.snippet,
             )
@@ -144,13 +146,24 @@ async def message(
         return await caller.world.store.read(lambda conn: _shown(conn, caller, turn))
     await may_change(caller, turn)
     asker, agent = names_of(caller, turn)
-    did = turns.drop if what == "drop" else turns.restore
+
+    def drop(tx: Change) -> tuple[int, bool]:
+        count = turns.drop(tx, turns.find(tx.conn, room.id, turn.id))
+        return count, restore_state(tx, caller, turn)
+
+    def restore(tx: Change) -> tuple[int, bool]:
+        count = turns.restore(tx, turns.find(tx.conn, room.id, turn.id))
+        return count, follow_state(tx, caller, turn.agent_id)
+
     words = "took out" if what == "drop" else "put back"
-    count = await caller.change(
-        lambda tx: did(tx, turns.find(tx.conn, room.id, turn.id)),
+    count, noted = await caller.change(
+        drop if what == "drop" else restore,
         f"{words} {agent}'s answer to {asker} ({turn.short})",
     )
-    return Done(f"{'Dropped' if what == 'drop' else 'Restored'} turn {turn.short}: {count} rows.")
+    did = "Dropped" if what == "drop" else "Restored"
+    return Done(
+        f"{did} turn {turn.short}: {counted(count, 'row')}.{_noted(agent) if noted else ''}"
+    )
 
 
 @verb("undo", group="Models", needs=Right.TALK, tool=False, examples=("/undo",))
@@ -160,28 +173,32 @@ async def undo(caller: Caller) -> Done:
     Models are no longer told of it, and the notes the model had before are back. An owner of the
     room takes back the newest turn, whoever asked. /message restore brings a turn back.
     """
-    turn = await newest_own(caller)
+    turn = await newest_to_undo(caller)
     answering = caller.world.part(Turns)
     if turn.status == "open" and answering is not None:
         answering.stop(caller.room_id, agent_id=turn.agent_id)
         await answering.ended(turn.id)
 
-    def work(tx: Change) -> int:
+    def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find(tx.conn, caller.room_id, turn.id)
-        dropped = turns.drop(tx, known)
-        for called in _called_by(tx.conn, known):
+        count = turns.drop(tx, known)
+        for called in called_by(tx.conn, known):
             if called.status not in ("open", "dropped"):
-                dropped += turns.drop(tx, called)
+                count += turns.drop(tx, called)
                 restore_state(tx, caller, called)
-        restore_state(tx, caller, known)
-        return dropped
+        noted = restore_state(tx, caller, known)
+        return count, noted, turns.same_question(tx.conn, known)
 
     asker, agent = names_of(caller, turn)
-    count = await caller.change(work, f"took back {agent}'s answer to {asker} ({turn.short})")
-    return Done(
-        f"Took back turn {turn.short}: {agent}'s answer to {asker}, {count} rows."
-        f" /message restore {turn.short} brings it back."
+    count, noted, others = await caller.change(
+        work, f"took back {agent}'s answer to {asker} ({turn.short})"
     )
+    words = [f"Took back turn {turn.short}: {agent}'s answer to {asker}, {counted(count, 'row')}."]
+    if others:
+        by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
+        words.append(f"The question stays, with what {by} answered.")
+    words.append(f"{_noted(agent) if noted else ''} /message restore {turn.short} brings it back.")
+    return Done(" ".join(word.strip() for word in words))
 
 
 def _count(which: str | None) -> int:
@@ -202,20 +219,39 @@ async def may_change(caller: Caller, turn: Turn) -> None:
         raise Forbidden(f"{asker} asked that: {asker} or an owner of the room may change it.")
 
 
-async def newest_own(caller: Caller, agent_id: str | None = None, *, own: bool = False) -> Turn:
+def _noted(agent: str) -> str:
+    return f" {agent}'s notes are those that go with it."
+
+
+async def newest_to_undo(caller: Caller) -> Turn:
     """The newest turn of the conversation that the caller may take back."""
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
-    anybody = Right.MODERATE in rights and not own
-    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, ANCESTRY))
-    for turn in reversed(path):
-        if agent_id in (None, turn.agent_id) and (anybody or turn.opened_by == caller.agent.id):
-            return turn
-    if path and not anybody:
-        raise NotFound("You have asked no model anything here that could be taken back.")
+    if Right.MODERATE not in rights:
+        return await newest_own(caller, "taken back")
+    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, 1))
+    if path:
+        return path[-1]
+    if await caller.world.store.read(lambda conn: turns.newest(conn, caller.room_id, 1)):
+        raise NotFound(
+            "Everything that was asked here is taken back already.",
+            hint="/message list shows it.",
+        )
     raise NotFound("No model has been asked anything here.")
 
 
-def _called_by(conn: Connection, turn: Turn) -> list[Turn]:
+async def newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
+    """The newest turn of the conversation in which the caller asked a model, or that model.
+    `wish` says what is to be done with it."""
+    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, ANCESTRY))
+    for turn in reversed(path):
+        if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
+            return turn
+    if model is not None:
+        raise NotFound(f"You have asked {model.name} nothing here that could be {wish}.")
+    raise NotFound(f"You have asked no model anything here that could be {wish}.")
+
+
+def called_by(conn: Connection, turn: Turn) -> list[Turn]:
     """The turns that the rows of a turn have opened, and theirs, newest first."""
     found: list[Turn] = []
     waiting = [turn]
@@ -230,16 +266,37 @@ def _called_by(conn: Connection, turn: Turn) -> list[Turn]:
     return found[::-1]
 
 
-def restore_state(tx: Change, caller: Caller, turn: Turn) -> None:
-    """Give a model the notes it had before a turn, unless a later answer of it is kept."""
+def restore_state(tx: Change, caller: Caller, turn: Turn) -> bool:
+    """Give a model the notes it had before a turn, unless a later answer of it is kept. Returns
+    whether they were others."""
     later = [
         other
         for other in turns.path(tx.conn, caller.room_id, ANCESTRY)
         if other.agent_id == turn.agent_id and other.id > turn.id
     ]
-    if not later and turn.state_before is not None:
-        name = caller.world.agents.name_of(turn.agent_id)
-        states.write(tx, caller.room_id, turn.agent_id, name, turn.state_before)
+    return not later and _set_state(tx, caller, turn.agent_id, turn.state_before)
+
+
+def follow_state(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
+    """Give a model the notes that go with its newest answer in the conversation as it is now:
+    those it set, else those it had before. Where it has none, those from before the turns that
+    are `gone` out of the conversation. Returns whether they were others."""
+    path = turns.path(tx.conn, caller.room_id, ANCESTRY)
+    newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
+    if newest is None:
+        before = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
+        return _set_state(tx, caller, agent_id, before)
+    made = (row for row in reversed(turns.rows_of(tx.conn, newest)) if row.author_id == agent_id)
+    kept = next((str(row.meta["state"]) for row in made if "state" in row.meta), None)
+    return _set_state(tx, caller, agent_id, newest.state_before if kept is None else kept)
+
+
+def _set_state(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
+    name = caller.world.agents.name_of(agent_id)
+    if text is None or states.read(tx.conn, caller.room_id, name) == text:
+        return False
+    states.write(tx, caller.room_id, agent_id, name, text)
+    return True
 
 
 def names_of(caller: Caller, turn: Turn) -> tuple[str, str]:

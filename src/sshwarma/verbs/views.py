@@ -101,6 +101,11 @@ def columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[
     return made
 
 
+def counted(count: int, thing: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def clock(at_ms: int) -> str:
     """Hours and minutes of the server's day; the date too if it was not today."""
     then = time.localtime(at_ms / 1000)

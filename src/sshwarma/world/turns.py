@@ -136,16 +136,18 @@ def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
     things.set_metadata(tx, room_id, structural=False, **{HEAD: turn_id})
 
 
-def path(conn: Connection, room_id: str, limit: int | None = None) -> list[Turn]:
-    """The turns of the conversation, oldest first: from the head upwards without those dropped,
-    up to `limit` of them."""
+def path(
+    conn: Connection, room_id: str, limit: int | None = None, *, with_dropped: bool = False
+) -> list[Turn]:
+    """The turns of the conversation, oldest first: from the head upwards, up to `limit` of them;
+    those that were dropped only if they are wanted too."""
     found: list[Turn] = []
     at = head(conn, room_id)
     while at is not None and (limit is None or len(found) < limit):
         some = _upwards(conn, at, PATH_STEP if limit is None else min(limit, PATH_STEP))
         if not some:
             break
-        found += [turn for turn in some if turn.status != "dropped"]
+        found += [turn for turn in some if with_dropped or turn.status != "dropped"]
         at = some[-1].parent_turn_id
     return found[:limit][::-1]
 
@@ -214,18 +216,35 @@ def siblings(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def leaf_below(conn: Connection, turn: Turn) -> Turn:
-    """The newest end of the conversation that goes through a turn."""
-    while True:
-        query = (
-            select(turns)
-            .where(turns.c.parent_turn_id == turn.id, turns.c.status != "dropped")
-            .order_by(turns.c.created_at.desc(), turns.c.id.desc())
-            .limit(1)
+    """The newest of the turns that follow a turn, or the turn itself: the end of the conversation
+    that goes through it. Those that were dropped are passed through."""
+    first = select(turns).where(turns.c.id == turn.id)
+    below = first.cte("below", recursive=True)
+    below = below.union_all(select(turns).where(turns.c.parent_turn_id == below.c.id))
+    query = (
+        select(below)
+        .where(or_(below.c.id == turn.id, below.c.status != "dropped"))
+        .order_by(below.c.created_at.desc(), below.c.id.desc())
+        .limit(1)
+    )
+    return _of(conn.execute(query).mappings().one())
+
+
+def same_question(conn: Connection, turn: Turn) -> list[Turn]:
+    """The other turns that answer the row a turn answers, without those dropped."""
+    if turn.request_row_id is None:
+        return []
+    query = (
+        select(turns)
+        .where(
+            turns.c.room_id == turn.room_id,
+            turns.c.request_row_id == turn.request_row_id,
+            turns.c.id != turn.id,
+            turns.c.status != "dropped",
         )
-        below = conn.execute(query).mappings().first()
-        if below is None:
-            return turn
-        turn = _of(below)
+        .order_by(turns.c.created_at, turns.c.id)
+    )
+    return [_of(row) for row in conn.execute(query).mappings()]
 
 
 # What belongs to a turn.
