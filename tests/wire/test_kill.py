@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import re
 import sqlite3
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from driver import Person, Server
+from driver.model import Asked, Model
 
 ROUNDS = 6
 SHOWN_BEFORE_THE_KILL = (1, 7, 40, 3, 90, 20)
@@ -68,6 +72,40 @@ def test_a_killed_server_leaves_no_ghosts_and_nothing_half_made(
         assert _query(server, f"SELECT 1 FROM room_members WHERE room_id='{room_id}'")
         assert _query(server, f"SELECT 1 FROM equipped WHERE context_id='{room_id}'")
     ann.hang_up()
+
+
+def test_what_was_shown_of_an_answer_is_there_after_a_kill(serve: Callable[..., Server]) -> None:
+    """The answer stands still after its second half, so that what was shown can be waited for."""
+    going_on = threading.Event()
+
+    def answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+        yield "the first half of it"
+        yield "\n\nthe second half"
+        yield "\n---STATE---\nGoal: not for people"
+        going_on.wait(60)
+
+    model = Model(answers)
+    server = serve(models=json.dumps([model.settings("qwen")]))
+    ann = server.person("ann")
+    screen = ann.sit()
+    screen.enter("@qwen tell me")
+    screen.wait_for("the second half")
+    kept = "SELECT group_concat(text, '') FROM drafts"
+    screen.wait_for(lambda: "second half" in str(_query(server, kept)[0][0]))
+    server.kill()
+    going_on.set()
+    screen.wait_for_end()
+    server.start()
+    entries = ann.run("history --json", b"", "-T").json["entries"]
+    assert [(entry["kind"], entry["text"]) for entry in entries[-3:]] == [
+        ("chat", "@qwen tell me"),
+        ("chat", "the first half of it\n\nthe second half"),
+        ("notice", "was cut off when the server stopped"),
+    ]
+    assert entries[-2]["meta"] == {"cut": True}
+    assert _query(server, "SELECT 1 FROM drafts") == []
+    ann.hang_up()
+    model.close()
 
 
 def _talk_until_killed(

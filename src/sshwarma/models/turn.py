@@ -20,6 +20,7 @@ import structlog
 
 from sshwarma.models import state
 from sshwarma.models.budget import Budget, Budgets, Limits, OverBudget
+from sshwarma.models.draft import Draft
 from sshwarma.models.opening import open_turns
 from sshwarma.models.port import (
     Backend,
@@ -40,7 +41,7 @@ from sshwarma.models.steps import shortened
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Place, Tools
 from sshwarma.tools.names import for_model
-from sshwarma.world import mentions, rows, states, turns, usage
+from sshwarma.world import drafts, mentions, rows, states, turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
@@ -79,6 +80,7 @@ class _Running:
     agent: Agent
     question: Row
     behind: str | None  # the person it all began with
+    draft: Draft
     hops: int = 0  # models that have called each other on the way here
     text: str = ""
     thought: str = ""
@@ -154,7 +156,7 @@ class Turns:
     ) -> None:
         """Answer a row, in a turn that is open and stored. `behind` is the person it all began
         with, `hops` how many models have called each other on the way."""
-        running = _Running(turn, agent, question, behind, hops)
+        running = _Running(turn, agent, question, behind, Draft(self._world, turn.id), hops)
         self._running[turn.id] = running
         self._publish(running)
         running.task = asyncio.get_running_loop().create_task(self._run(running))
@@ -429,13 +431,14 @@ class Turns:
             running.timer.cancel()
             running.timer = None
         running.told_at = time.monotonic()
-        turn = running.turn
+        turn, text = running.turn, state.visible(running.text)
+        running.draft.show(text)
         self._world.bus.publish(
             Streaming(
                 turn.room_id,
                 turn.id,
                 running.agent.id,
-                state.visible(running.text),
+                text,
                 running.since,
                 round(running.written / CHARACTERS_PER_TOKEN),
                 running.doing,
@@ -446,12 +449,14 @@ class Turns:
     async def _say(self, running: _Running) -> None:
         """Write what was said so far as a row, before its tool calls."""
         text, running.text = running.text.strip(), ""
+        running.draft.end()
         if text:
             await self._world.change(lambda tx: self._reply(tx, running, text))
         self._publish(running)
 
     async def _finish(self, running: _Running, status: Status, note: str) -> None:
         turn, text = running.turn, running.text.strip()
+        running.draft.end()
 
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
             row = None
@@ -497,6 +502,7 @@ class Turns:
         """Write a reply as a row, and keep the state it sets. None if it said nothing else."""
         reply = state.read(text)
         turn, agent = running.turn, running.agent
+        drafts.forget(tx, turn.id)
         meta: dict[str, object] = {"cut": True} if cut else {}
         if reply.state is not None:
             states.write(tx, turn.room_id, agent.id, agent.name, reply.state)

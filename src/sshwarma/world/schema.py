@@ -193,12 +193,21 @@ turns = Table(
     Column("closed_at", Millis),
     Column("request_row_id", Text),  # the row it answers; one row may open several turns
     Index("ix_turns_room", "room_id", "created_at"),
+    Index("ix_turns_parent", "parent_turn_id"),
     Index(
         "ix_turns_request",
         "request_row_id",
         sqlite_where=text("request_row_id IS NOT NULL"),
         postgresql_where=text("request_row_id IS NOT NULL"),
     ),
+)
+
+drafts = Table(  # what a turn has shown of an answer that is not a row yet
+    "drafts",
+    metadata,
+    Column("turn_id", Text, ForeignKey("turns.id"), primary_key=True),
+    Column("part", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
 )
 
 agent_keys = Table(

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 
-from sshwarma.world import rows, things
+from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.events import Row, TurnsChanged
 from sshwarma.world.ids import new_id
@@ -111,13 +111,26 @@ def close_turn(tx: Change, turn_id: str, status: Status) -> None:
 
 
 def cancel_left_open(tx: Change) -> int:
-    """Close the turns a crash has cut, each with a notice in its room. How many there were."""
-    query = select(turns.c.id, turns.c.room_id, turns.c.agent_id).where(turns.c.status == "open")
-    left = tx.conn.execute(query).all()
-    for turn_id, room_id, agent_id in left:
-        close_turn(tx, turn_id, "cancelled")
+    """Close the turns a crash has cut, each with what is known of its answer and a notice in its
+    room. How many there were."""
+    query = select(turns).where(turns.c.status == "open").order_by(turns.c.id)
+    left = [_of(row) for row in tx.conn.execute(query).mappings()]
+    for turn in left:
+        close_turn(tx, turn.id, "cancelled")
+        shown = drafts.take(tx, turn.id)
+        if shown:
+            rows.append(
+                tx,
+                turn.room_id,
+                "chat",
+                shown,
+                author_id=turn.agent_id,
+                turn_id=turn.id,
+                parent_row_id=turn.request_row_id,
+                meta={"cut": True},
+            )
         text = "was cut off when the server stopped"
-        rows.append(tx, room_id, "notice", text, author_id=agent_id, turn_id=turn_id)
+        rows.append(tx, turn.room_id, "notice", text, author_id=turn.agent_id, turn_id=turn.id)
     return len(left)
 
 

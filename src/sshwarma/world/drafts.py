@@ -1,0 +1,28 @@
+"""What a turn has shown of an answer that is not a row yet, in parts, so that a crash does not
+take it. It is gone as soon as the answer is a row."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, func, insert, select
+
+from sshwarma.world.schema import drafts
+from sshwarma.world.store import Change
+
+
+def add(tx: Change, turn_id: str, text: str) -> None:
+    """Keep what more was shown."""
+    last = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
+    tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last or 0) + 1, text=text))
+
+
+def forget(tx: Change, turn_id: str) -> None:
+    """Keep nothing of it any more."""
+    tx.conn.execute(delete(drafts).where(drafts.c.turn_id == turn_id))
+
+
+def take(tx: Change, turn_id: str) -> str:
+    """What was kept, and keep it no more; empty if there is nothing."""
+    mine = drafts.c.turn_id == turn_id
+    parts = tx.conn.scalars(select(drafts.c.text).where(mine).order_by(drafts.c.part)).all()
+    forget(tx, turn_id)
+    return "".join(parts)
