@@ -89,6 +89,11 @@ def test_words_and_quotes() -> None:
     assert at_fault("/join 'a\\'") == "'a\\'"
 
 
+def test_a_verb_s_usage_ends_with_its_free_text() -> None:
+    verb, _ = split_verb("/skill")
+    assert verb.usage.endswith("[--about ABOUT] [--priority PRIORITY] [= TEXT…]")
+
+
 def test_flags_stand_anywhere_before_free_text() -> None:
     expected = {"direction": "north", "to": "studio", "both": True}
     for line in ("/portal north studio --both", "/portal --both north studio",
@@ -99,9 +104,12 @@ def test_flags_stand_anywhere_before_free_text() -> None:
         "context": "room", "patterns": "a,b c", "priority": -2.5,
     }  # fmt: skip
     assert parsed("/equip room x --priority=1")["priority"] == 1
-    assert parsed('/search --n 5 relay --n "box"') == {
-        "text": 'relay --n "box"', "n": 5, "dropped": False,
+    assert parsed("/skill add terse --about short = Be --about brief") == {
+        "what": "add", "name": "terse", "about": "short", "text": "Be --about brief",
+        "priority": None,
     }  # fmt: skip
+    for line in ('/search --n 5 relay "a box" --dropped', '/search relay --dropped "a box" --n=5'):
+        assert parsed(line) == {"text": 'relay "a box"', "n": 5, "dropped": True}
     assert parsed("/say --not a flag") == {"text": "--not a flag"}
     assert parsed("/say -- x") == {"text": "-- x"}
 

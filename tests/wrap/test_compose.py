@@ -131,6 +131,60 @@ async def test_a_hook_that_fails_costs_its_own_layer_and_a_notice(
     assert "hook:wrap:bad failed" in composed.notices[0]
 
 
+@pytest.mark.parametrize(
+    ("layer", "wrong"),
+    [
+        ("7", "it is no table"),
+        ("{ text = 'x', stability = 'for ever' }", "stability of hook:wrap:odd is none of release"),
+        ("{ text = 'x', side = 'both' }", "side of hook:wrap:odd is neither system nor"),
+        ("{ text = {} }", "text of hook:wrap:odd is no text"),
+        ("{ name = '', text = 'x' }", "it has no name"),
+    ],
+)
+async def test_a_layer_that_is_none_is_left_out_with_a_notice(
+    setting: Setting, layer: str, wrong: str
+) -> None:
+    await setting.puts("hook:wrap:odd", f"function layer(s) return {layer} end")
+    composed = await setting.told()
+    assert composed.layers[-1].name == "now"
+    (notice,) = composed.notices
+    assert notice.startswith("a layer of hook:wrap:odd was left out:")
+    assert wrong in notice
+
+
+@pytest.mark.parametrize("nothing", ["nil", "''"])
+async def test_a_hook_may_have_nothing_to_say(setting: Setting, nothing: str) -> None:
+    before = await setting.told()
+    await setting.puts("hook:wrap", f"function layer(s) return {nothing} end")
+    after = await setting.told()
+    assert [layer.name for layer in after.layers] == [layer.name for layer in before.layers]
+    assert after.notices == ()
+
+
+async def test_a_layer_of_a_wrap_of_its_own_that_is_none_costs_only_itself(
+    setting: Setting,
+) -> None:
+    await setting.puts(
+        "wrap.lua",
+        'function wrap(s) return { "what", { name = "all", stability = "turn", side = "system",'
+        ' text = "this" } } end',
+    )
+    composed = await setting.told()
+    assert composed.system == "this"
+    assert composed.notices == ("a layer of wrap.lua was left out: it is no table",)
+
+
+async def test_what_is_told_of_tools_is_part_of_what_is_the_same(setting: Setting) -> None:
+    before = await setting.told()
+    assert before.tool_tokens > 0
+    same = before.shared(await setting.told())
+    assert same > before.tool_tokens
+    await setting.does("/describe A long bench.")
+    assert (await setting.told()).shared(before) == before.tool_tokens
+    await setting.does("/unequip room sshwarma:vibe")
+    assert (await setting.told()).shared(before) == 0
+
+
 async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
     await setting.puts(
         "wrap.lua",

@@ -202,7 +202,7 @@ class Turns:
         except OverBudget as over:
             note = str(over)
         except (BackendFailed, Refused) as failed:
-            note = f"could not answer: {failed}"
+            note = f"could not {'go on' if running.text else 'answer'}: {failed}"
             if not running.text and not running.thought:
                 running.unpaid = None  # it was not even begun
         except TimeoutError:
@@ -508,7 +508,11 @@ class Turns:
             states.write(tx, turn.room_id, agent.id, agent.name, reply.state)
             meta["state"] = reply.state
             if reply.cut:
-                self._notice(tx, running, f"kept too long a state: {reply.cut} characters were cut")
+                text = (
+                    f"wrote notes longer than {state.MOST_CHARACTERS} characters, the most that are"
+                    f" kept: the last {reply.cut} were cut"
+                )
+                self._notice(tx, running, text)
             if not reply.text:
                 rows.append(
                     tx,

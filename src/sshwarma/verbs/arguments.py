@@ -30,6 +30,9 @@ class Arg:
 Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
 """Free text to the end of the line."""
 
+Words: TypeAlias = Annotated[str, Arg("word", rest=True)]
+"""All the words that remain, with flags anywhere among them."""
+
 Word: TypeAlias = Annotated[str, Arg("word")]
 RoomName: TypeAlias = Annotated[str, Arg("room")]
 Direction: TypeAlias = Annotated[str, Arg("direction")]

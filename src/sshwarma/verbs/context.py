@@ -22,12 +22,13 @@ from sshwarma.world.conditions import DIRECTORY, Conditions
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
-from sshwarma.wrap.compose import TOKENS, Composed, Composer, tool_tokens
+from sshwarma.wrap.compose import TOKENS, Composed, Composer
 from sshwarma.wrap.host import LuaError
 
 BEFORE_NOW = 2**62
 MOST_WINDOW = 1_000
 MOST_STATES = 50
+WHAT = ("show", "clear", "list", "add", "remove", "directory")
 STATE_NAME = re.compile(r"[a-z][a-z0-9._-]{0,59}")
 STATE_HINT = "As in ci-configured: a lower-case letter, then letters, digits, . _ or -"
 
@@ -62,7 +63,9 @@ def _(wrapped: Wrapped) -> Block:
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be told: {about}"))]
     if wrapped.cached_tokens:
-        lines.append(line(("dim", f"The first {wrapped.cached_tokens} are as they were sent last")))
+        lines.append(
+            line(("dim", f"The first {wrapped.cached_tokens} of them are as they were sent last"))
+        )
     lines += [
         line(),
         line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
@@ -284,7 +287,7 @@ async def state(
     name: the model, the one that answered last here if left out; for add and remove the state;
         for directory its path on the server, - for none.
     """
-    if what.startswith("@"):
+    if what.startswith("@") or (what not in WHAT and _is_model(caller, what)):
         what, name = "show", what
     if what == "list":
         return await _states(caller)
@@ -293,7 +296,9 @@ async def state(
     if what in ("add", "remove") or (what == "clear" and name in (await _states(caller)).set):
         return await _set_state(caller, name, holds=what == "add")
     if what not in ("show", "clear"):
-        raise Invalid(f"{what[:20]} is nothing to do with a state.", hint="/help state")
+        raise Invalid(
+            f"{what[:20]} is no model, and none of {', '.join(WHAT)}.", hint="/help state"
+        )
     agent = await _model(caller, name)
     if what == "clear":
         await caller.require(Right.BUILD)
@@ -305,6 +310,10 @@ async def state(
     known = await caller.world.store.read(lambda conn: states.get(conn, room.id, agent.name))
     text = (known.content or "") if known else ""
     return State(room.name, agent.name, text, known.updated_at if known else None)
+
+
+def _is_model(caller: Caller, name: str) -> bool:
+    return any(agent.kind == "model" and agent.name == name for agent in caller.world.agents)
 
 
 async def _states(caller: Caller) -> States:
@@ -385,7 +394,12 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
         raise Unavailable("This server composes no context.")
     budget = TOKENS
     if answering is not None and answering.answers(agent):
-        budget = answering.budget_of(agent) or TOKENS
+        budget = answering.budget_of(agent)
+        if not budget:
+            raise Invalid(
+                f"{agent.name} is no language model and is told nothing but the question.",
+                hint="/models shows the others.",
+            )
     as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
     try:
         composed = await composer.compose(
@@ -396,11 +410,10 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
     before = answering.sent(caller.room_id, agent.id) if answering is not None else None
-    for_tools = tool_tokens(load)
     wrapped = Wrapped(
         agent.name,
         tuple(for_model(item.thing.label) for item in offers),
-        for_tools,
+        composed.tool_tokens,
         tuple(
             LayerSeen(
                 layer.name,
@@ -412,7 +425,7 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
             )
             for layer in composed.layers
         ),
-        composed.tokens + for_tools,
+        composed.tokens + composed.tool_tokens,
         composed.shared(before) if before is not None else 0,
         budget,
         composed.notices,

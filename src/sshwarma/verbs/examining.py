@@ -15,7 +15,7 @@ from sshwarma.tools.names import for_mcp, for_model
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import ago, columns, view
+from sshwarma.verbs.views import ago, columns, counted, view
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -117,7 +117,10 @@ def _calls(seen: Examined) -> list[Line]:
         line("Recent calls:"),
         *columns(recent),
         line(),
-        line(f"Stats: {seen.calls_total} calls, {seen.calls_failed} errors{average}"),
+        line(
+            f"Stats: {counted(seen.calls_total, 'call')},"
+            f" {counted(seen.calls_failed, 'error')}{average}"
+        ),
     ]
 
 

@@ -45,7 +45,7 @@ class Parameter:
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
             return f"[{shown}]{'…' if self.many else ''}"
-        shown = f"{word}…" if self.arg.rest and self.arg.what == "text" else word
+        shown = f"{word}…" if self.arg.rest and self.arg.what in ("text", "word") else word
         shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
         return shown if self.required else f"[{shown}]"
 
@@ -102,8 +102,11 @@ class Verb:
 
     @property
     def usage(self) -> str:
+        """How it is typed. Free text comes last, because everything after it belongs to it."""
+        free = [p for p in self.positional if p.arg.rest and p.arg.what == "text"]
+        before = [p for p in self.positional if p not in free]
         return " ".join(
-            [f"/{self.name}", *(p.usage for p in (*self.positional, *self.flags.values()))]
+            [f"/{self.name}", *(p.usage for p in (*before, *self.flags.values(), *free))]
         )
 
     @cached_property

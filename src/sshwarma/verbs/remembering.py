@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, headed, line
-from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Text
+from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Words
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.reporting import count_lines
 from sshwarma.verbs.views import clock, columns, view
@@ -120,7 +120,7 @@ def _(found: Found) -> Block:
 async def history(
     caller: Caller,
     n: Annotated[str, Arg("agent")] = "20",
-    text: Annotated[str, Arg("word", rest=True)] | None = None,
+    text: Words | None = None,
     *,
     before: RowNumber | None = None,
     at: RowNumber | None = None,
@@ -178,10 +178,10 @@ async def history(
 @verb(
     "search",
     group="Remembering",
-    examples=("/search relay box", '/search "exact words"'),
+    examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
     namespace="global",
 )
-async def find(caller: Caller, text: Text, *, n: Count = 20, dropped: Flag = False) -> Found:
+async def find(caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False) -> Found:
     """Find what was said
 
     In every room you may enter and in what you were told, newest first. All the words must be

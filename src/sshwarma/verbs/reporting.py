@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
 from sshwarma.verbs.arguments import AgentName, Flag, Text, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import columns, counted, view
 from sshwarma.world import directs, figures, reports
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -166,7 +166,7 @@ def _(selected: Selected) -> Block:
         ]
     )
     count = len(selected.rows)
-    lines.append(line(("dim", f"{count} row{'s' if count != 1 else ''}{_rest(selected)}")))
+    lines.append(line(("dim", f"{counted(count, 'row')}{_rest(selected)}")))
     return block(*lines)
 
 
@@ -298,10 +298,10 @@ def _use(head: Span, who: str, use: Spent) -> tuple[str | Span, ...]:
     return (
         head,
         ("name", who),
-        f"{use.answers} answers",
+        counted(use.answers, "answer"),
         f"{use.prompt_tokens} in",
         f"{use.completion_tokens} out",
-        f"{use.total_tokens} tokens",
+        counted(use.total_tokens, "token"),
         _dollars(use),
         ("dim", ", ".join(notes)),
     )
@@ -320,7 +320,7 @@ def _activity(skill: SkillUse) -> str:
         active = f"active in {skill.active} places"
     if skill.activations is None:
         return active
-    return f"{active}, activated {skill.activations} time{'s' if skill.activations != 1 else ''}"
+    return f"{active}, activated {counted(skill.activations, 'time')}"
 
 
 def _minute(moment: str) -> str:
@@ -334,7 +334,7 @@ def count_lines(counts: Iterable[ToolCount]) -> list[Line]:
             ("tool", count.tool),
             f"{count.calls}",
             f"{count.share:.0%}",
-            ("error", f"{count.errors} errors") if count.errors else ("dim", ""),
+            ("error", counted(count.errors, "error")) if count.errors else ("dim", ""),
             ("mark", "█" * max(1, round(count.share * BAR))),
         )
         for count in counts

@@ -11,7 +11,7 @@ from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.verbs.arguments import Arg, Priority, Word
 from sshwarma.verbs.reference import context_of, maker_or_admin
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, columns, view
+from sshwarma.verbs.views import Done, columns, counted, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
@@ -74,7 +74,7 @@ def _(skill: SkillShown) -> Block:
     active = ", ".join(skill.active) or "nowhere here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
-        line(f"Active: {active}; activated {skill.activations} times"),
+        line(f"Active: {active}; activated {counted(skill.activations, 'time')}"),
         *([line(skill.about)] if skill.about else []),
         *paragraphs(skill.text, indent=2),
     )
@@ -88,7 +88,7 @@ def _(skill: SkillShown) -> Block:
         "/skill list",
         "/skill add reviewer = Look for bugs first, for style last.",
         "/skill activate reviewer",
-        "/skill activate reviewer me --priority 2",
+        "/skill activate reviewer --priority 2 me",
         "/skill deactivate reviewer",
         "/skill rename reviewer critic",
     ),
@@ -145,7 +145,10 @@ async def _add(caller: Caller, name: str, text: str | None, about: str) -> Done:
     words = _checked(text)
     made = await caller.change(lambda tx: skills.create(tx, name, words, about, caller.agent.id))
     number = made.metadata["number"]
-    return Done(f"Made skill {name} ({number}). /skill activate {name} switches it on here.")
+    return Done(
+        f"Made skill {name} ({number}): {counted(len(words), 'character')}."
+        f" /skill activate {name} switches it on here."
+    )
 
 
 async def _edit(caller: Caller, found: Thing, text: str | None, about: str | None) -> Done:
@@ -193,9 +196,12 @@ async def _switch(
         return bool(changed)
 
     changed = await caller.change(work)
-    state = "active" if on else "not active"
-    already = "" if changed else " already"
-    return Done(f"Skill {found.name} is {state} on {word}{already}.")
+    where = {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
+    if not changed:
+        return Done(
+            f"Skill {found.name} {'is' if on else 'was not'} active {where}{' already' * on}."
+        )
+    return Done(f"Skill {found.name} is {'active' if on else 'no longer active'} {where}.")
 
 
 async def _list(caller: Caller) -> SkillList:

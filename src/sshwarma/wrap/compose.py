@@ -4,6 +4,7 @@ are ordered, made to fit and rendered here."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,6 +58,9 @@ OVERRIDE: Final = "wrap.lua"
 HOOK: Final = "hook:wrap"
 COMMAND: Final = "command:"
 
+_OF_HOOK: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
+"""Of the layer of a hook, what it does not say itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Composed:
@@ -68,6 +72,8 @@ class Composed:
     turns: tuple[Turn, ...] = ()
     in_short: frozenset[str] = frozenset()
     size: int = 0
+    tools: str = ""  # a digest of what is told of tools
+    tool_tokens: int = 0
 
     @property
     def system(self) -> str:
@@ -82,16 +88,22 @@ class Composed:
         return sum(layer.tokens for layer in self.layers)
 
     def shared(self, other: Composed) -> int:
-        """How many tokens from its beginning are the same in another: what a provider that saw
-        the other has in its cache."""
-        if self.system != other.system:
+        """How many tokens from its beginning are the same in another, tools first: what a
+        provider that saw the other has in its cache."""
+        if self.tools != other.tools:
             return 0
+        if self.system != other.system:
+            return self.tool_tokens
         same = 0
         for mine, theirs in zip(self.conversation, other.conversation, strict=False):
             if mine != theirs:
                 break
             same += tokens(mine.text)
-        return tokens(self.system) + same
+        return self.tool_tokens + tokens(self.system) + same
+
+
+class _NoLayer(Exception):
+    """What a script described is no layer, and why."""
 
 
 class Composer:
@@ -151,8 +163,15 @@ class Composer:
         notices: list[str] = []
         made = await self._run(load, snapshot, notices)
         made += await self._hooks(load, snapshot, notices)
-        found = [layer for one in made if (layer := _layer(one)) is not None]
-        taken = sum(layer.tokens for layer in found) + tool_tokens(load)
+        found: list[Layer] = []
+        for by, described in made:
+            try:
+                found.append(_layer(described))
+            except _NoLayer as error:
+                notices.append(f"a layer of {by} was left out: {error}")
+        tools = _tools(load)
+        for_tools = tokens(tools)
+        taken = sum(layer.tokens for layer in found) + for_tools
         teller = Teller(agent.id, world.agents, policies)
         left = max(LEAST_LOG, round(budget * (1 - FOR_ANSWER)) - taken)
         layers: list[Layer] = []
@@ -171,27 +190,37 @@ class Composer:
             )
             in_short |= fitted.cut
             layers += _told(layer, fitted)
-        return Composed(ordered(layers), tuple(notices), seen.turns, in_short, seen.size)
+        return Composed(
+            ordered(layers),
+            tuple(notices),
+            seen.turns,
+            in_short,
+            seen.size,
+            hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
+            for_tools,
+        )
 
     async def _run(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
-    ) -> list[Any]:
+    ) -> list[tuple[str, Any]]:
+        """The layers of `wrap.lua`, as it described them, each with its name."""
         override = next((i.thing for i in load.data if i.thing.name == OVERRIDE), None)
         if override is not None and override.content:
             try:
                 script = Script(OVERRIDE, override.content)
-                return _array(await self._host.run([script, *self._lib], "wrap", snapshot))
+                return _named(await self._host.run([script, *self._lib], "wrap", snapshot))
             except (LuaError, TypeError) as error:
                 notices.append(
                     f"the wrap.lua equipped here failed, the usual one was used: {error}"
                 )
-        return _array(await self._host.run([self._script, *self._lib], "wrap", snapshot))
+        return _named(await self._host.run([self._script, *self._lib], "wrap", snapshot))
 
     async def _hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
-    ) -> list[Any]:
-        """The layers of `hook:wrap` things. One that fails costs its own layer and a notice."""
-        made: list[Any] = []
+    ) -> list[tuple[str, Any]]:
+        """The layers of `hook:wrap` things. One that fails costs its own layer and a notice; one
+        that gives nil or no text adds none."""
+        made: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
             if not (thing.name == HOOK or thing.name.startswith(f"{HOOK}:")) or not thing.content:
@@ -202,10 +231,13 @@ class Composer:
             except LuaError as error:
                 notices.append(f"{thing.name} failed and was left out: {error}")
                 continue
+            if found is None or found == "":
+                continue
             if isinstance(found, str):
-                found = {"name": thing.name, "text": found}
+                found = {"text": found}
             if isinstance(found, dict):
-                made.append({"stability": "turn", "side": "conversation", "budget": 1000, **found})
+                found = {**_OF_HOOK, "name": thing.name, **found}
+            made.append((thing.name, found))
         return made
 
     def _snapshot(
@@ -230,15 +262,13 @@ class Composer:
         }
 
 
-def tool_tokens(load: Loadout) -> int:
-    """About how many tokens the tools of a loadout take."""
-    return sum(
-        tokens(
-            item.thing.label
-            + item.thing.description
-            + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
-        )
-        for item in load.usable
+def _tools(load: Loadout) -> str:
+    """What is told of the tools of a loadout, about as it is sent."""
+    return "".join(
+        item.thing.label
+        + item.thing.description
+        + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
+        for item in sorted(load.usable, key=lambda item: item.thing.label)
     )
 
 
@@ -250,13 +280,23 @@ def _told(layer: Layer, fitted: Fitted) -> Iterable[Layer]:
     yield replace(layer, rows=None, lines=fitted.lines, note=fitted.note)
 
 
-def _layer(found: Any) -> Layer | None:
-    """A layer as Lua described it; None if it described none."""
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-        return None
-    name, stability, side = found["name"], found.get("stability"), found.get("side")
-    if stability not in STABILITIES or side not in ("system", "conversation"):
-        return None
+def _layer(found: Any) -> Layer:
+    """A layer as Lua described it.
+
+    Raises:
+        _NoLayer: saying what is wrong with the description.
+    """
+    if not isinstance(found, dict):
+        raise _NoLayer("it is no table")
+    name, stability, side = found.get("name"), found.get("stability"), found.get("side")
+    if not isinstance(name, str) or not name:
+        raise _NoLayer("it has no name")
+    if stability not in STABILITIES:
+        raise _NoLayer(f"the stability of {name} is none of {', '.join(STABILITIES)}")
+    if side not in ("system", "conversation"):
+        raise _NoLayer(f"the side of {name} is neither system nor conversation")
+    if not isinstance(found.get("text", ""), (str, int, float)):
+        raise _NoLayer(f"the text of {name} is no text")
     match found.get("rows"):
         case [int(first), int(last)]:
             return Layer(name, stability, side, rows=(first, last))
@@ -295,7 +335,8 @@ def _agent(agent: Agent) -> dict[str, str]:
     return {"name": agent.name, "description": agent.description, "prompt": agent.prompt}
 
 
-def _array(value: Any) -> list[Any]:
+def _named(value: Any) -> list[tuple[str, Any]]:
+    """The layers that a `wrap.lua` gave, each with the name of what gave it."""
     if not isinstance(value, list):
         raise TypeError("wrap() must return an array of layers")
-    return value
+    return [(OVERRIDE, layer) for layer in value]
