@@ -5,8 +5,9 @@ local lines = import("layers").lines
 local M = {}
 
 function M.persona(s)
-  local text = "You are " .. s.agent.name .. "."
-  if s.agent.description ~= "" then text = text .. " " .. s.agent.description end
+  local about = s.agent.description:gsub("%.$", "")
+  if about == s.agent.name then about = "" end
+  local text = "You are " .. s.agent.name .. (about ~= "" and ": " .. about or "") .. "."
   if s.agent.prompt ~= "" then text = text .. "\n\n" .. s.agent.prompt end
   return text
 end

@@ -251,7 +251,9 @@ class ModelSettings(_Section):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.kind == "compatible" and self.base_url is None:
-            raise ValueError("kind `compatible` needs a base_url")
+            raise ValueError(
+                "kind `compatible` needs a base_url: where its server is; --url in /model add"
+            )
         if self.key_env and self.key_file is not None:
             raise ValueError("give key_env or key_file, not both")
         return self

@@ -37,7 +37,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.yourself import topics
 from sshwarma.world import agents, namespaces, rows, states, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.errors import Forbidden, NotFound, Refused
 from sshwarma.world.events import Row, StreamEnded, Streaming
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
@@ -245,7 +245,8 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
     _, cut, notice = await house.says("alice", "@qwen hi")
     assert (cut.content, cut.meta) == ("I think", {"cut": True})
     assert notice.kind == "notice"
-    assert "could not answer" in notice.content
+    could_not = "go on: no credit" if isinstance(failure, BackendFailed) else "answer"
+    assert f"could not {could_not}" in notice.content
     assert ("no credit" in notice.content) == isinstance(failure, BackendFailed)
 
 
@@ -301,10 +302,63 @@ async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
 
     house.backend.script = script
     said = await run_line(house.caller("alice"), "@qwen wait")
+    for line in ("/stop", "/stop @qwen"):
+        with pytest.raises(Forbidden, match="That answers alice, who may stop it"):
+            await run_line(house.caller("bob"), line)
     with pytest.raises(NotFound):
-        await run_line(house.caller("bob"), "/stop")
+        await run_line(house.caller("alice"), "/stop @guide")
     await run_line(house.caller("alice"), "/stop")
     await house.turns.ended(said.turns[0])
+    with pytest.raises(NotFound):
+        await run_line(house.caller("bob"), "/stop")
+
+
+async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) -> None:
+    asked: list[Request] = []
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        asked.append(request)
+        yield Text("never")
+
+    house.backend.script = script
+    begin = house.turns.begin
+
+    def begin_and_stop(*given: Any, **named: Any) -> None:
+        begin(*given, **named)
+        assert house.turns.stop("lobby") == ["qwen"]
+        assert house.turns.stop("lobby") == ["qwen"]
+
+    house.turns.begin = begin_and_stop  # type: ignore[method-assign]
+    made = await house.says("alice", "@qwen wait")
+    assert [row.content for row in made] == ["@qwen wait", "was stopped"]
+    assert (await house.statuses(), asked, house.turns.stop("lobby")) == (["cancelled"], [], [])
+
+
+async def test_one_that_is_stopped_twice_writes_its_end_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        yield Text("half an answer")
+        begun.set()
+        await asyncio.Event().wait()
+
+    house.backend.script = script
+    said = await run_line(house.caller("alice"), "@qwen wait")
+    await begun.wait()
+    change = house.world.change
+
+    async def change_and_stop(work: Any) -> Any:
+        house.turns.stop("lobby")  # again, while the end is written
+        return await change(work)
+
+    monkeypatch.setattr(house.world, "change", change_and_stop)
+    house.turns.stop("lobby")
+    await house.turns.ended(said.turns[0])
+    assert await house.statuses() == ["cancelled"]
+    tail = await house.world.tail("lobby", 5)
+    assert [row.content for row in tail] == ["@qwen wait", "half an answer", "was stopped"]
 
 
 async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) -> None:
@@ -510,6 +564,31 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     assert len(said_by(made, house, "qwen")) == 2
     assert len(said_by(made, house, "llama")) == 2
     assert "called qwen, but 4 models in a row is the limit" in made[-1].content
+
+
+async def test_answers_at_once_are_bounded_in_a_room(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_loop, "AT_ONCE", 2)
+    go = asyncio.Event()
+
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        await go.wait()
+        yield Text("and what says @guide?")
+
+    house.backend.script = script
+    first = await run_line(house.caller("alice"), "@qwen one")
+    second = await run_line(house.caller("bob"), "@qwen two")
+    with pytest.raises(Refused, match="answers at once is the limit of a room"):
+        await run_line(house.caller("alice"), "@qwen three")
+    go.set()
+    for said in (first, second):
+        await house.turns.ended(said.turns[0])
+    tail = await house.world.tail("lobby", 20)
+    assert not [row for row in tail if row.content == "@qwen three"]
+    assert "called guide, but 2 answers at once is the limit" in " ".join(
+        row.content for row in tail
+    )
 
 
 async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(house: House) -> None:

@@ -127,7 +127,10 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
     assert boss.json("model show luna")["tokens_today"] == 3300
     screen.enter("/model remove luna")
     screen.wait_for("luna answers no more")
-    boss.does("@luna hello are you there")
+    told = "luna does not answer now: it is off. /models shows who answers."
+    assert told in boss.does("@luna hello are you there")
+    screen.enter("@luna hello again")
+    screen.wait_for(told)
     assert not mock.asked("hello are you there")
     assert "luna" not in [known["name"] for known in boss.json("models")["models"]]
     said = boss.json("history 50")["entries"]
@@ -226,7 +229,7 @@ def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
     for line in ("model set local turn_cost 1", "model set local day_cost 1"):
         refused = boss.run(line)
         assert refused.status == 2
-        assert "The price of some-model by compatible is not known" in refused.err
+        assert "The price of some-model is not known" in refused.err
     assert "Set price_out too" in boss.does("model set local price_in 100")
     boss.does("model set local price_out 1000", "model set local turn_cost 0.19")
     answer(boss, "@local hello")  # 1000 sent, 100 received: $0.20

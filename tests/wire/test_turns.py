@@ -310,6 +310,7 @@ def test_what_was_cut_is_read_on_from_where_it_was(ann: Person, studio: str) -> 
     first = ann.json(f"expand {seq}")
     assert first["left"] > 0
     second = ann.json(f"expand {seq} --start {first['next']}")
+    assert "Row " in ann.run(f"expand {seq} --start 9999999").err
     assert first["text"] + second["text"] == text
 
 

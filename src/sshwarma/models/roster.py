@@ -230,6 +230,8 @@ class Roster(Mapping[str, Backend]):
 
 def described(settings: ModelSettings) -> str:
     """What people read of a model: `qwen3:8b by ollama`."""
+    if settings.kind == "compatible":  # a way of speaking, and nobody who serves models
+        return settings.model
     return f"{settings.model} by {settings.kind}"
 
 

@@ -60,6 +60,10 @@ log = structlog.get_logger(__name__)
 CALLS_AT_ONCE: Final = 8
 """Calls of one step that are carried out; the others are answered with a refusal."""
 
+AT_ONCE: Final = 32
+"""Answers that may be coming in one room; who asks for more is refused. It bounds what models
+that call each other can set off."""
+
 STALL_SECONDS: Final = 300.0
 """A backend that is silent this long is given up; each has shorter limits of its own."""
 
@@ -93,7 +97,17 @@ class _Running:
     told_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
+    begun: bool = False  # whether its task does anything yet
+    stopped: bool = False
+    ending: bool = False  # whether its end is being written, which nothing interrupts
     offered: dict[str, int] = field(default_factory=dict)  # tools, in the order of their first step
+
+    def stop(self) -> None:
+        """Break it off, wherever it is. One that has not begun ends as soon as it does."""
+        self.stopped = True
+        if self.task is not None and self.begun and not self.ending:
+            self.ending = True
+            self.task.cancel()
 
     def in_order(self, tools: Iterable[Item]) -> list[Item]:
         """Tools by name; those that were loaded during the turn after all that were there before,
@@ -147,6 +161,28 @@ class Turns:
         found = mentions.called(text, models)
         return [agent for agent in found if agent.id != by.id and self.answers(agent)]
 
+    def silent(self, text: str, by: Agent) -> list[Agent]:
+        """The models that a text of somebody calls and that do not answer now."""
+        models = (agent for agent in self._world.agents if agent.kind == "model")
+        found = mentions.called(text, models)
+        return [agent for agent in found if agent.id != by.id and not self.answers(agent)]
+
+    def room_for(self, room_id: str, more: int) -> bool:
+        """Whether so many more answers may come in a room."""
+        running = tuple(self._running.values())  # also asked from the thread that writes
+        coming = sum(one.turn.room_id == room_id for one in running)
+        return coming + more <= AT_ONCE
+
+    def asked_by(self, room_id: str, agent_id: str | None = None) -> list[str]:
+        """Who waits for the answers that are coming in a room, or for those of one model: ids of
+        agents."""
+        found = (
+            running.behind or running.turn.opened_by
+            for running in self._running.values()
+            if running.turn.room_id == room_id and agent_id in (None, running.agent.id)
+        )
+        return list(dict.fromkeys(who for who in found if who is not None))
+
     def may_call(self, hops: int) -> bool:
         """Whether a model that was itself called over so many others may call one more."""
         return hops < self._limits.mention_hops
@@ -180,21 +216,24 @@ class Turns:
             and opened_by in (None, running.turn.opened_by, running.behind)
         ]
         for running in found:
-            if running.task is not None:
-                running.task.cancel()
+            running.stop()
         return [running.agent.name for running in found]
 
     async def close(self) -> None:
         """Stop every turn and wait until each has written its end."""
-        tasks = [running.task for running in self._running.values() if running.task]
-        for task in tasks:
-            task.cancel()
+        left = tuple(self._running.values())
+        for running in left:
+            running.stop()
+        tasks = [running.task for running in left if running.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, running: _Running) -> None:
         status: Status = "completed"
         note = ""
+        running.begun = True
         try:
+            if running.stopped:
+                raise asyncio.CancelledError
             running.budget = await self._budgets.begin(running.agent.id)
             await running.budget.within(self._answer(running))
         except asyncio.CancelledError:
@@ -211,6 +250,7 @@ class Turns:
             log.exception("a turn failed", agent=running.agent.name)
             note = "could not answer: something went wrong here"
         finally:
+            running.ending = True
             if running.timer is not None:
                 running.timer.cancel()
             await asyncio.shield(self._finish(running, status, note))
@@ -492,6 +532,14 @@ class Turns:
                 tx,
                 running,
                 f"called {names}, but {self._limits.mention_hops + 1} models in a row is the limit",
+            )
+            return []
+        if called and not self.room_for(running.turn.room_id, len(called)):
+            names = ", ".join(agent.name for agent in called)
+            self._notice(
+                tx,
+                running,
+                f"called {names}, but {AT_ONCE} answers at once is the limit of a room",
             )
             return []
         opened = open_turns(tx, running.turn.room_id, called, running.agent.id)

@@ -10,12 +10,12 @@ import structlog
 
 from sshwarma.ssh.house import House, as_text, refusal
 from sshwarma.ssh.ports import Channel, Link
-from sshwarma.terminal.text import Block
+from sshwarma.terminal.text import Block, block
 from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import row_block
 from sshwarma.verbs.moving import Moved
-from sshwarma.verbs.talking import Said
+from sshwarma.verbs.talking import Said, noted
 from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye
 from sshwarma.world.errors import Refused
@@ -111,6 +111,8 @@ class LineShell:
             return True
         if not isinstance(result, Said):
             self._print(draw(result))
+        elif result.note:
+            self._print(block(*noted(result)))
         if isinstance(result, Moved):
             self._print(
                 draw(

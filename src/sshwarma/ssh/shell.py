@@ -27,7 +27,7 @@ from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around
 from sshwarma.verbs.registry import find_verb
-from sshwarma.verbs.talking import Said
+from sshwarma.verbs.talking import Said, noted
 from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye, preference
 from sshwarma.world import agents
@@ -303,8 +303,9 @@ class Shell:
             if isinstance(result, moving.Moved) and result.made:
                 self._print(draw(result))
             await self._enter_room()
-        elif not isinstance(result, Said):
-            self._print(draw(result))
+        elif not isinstance(result, Said) or result.note:
+            said = block(*noted(result)) if isinstance(result, Said) else draw(result)
+            self._print(said)
             self.terminal.frame()  # an answer does not wait for the clock that paces the room
 
     # What the world tells.

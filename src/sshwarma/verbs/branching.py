@@ -15,7 +15,7 @@ from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
 from sshwarma.verbs.moving import Moved, go_to
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.talking import Said
+from sshwarma.verbs.talking import Said, check_room
 from sshwarma.verbs.turning import (
     ANCESTRY,
     MOST_LISTED,
@@ -58,6 +58,7 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
         raise Unavailable(f"{names_of(caller, old)[1]} cannot answer now.")
     if old.status == "open":
         raise Conflict(f"{agent.name} still answers that.", hint="/stop ends it.")
+    check_room(caller, answering, 1)
     question = await caller.world.store.read(partial(_question, turn=old))
 
     def work(tx: Change) -> tuple[Row, Turn]:

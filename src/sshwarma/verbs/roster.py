@@ -51,7 +51,7 @@ TEST_SECONDS: Final = 60.0
 TEST_CHARACTERS: Final = 200
 
 KEYS_STAY_OUT: Final = (
-    "A key does not belong into a line. Put it into a variable of the server's environment, and"
+    "A key does not belong in a line. Put it into a variable of the server's environment, and"
     " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
 )
 
@@ -207,7 +207,7 @@ async def _set(
     if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
         other = "price_out" if after.price_out is None else "price_in"
         note = f" Set {other} too: one alone is no price."
-    return Done(f"{chosen} of {agent.name} is now {shown}.{note}")
+    return Done(f"{chosen} of {agent.name} is now: {shown}{note and f'.{note}'}")
 
 
 async def _remove(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> Done:

@@ -195,8 +195,8 @@ async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent
     failure = entry.backend.failure if isinstance(entry.backend, ModelBackend) else None
     when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
     limits = ((name, value_shown(getattr(settings, name), "no limit")) for name in LIMITS)
-    about = [(name, value_shown(getattr(settings, name), "its server's own")) for name in ABOUT]
-    about.insert(0, ("context_tokens", str(entry.backend.context_tokens)))
+    about = {name: value_shown(getattr(settings, name), "its server's own") for name in ABOUT}
+    about["context_tokens"] = str(entry.backend.context_tokens)
     return ModelShown(
         agent.name,
         settings.kind,
@@ -207,7 +207,7 @@ async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent
         await _key(roster, settings),
         settings.prompt,
         await _price(settings),
-        tuple(about),
+        tuple(about.items()),
         tuple(limits),
         used.tokens,
         _cost(used),

@@ -11,11 +11,11 @@ from sshwarma.tools.arguments import from_words
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, view
+from sshwarma.verbs.views import Done, counted, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 
 FOR_A_PERSON = 20_000
 FOR_A_MODEL = 4_000
@@ -91,7 +91,11 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
     opened_by = None if owns else caller.agent.id
     stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by) if answering else []
     if not stopped:
-        raise NotFound("Nobody is answering you here.")
+        waiting = answering.asked_by(room.id, agent_id) if answering else []
+        if not waiting:
+            raise NotFound("Nobody is answering here now.")
+        who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
+        raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
     return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 
@@ -144,6 +148,8 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     if not found or (row is not None and found[0].seq != row):
         raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
     one = found[0]
+    if start and start >= len(one.content):
+        raise Invalid(f"Row {one.seq} has {counted(len(one.content), 'character')}.")
     end = start + (FOR_A_MODEL if caller.agent.kind == "model" else FOR_A_PERSON)
     left = max(0, len(one.content) - end)
     who = caller.world.agents.name_of(one.author_id)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from sshwarma.models.opening import open_turns
-from sshwarma.models.turn import Turns
-from sshwarma.terminal.text import Block, block, headed
+from sshwarma.models.turn import AT_ONCE, Turns
+from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
@@ -15,7 +15,7 @@ from sshwarma.world import directs, rows, turns
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.events import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -32,6 +32,7 @@ class Said:
     to: str | None = None
     emote: bool = False
     turns: tuple[str, ...] = ()  # those it opened, of models it called
+    note: str = ""  # what only who said it is told of it
 
 
 @view(Said)
@@ -39,7 +40,12 @@ def _(said: Said) -> Block:
     if said.emote:
         return block(*headed(("emote", f"* {said.who} "), text=said.text, style="emote"))
     who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
-    return block(*headed(who, ": ", text=said.text))
+    return block(*headed(who, ": ", text=said.text), *noted(said))
+
+
+def noted(said: Said) -> list[Line]:
+    """What only who said it is told."""
+    return [line(("warn", said.note))] if said.note else []
 
 
 @verb("say", group="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
@@ -61,6 +67,8 @@ async def say(caller: Caller, text: Text) -> Said:
             " limit.",
             hint="Say it without the @.",
         )
+    if asked and answering is not None:
+        check_room(caller, answering, len(asked))
     row, opened = await caller.world.change(partial(_said, caller=caller, text=words, asked=asked))
     if answering is not None:
         by_model = caller.agent.kind == "model"
@@ -74,7 +82,29 @@ async def say(caller: Caller, text: Text) -> Said:
             )
     name = (await caller.room()).name
     opened_ids = tuple(turn.id for turn in opened)
-    return Said(name, row.seq, caller.agent.name, row.content, turns=opened_ids)
+    silent = answering.silent(words, caller.agent) if answering is not None else []
+    note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
+    return Said(
+        name,
+        row.seq,
+        caller.agent.name,
+        row.content,
+        turns=opened_ids,
+        note=f"{note} /models shows who answers." if note else "",
+    )
+
+
+def check_room(caller: Caller, answering: Turns, more: int) -> None:
+    """Go on if so many more answers may come in the caller's room.
+
+    Raises:
+        Unavailable: saying what the limit is.
+    """
+    if not answering.room_for(caller.room_id, more):
+        raise Unavailable(
+            f"{AT_ONCE} answers at once is the limit of a room.",
+            hint="Wait for some, or /stop them.",
+        )
 
 
 def _said(tx: Change, caller: Caller, text: str, asked: list[Agent]) -> tuple[Row, list[Turn]]:
@@ -107,7 +137,8 @@ def _(answered: Answered) -> Block:
             each
             for answer in answered.answers
             for each in headed(("model", answer.who), ": ", text=answer.text)
-        )
+        ),
+        *noted(answered.said),
     )
 
 
