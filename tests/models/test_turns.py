@@ -350,7 +350,8 @@ async def test_one_that_is_stopped_twice_writes_its_end_once(
     change = house.world.change
 
     async def change_and_stop(work: Any) -> Any:
-        house.turns.stop("lobby")  # again, while the end is written
+        house.turns.stop("lobby")  # again, while the end is written to a slow disk
+        await asyncio.sleep(0.1)
         return await change(work)
 
     monkeypatch.setattr(house.world, "change", change_and_stop)
