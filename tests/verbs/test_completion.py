@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sshwarma.verbs.completion import OFFERED, _parameter_at, complete
 from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.world import agents, turns
 from world.living import Someone, do, make
 
 
@@ -60,6 +61,25 @@ async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None
     assert await offered(alice, "/history --b") == ["--before"]
     assert await offered(alice, "/history --before 3 --before") == []
     assert await offered(alice, "/move note to h") == ["home"]
+
+
+async def test_turns_skills_and_models(alice: Someone) -> None:
+    world, room_id = alice.caller.world, alice.caller.room_id
+    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    turn = await world.change(lambda tx: turns.open_turn(tx, room_id, qwen.id, alice.agent.id))
+    await do(alice, "/skill add terse = Be brief.")
+    for line in ("/message show ", "/message drop ", "/branch switch "):
+        assert await offered(alice, line) == [turn.short]
+    assert await offered(alice, "/message list ") == []
+    assert await offered(alice, "/skill activate te") == ["terse"]
+    assert await offered(alice, "/skill add te") == []
+    assert await offered(alice, "/state s") == ["show"]
+    for line in ("/state @q", "/state clear @q", "/context rebuild @", "/wrap @q", "/retry @q"):
+        assert await offered(alice, line) == ["@qwen"]
+    assert await offered(alice, "/state add q") == []
+    assert await offered(alice, "/context window q") == []
+    assert await offered(alice, "/model show q") == ["qwen"]
+    assert await offered(alice, "/model add q") == []
 
 
 async def test_names_in_speech(alice: Someone, bob: Someone) -> None:

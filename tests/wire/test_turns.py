@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -235,6 +236,25 @@ def test_taking_back_says_what_there_is_to_take_back(
     assert "The question stays, with what qwen answered." in ann.does("undo")
     assert "The question stays" not in ann.does("undo")
     assert "is taken back already" in ann.run("undo").err
+
+
+@covers("history", "undo")
+def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, studio: str) -> None:
+    screen = ann.sit(room=studio)
+    ann.does("@qwen say **this**", "@qwen say **that**", "undo")
+    screen.wait_for("answer to say that")
+    screen.enter("/history 20")
+    screen.wait_for(re.compile(r"^\d\d:\d\d \d+ qwen: answer to say this$", re.M))
+    screen.wait_for(re.compile(r"^\d\d:\d\d \d+ undone qwen: answer to say \*\*that\*\*$", re.M))
+    assert "qwen: answer to say **this**" in ann.does("history 20")
+    entries = ann.json("history 20")["entries"]
+    assert {entry["text"] for entry in entries if entry["dropped"]} == {
+        "@qwen say **that**",
+        "answer to say **that**",
+    }
+    screen.enter("/set markdown off")
+    screen.enter("/history 20")
+    screen.wait_for(re.compile(r"^\d\d:\d\d \d+ qwen: answer to say \*\*this\*\*$", re.M))
 
 
 @covers("clone")

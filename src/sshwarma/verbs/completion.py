@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from sqlalchemy import Connection
+
 from sshwarma.mcp import catalog
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
+from sshwarma.verbs.context import WHAT
 from sshwarma.verbs.inventory import to_equip
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
 from sshwarma.verbs.roster import FIELDS
+from sshwarma.verbs.turning import LISTED, one_listed
 from sshwarma.verbs.yourself import PREFERENCES, topics
-from sshwarma.world import things
+from sshwarma.world import skills, things, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTIONS, OPPOSITES
@@ -48,6 +52,10 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
         return []
     lowered = typed.lower()
     found = [option for option in options if option[0].lower().startswith(lowered)]
+    if not found and typed.startswith("@"):  # where a name will do, @NAME does too
+        names = {agent.name for agent in caller.world.agents}
+        options = [(f"@{word}", note) for word, note in options if word in names]
+        found = [option for option in options if option[0].lower().startswith(lowered)]
     return [Candidate(word, word, note, start, space=True) for word, note in found[:OFFERED]]
 
 
@@ -101,6 +109,8 @@ async def _values(
             return [(way.direction, f"→ {way.to_name}") for way in room.exits]
         case "direction":
             return [(way, "") for way in (*DIRECTIONS.values(), *OPPOSITES)]
+        case "agent" if verb.name == "model":
+            return [] if given[:1] == ["add"] else [(name, "") for name in _models(caller)]
         case "agent":
             return _agents(caller, "@" if verb.name == "history" else "")
         case "thing":
@@ -126,11 +136,37 @@ async def _values(
         case "word" if verb.name == "mcp" and given:
             servers = await caller.world.memo("mcp servers", catalog.servers)
             return [(server.name, server.description) for server in servers]
+        case "word" if verb.name in ("message", "branch") and given:
+            return [] if given[0] == "list" else await _turns(caller)
+        case "word" if verb.name == "skill" and given and given[0] not in ("list", "add"):
+            known_skills = await caller.world.memo("skills", skills.all_skills)
+            return [(skill.name, skill.description) for skill in known_skills]
+        case "word" if verb.name in ("state", "context"):
+            asks = given and given[0] in ("show", "clear", "rebuild")
+            models = [(f"@{name}", "") for name in _models(caller)]
+            return models if asks else [] if given else [*((word, "") for word in WHAT), *models]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
             return [(value, "") for value in known.values] if known else []
         case _:
             return []
+
+
+async def _turns(caller: Caller) -> list[Option]:
+    """The turns of the room, newest first, by the ends of their ids."""
+
+    def read(conn: Connection) -> list[Option]:
+        return [
+            (turn.short, listed.snippet)
+            for turn in reversed(turns.newest(conn, caller.room_id, LISTED))
+            for listed, _ in (one_listed(conn, caller, turn, on=True),)
+        ]
+
+    return await caller.world.store.read(read)
+
+
+def _models(caller: Caller) -> list[str]:
+    return sorted(agent.name for agent in caller.world.agents if agent.kind == "model")
 
 
 async def _verbs(caller: Caller) -> list[Option]:

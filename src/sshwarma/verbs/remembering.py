@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from sqlalchemy import Connection
 
-from sshwarma.terminal.text import Block, Line, Span, block, headed, line
+from sshwarma.terminal.markdown import marked
+from sshwarma.terminal.text import Block, Line, Span, Table, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Words
+from sshwarma.verbs.log_rows import ANSWER_CHARACTERS, by_model
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.reporting import count_lines
 from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.yourself import preference
 from sshwarma.world import directs, figures, rows, search
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -21,6 +26,9 @@ from sshwarma.world.figures import ToolCount
 from sshwarma.world.ids import now_ms
 
 SNIPPET = 200
+
+MOST_DRAWN = 50
+"""Rows of a page of history whose Markdown is drawn: the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,7 @@ class Entry:
     meta: dict[str, Any] | None = None
     turn: str | None = None  # the turn it belongs to
     dropped: bool = False  # whether it was undone
+    marked: bool = False  # whether its Markdown is drawn for whoever asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ class History:
 def _(history: History) -> Block:
     if not history.entries:
         return block(line("Nothing has been said here yet."))
-    lines: list[Line] = []
+    lines: list[Line | Table] = []
     if history.older is not None:
         lines.append(line(("dim", f"older: {history.older}")))
     for entry in history.entries:
@@ -160,7 +169,7 @@ async def history(
         )
         if not found or found[0].seq != row:
             raise NotFound(f"There is no row {row} here.")
-        return History(name, (entry_of(caller, found[0]),), None)
+        return await _history(caller, name, found, None)
     if at is not None:
         before = at + count // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
@@ -172,7 +181,22 @@ async def history(
         found = found[1:]
         who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
         older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
-    return History(name, tuple(entry_of(caller, item) for item in found), older)
+    return await _history(caller, name, found, older)
+
+
+async def _history(caller: Caller, name: str, found: list[Row], older: str | None) -> History:
+    """Rows as whoever asks reads them. Answers are drawn in a thread: many at once would hold up
+    everybody. What was drawn is kept for a while, so that showing it costs little."""
+    wanted = caller.door == "ssh" and preference(caller.agent.prefs, "markdown") == "on"
+    answers = {
+        row.seq: row.content
+        for row in found[-MOST_DRAWN:]
+        if wanted and by_model(row, caller.world.agents) and len(row.content) <= ANSWER_CHARACTERS
+    }
+    if answers:
+        await asyncio.to_thread(lambda: [marked(text=text) for text in answers.values()])
+    entries = (replace(entry_of(caller, row), marked=row.seq in answers) for row in found)
+    return History(name, tuple(entries), older)
 
 
 @verb(
@@ -252,10 +276,11 @@ def entry_of(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Ent
         row.content,
         room,
         row.meta or None,
+        dropped=row.status == "dropped",
     )
 
 
-def _history_lines(entry: Entry) -> list[Line]:
+def _history_lines(entry: Entry) -> Sequence[Line | Table]:
     style = "text"
     match entry.kind:
         case "chat" | "tell":
@@ -270,7 +295,12 @@ def _history_lines(entry: Entry) -> list[Line]:
         case kind:
             label = kind.removeprefix("journal.")
             who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
-    place = (("time", clock(entry.at)), ("dim", f" {entry.seq} "))
+    place = [("time", clock(entry.at)), ("dim", f" {entry.seq} ")]
+    if entry.dropped:
+        place.append(("warn", "undone "))
+        style = "dim"
+    if entry.marked and not entry.dropped:
+        return marked(*place, *who, text=entry.text)
     return headed(*place, *who, text=entry.text, style=style, indent=8)
 
 
