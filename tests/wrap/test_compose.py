@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,12 +13,16 @@ from sshwarma import verbs
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import agents, rows
+from sshwarma.world import agents, rows, turns
 from sshwarma.world.caller import Caller
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import Composed, Composer
 from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
+
+SECONDS = 2.0
+"""The longest that composing may take in a room of ten thousand rows."""
 
 
 class Setting:
@@ -237,3 +242,38 @@ async def test_any_two_requests_in_a_row_begin_alike(setting: Setting, seed: int
         assert list(after.conversation[: len(log)]) == log
         assert after.shared(before) >= sum(layer.tokens for layer in before.layers[:-1])
         before = after
+
+
+async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
+    """Whatever the window. The limit is many times what it takes, for machines that are busy."""
+    model = setting.world.agents.find("qwen")
+    alice = setting.world.agents.find("alice")
+
+    def fill(tx: Change) -> None:
+        for number in range(2_000):
+            turn = turns.open_turn(tx, "lobby", model.id, alice.id)
+            asked = rows.append(
+                tx, "lobby", "chat", f"@qwen {number}?", author_id=alice.id, turn_id=turn.id
+            )
+            turns.asked_by(tx, [turn.id], asked)
+            for kind in ("tool.call", "tool.result", "chat", "chat"):
+                rows.append(
+                    tx,
+                    "lobby",
+                    kind,
+                    f"{kind} {number} " + "word " * 20,
+                    author_id=model.id,
+                    turn_id=turn.id,
+                    meta={"tool": "a:b"} if kind.startswith("tool") else None,
+                )
+            turns.close_turn(tx, turn.id, "completed")
+
+    await setting.world.change(fill)
+    for window in (5, 0, 1_000):
+        await setting.does(f"/context window {window}")
+        await setting.told()  # the first one reads what is then remembered
+        begun = time.perf_counter()
+        composed = await setting.told()
+        taken = time.perf_counter() - begun
+        assert composed.tokens < 32_000
+        assert taken < SECONDS, f"{taken:.2f} s with a window of {window}"
