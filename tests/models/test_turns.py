@@ -301,16 +301,31 @@ async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
         yield Text("never")
 
     house.backend.script = script
-    said = await run_line(house.caller("alice"), "@qwen wait")
+    await run_line(house.caller("alice"), "@qwen wait")
     for line in ("/stop", "/stop @qwen"):
         with pytest.raises(Forbidden, match="That answers alice, who may stop it"):
             await run_line(house.caller("bob"), line)
     with pytest.raises(NotFound):
         await run_line(house.caller("alice"), "/stop @guide")
     await run_line(house.caller("alice"), "/stop")
-    await house.turns.ended(said.turns[0])
+    assert await house.statuses() == ["cancelled"]
     with pytest.raises(NotFound):
         await run_line(house.caller("bob"), "/stop")
+
+
+async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -> None:
+    async def script(request: Request) -> AsyncGenerator[Part, None]:
+        await asyncio.Event().wait()
+        yield Text("never")
+
+    house.backend.script = script
+    hers = await run_line(house.caller("alice"), "@qwen hers")
+    his = await run_line(house.caller("bob"), "@qwen his")
+    await run_line(house.caller("bob"), "/undo")
+    await house.turns.ended(his.turns[0])
+    assert await house.statuses() == ["open", "dropped"]
+    await run_line(house.caller("alice"), "/stop")
+    await house.turns.ended(hers.turns[0])
 
 
 async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) -> None:

@@ -67,6 +67,9 @@ that call each other can set off."""
 STALL_SECONDS: Final = 300.0
 """A backend that is silent this long is given up; each has shorter limits of its own."""
 
+ENDING_SECONDS: Final = 5.0
+"""How long whoever stops turns waits for their ends."""
+
 FRAME_SECONDS: Final = 1 / 30
 
 ANSWER_CHARACTERS: Final = 200_000
@@ -197,6 +200,13 @@ class Turns:
         self._publish(running)
         running.task = asyncio.get_running_loop().create_task(self._run(running))
 
+    async def break_off(self, turn_id: str) -> None:
+        """Stop one turn, and return when it has ended. One that does not run is left as it is."""
+        running = self._running.get(turn_id)
+        if running is not None:
+            running.stop()
+            await self.ended(turn_id)
+
     async def ended(self, turn_id: str) -> None:
         """Return when a turn has ended and its last row is stored."""
         running = self._running.get(turn_id)
@@ -218,6 +228,16 @@ class Turns:
         for running in found:
             running.stop()
         return [running.agent.name for running in found]
+
+    async def endings(self, room_id: str) -> None:
+        """Return when the turns of a room that were stopped have ended, or some seconds later."""
+        tasks = {
+            running.task
+            for running in self._running.values()
+            if running.turn.room_id == room_id and running.stopped and running.task is not None
+        }
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDING_SECONDS)
 
     async def close(self) -> None:
         """Stop every turn and wait until each has written its end."""

@@ -96,6 +96,8 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
             raise NotFound("Nobody is answering here now.")
         who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
         raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
+    if answering is not None:
+        await answering.endings(room.id)
     return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 

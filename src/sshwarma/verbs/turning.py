@@ -175,9 +175,10 @@ async def undo(caller: Caller) -> Done:
     """
     turn = await newest_to_undo(caller)
     answering = caller.world.part(Turns)
-    if turn.status == "open" and answering is not None:
-        answering.stop(caller.room_id, agent_id=turn.agent_id)
-        await answering.ended(turn.id)
+    if answering is not None:
+        await answering.break_off(turn.id)
+        for called in await caller.world.store.read(lambda conn: called_by(conn, turn)):
+            await answering.break_off(called.id)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find(tx.conn, caller.room_id, turn.id)
