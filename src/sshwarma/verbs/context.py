@@ -392,13 +392,12 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
     composer, answering = caller.world.part(Composer), caller.world.part(Turns)
     if composer is None:
         raise Unavailable("This server composes no context.")
-    budget = TOKENS
+    budget, notices = TOKENS, []
     if answering is not None and answering.answers(agent):
-        budget = answering.budget_of(agent)
-        if not budget:
-            raise Invalid(
-                f"{agent.name} is no language model and is told nothing but the question.",
-                hint="/models shows the others.",
+        budget = answering.budget_of(agent) or TOKENS
+        if not answering.budget_of(agent):
+            notices.append(
+                f"{agent.name} is no language model: of all this it reads the question alone."
             )
     as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
     try:
@@ -428,6 +427,6 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
         composed.tokens + composed.tool_tokens,
         composed.shared(before) if before is not None else 0,
         budget,
-        composed.notices,
+        (*notices, *composed.notices),
     )
     return wrapped, composed
