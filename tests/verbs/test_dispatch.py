@@ -432,6 +432,8 @@ SENSIBLE = {
     "setting": ["plain", "start"],
     "number": ["1", "20", "0.5", "0"],
     "word": [*NAMES, "me", "room", "on", "off", "https://example.org/"],
+    "namespace": ["kit", "kit.inner", "global", "sshwarma", "lobby", "sshwarma:look", "nowhere"],
+    "state": ["dry", "mcp:none", "@bob", "project-loaded"],
     "command": ["https://example.org/mcp", "-- true --x", "--"],
     "text": ["words", "- ", '"a phrase" and more', "look look"],
 }

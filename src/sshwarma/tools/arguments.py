@@ -2,8 +2,9 @@
 
 A schema may come from anybody, so it is first made plain: references inside it are put in their
 place, up to a depth; references elsewhere are never followed; keywords that can cost without end
-(patterns, counting which branch fits) are left out. What is left never refuses what the whole
-schema allows, and whoever carries out the tool may still find more wrong.
+(counting which branch fits) are left out. Patterns are run by an engine whose time grows with the
+text alone; those it does not know, and more text than a little, are let through. What is left never
+refuses what the whole schema allows, and whoever carries out the tool may still find more wrong.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator, validators  # type: ignore[import-untyped]
 from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import ValidationError as PydanticError
 
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
@@ -29,8 +33,17 @@ NODES: Final = 4_000
 DEPTH: Final = 40
 """Parts in parts, and references in references, that are looked at."""
 
-PROBLEMS: Final = 4
+PROBLEMS: Final = 20
 """Problems that a refusal names."""
+
+PATTERN: Final = 200
+"""Characters of a pattern that is run; one that is longer allows everything."""
+
+PATTERNS: Final = 8
+"""Patterns of a schema that are run; the others allow everything."""
+
+MATCHED: Final = 10_000
+"""Characters that the patterns of a schema are run on in one call; what is beyond them fits."""
 
 ANYTHING: Final[dict[str, Any]] = {"type": "object"}
 
@@ -68,14 +81,17 @@ def checked(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise Invalid(f"The arguments are not data: {error}.") from error
     if size > ARGUMENT_BYTES:
         raise Invalid(f"The arguments have {size} bytes; a call takes at most {ARGUMENT_BYTES}.")
-    schema = _Plain(schema_of(tool)).schema
+    plain = _Plain(schema_of(tool))
+    schema = plain.schema
     fitted = {name: _fitted(schema, name, value) for name, value in arguments.items()}
-    found = Draft202012Validator(schema).iter_errors(fitted)
-    problems = [words for error in islice(found, PROBLEMS) for words in _in_words(error)]
+    found = islice(plain.validator.iter_errors(fitted), PROBLEMS + 1)
+    problems = [words for error in found for words in _in_words(error)]
     if problems:
         takes = ", ".join(_names(schema)) or "none"
+        more = "; and more" if len(problems) > PROBLEMS else ""
         raise Invalid(
-            f"{tool.label}: {'; '.join(problems[:PROBLEMS])}.", hint=f"Its arguments: {takes}."
+            f"{tool.label}: {'; '.join(problems[:PROBLEMS])}{more}.",
+            hint=f"Its arguments: {takes}.",
         )
     return fitted
 
@@ -165,6 +181,8 @@ class _Plain:
     def __init__(self, whole: dict[str, Any]) -> None:
         self._whole = whole
         self._left = NODES
+        self._patterns = 0
+        self._characters = MATCHED
         made = self._walk(whole, 0)
         self.schema: dict[str, Any] = made if isinstance(made, dict) else {}
 
@@ -175,6 +193,10 @@ class _Plain:
         if not isinstance(node, dict) or self._left < 0 or depth > DEPTH:
             return {}
         made = {key: value for key, value in node.items() if _is_plain(key, value)}
+        if "pattern" in made:
+            self._patterns += 1
+            if self._patterns > PATTERNS:
+                del made["pattern"]
         if isinstance(node.get("properties"), dict):
             made["properties"] = {
                 name: self._walk(part, depth + 1) for name, part in node["properties"].items()
@@ -195,6 +217,25 @@ class _Plain:
             target = self._walk(self._target(node["$ref"]), depth + 1)
             made.setdefault("allOf", []).append(target)
         return made
+
+    @property
+    def validator(self) -> Any:
+        """What checks one call's arguments."""
+        if not self._patterns:
+            return Draft202012Validator(self.schema)
+        return validators.extend(Draft202012Validator, {"pattern": self._fits})(self.schema)
+
+    def _fits(self, _: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+        if not isinstance(value, str) or len(value) >= self._characters:
+            return
+        self._characters -= len(value) + 1
+        matcher = _matcher(pattern)
+        if matcher is None:
+            return
+        try:
+            matcher.validate_python(value)
+        except PydanticError:
+            yield ValidationError(f"{pattern} does not match")
 
     def _target(self, reference: Any) -> Any:
         """What a reference into the schema itself means; anything, for one that leads elsewhere."""
@@ -220,9 +261,21 @@ def _is_plain(key: str, value: Any) -> bool:
             return True
         case "required":
             return isinstance(value, list) and all(isinstance(name, str) for name in value)
+        case "pattern":
+            return isinstance(value, str) and len(value) <= PATTERN
         case key if key in _NUMBERS:
             return isinstance(value, int | float) and not isinstance(value, bool)
     return False
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> SchemaValidator | None:
+    """What tells whether a text has a match of a pattern, in time that grows with the text alone;
+    None for a pattern that only a slower way could run, or that is none."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
 
 
 def _in_words(error: ValidationError) -> Iterator[str]:
@@ -238,7 +291,7 @@ def _in_words(error: ValidationError) -> Iterator[str]:
                     return
         case "additionalProperties":
             known = error.schema.get("properties", {})
-            for name in islice((name for name in error.instance if name not in known), PROBLEMS):
+            for name in islice((name for name in error.instance if name not in known), PROBLEMS + 1):
                 yield f"{prefix}{name[:40]}: is not an argument of it"
         case "type":
             yield f"{place}: {given} is not {_kinds(limit)}"
@@ -251,6 +304,8 @@ def _in_words(error: ValidationError) -> Iterator[str]:
             yield f"{place}: {given} is under {limit}, the least it may be"
         case "maximum" | "exclusiveMaximum":
             yield f"{place}: {given} is over {limit}, the most it may be"
+        case "pattern":
+            yield f"{place}: {given} does not look like {limit}"
         case "anyOf":
             kinds = [kind for option in limit for kind in _listed(_part(option).get("type"))]
             named = f"is not {_kinds(kinds)}" if kinds else "is none of what it may be"

@@ -18,9 +18,8 @@ QUIET_SECONDS: Final = 1.0
 
 
 def spaces(conn: Connection, room_id: str | None = None) -> list[Space]:
-    """Every namespace that has tools, with what these say of themselves; of rooms only the one
-    given."""
-    return [_space(conn, known) for known in all_namespaces(conn, room_id) if known.tools]
+    """Every namespace, with what its tools say of themselves; of rooms only the one given."""
+    return [_space(conn, known) for known in all_namespaces(conn, room_id)]
 
 
 def _space(conn: Connection, known: Namespace) -> Space:

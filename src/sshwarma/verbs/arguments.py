@@ -9,7 +9,7 @@ from pydantic import Field
 
 What = Literal[
     "text", "room", "direction", "exit", "agent", "thing", "pattern", "tool", "context", "verb",
-    "topic", "word", "setting", "number", "command",
+    "topic", "word", "setting", "number", "command", "namespace", "state",
 ]  # fmt: skip
 
 
@@ -40,6 +40,10 @@ ExitName: TypeAlias = Annotated[str, Arg("exit")]
 AgentName: TypeAlias = Annotated[str, Arg("agent")]
 ThingName: TypeAlias = Annotated[str, Arg("thing")]
 ToolName: TypeAlias = Annotated[str, Arg("tool")]
+NamespaceName: TypeAlias = Annotated[str, Arg("namespace")]
+StateName: TypeAlias = Annotated[str, Arg("state")]
+"""The name of a state, or of a model that keeps notes."""
+
 Patterns: TypeAlias = Annotated[str, Arg("pattern", rest=True)]
 Context: TypeAlias = Annotated[str, Arg("context")]
 """`room`, `me`, or `@agent`."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.mcp import catalog
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
-from sshwarma.verbs import commands
+from sshwarma.verbs import commands, namespaces
 from sshwarma.verbs.context import WHAT
 from sshwarma.verbs.inventory import to_equip
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
@@ -21,9 +21,12 @@ from sshwarma.world import skills, things, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTIONS, OPPOSITES
+from sshwarma.world.namespaces import LEAVES
 
 OFFERED = 200
 """Candidates offered at most."""
+
+STATE_WORDS = ("list", "add", "remove", "show", "clear", "directory")
 
 Option = tuple[str, str]
 """What is inserted, and a note on it."""
@@ -130,6 +133,16 @@ async def _values(
             ]
         case "setting":
             return [(name, known.help) for name, known in PREFERENCES.items()]
+        case "namespace":
+            return await _namespaces(caller, verb, given)
+        case "state":
+            return await _states(caller, given)
+        case "word" if verb.name == "state":
+            return [(word, "") for word in STATE_WORDS]
+        case "word" if verb.name == "namespace" and given[0] == "set":
+            return [(word, f"as in {example}") for word, example in namespaces.FIELDS.items()]
+        case "text" if verb.name == "namespace" and given[0] == "set" and len(given) == 3:
+            return await _namespace_values(caller, verb, given)
         case "word" if verb.name == "model" and parameter.name == "field":
             known_words = {"add": get_args(ModelKind), "set": FIELDS}
             return [(word, "") for word in known_words.get(given[0], ())]
@@ -210,6 +223,47 @@ async def _things(caller: Caller) -> list[Option]:
         found += [(thing.name, note) for thing in bag]
     found += [(f"@{name}", note) for name, note in _agents(caller, "")]
     return list(dict(found).items())
+
+
+async def _namespaces(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
+    """Namespaces that this can be done to; of those that can be set, tools too."""
+    found = await namespaces.all_listed(caller)
+    if verb.name in ("load", "unload"):
+        found = [one for one in found if one.loaded is (verb.name == "unload")]
+    options = [(one.id, one.description or one.name) for one in found]
+    if given and given[0] == "set":
+        load = await caller.world.loadout(caller.room_id, caller.agent.id)
+        options += [(item.thing.label, "tool") for item in load.tools]
+    return options
+
+
+async def _namespace_values(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
+    """What a field of a namespace may be, where that is known."""
+    match given[2]:
+        case "auto_load" | "load_with_parent" | "enabled":
+            return [("on", ""), ("off", "")]
+        case "leave_out":
+            return [(word, "") for word in LEAVES]
+        case "parent":
+            return [("-", "none"), *await _namespaces(caller, verb, [])]
+        case _:
+            return []
+
+
+async def _states(caller: Caller, given: list[str]) -> list[Option]:
+    """States that can be said to hold, or not to; else the models that keep notes."""
+    held = await caller.world.states(caller.room_id)
+    if given[:1] == ["add"]:
+        every = await namespaces.all_listed(caller)
+        wanted = {state: one.id for one in every for state in one.required_states}
+        return [
+            (state, f"needed by {name}")
+            for state, name in sorted(wanted.items())
+            if state not in held and not state.startswith("mcp:")
+        ]
+    if given[:1] == ["remove"]:
+        return [(state, "") for state in sorted(held) if not state.startswith("mcp:")]
+    return [(f"@{one.name}", "") for one in caller.world.agents if one.kind == "model"]
 
 
 async def _patterns(caller: Caller, verb: Verb) -> list[Option]:

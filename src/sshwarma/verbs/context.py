@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.tools.names import for_model
-from sshwarma.verbs.arguments import AgentName, Word
+from sshwarma.verbs.arguments import AgentName, StateName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, draw, view
 from sshwarma.world import namespaces, states, things, turns
@@ -29,7 +28,6 @@ BEFORE_NOW = 2**62
 MOST_WINDOW = 1_000
 MOST_STATES = 50
 WHAT = ("show", "clear", "list", "add", "remove", "directory")
-STATE_NAME = re.compile(r"[a-z][a-z0-9._-]{0,59}")
 STATE_HINT = "As in ci-configured: a lower-case letter, then letters, digits, . _ or -"
 
 
@@ -274,7 +272,7 @@ def _(states: States) -> Block:
     ),
 )
 async def state(
-    caller: Caller, what: Word = "show", name: Word | None = None
+    caller: Caller, what: Word = "show", name: StateName | None = None
 ) -> State | States | Done:
     """The notes that a model keeps in this room; the states that hold in it
 
@@ -299,7 +297,11 @@ async def state(
         raise Invalid(
             f"{what[:20]} is no model, and none of {', '.join(WHAT)}.", hint="/help state"
         )
-    agent = await _model(caller, name)
+    try:
+        agent = await _model(caller, name)
+    except NotFound as refused:
+        refused.hint += " /state list has the states that hold here." if name is None else ""
+        raise
     if what == "clear":
         await caller.require(Right.BUILD)
         await caller.change(
@@ -325,10 +327,17 @@ async def _states(caller: Caller) -> States:
 
 
 async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
-    if not name or not STATE_NAME.fullmatch(name):
+    room = await caller.room()
+    if name and not holds and name in (await _states(caller)).found:
+        raise Invalid(
+            f"{name} was found out, and holds for as long as it is so.",
+            hint="mcp:NAME is up with its server; the others are what the room's directory has.",
+        )
+    if name and holds and name.startswith("mcp:"):
+        raise Invalid(f"{name[:60]} is found out: it holds while that server is connected.")
+    if not name or not namespaces.STATE_NAME.fullmatch(name):
         raise Invalid(f"{(name or 'Nothing')[:40]} is not the name of a state.", hint=STATE_HINT)
     await caller.require(Right.BUILD)
-    room = await caller.room()
 
     def work(tx: Change) -> bool:
         held = namespaces.words_of(things.get_live(tx.conn, room.id), "states")

@@ -17,7 +17,8 @@ from sshwarma.verbs.arguments import Arg, ToolName
 from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.examining import Examined, examined
 from sshwarma.verbs.inventory import AVAILABLE_SHOWN, to_equip
-from sshwarma.verbs.reference import find_thing
+from sshwarma.verbs.namespaces import may_make
+from sshwarma.verbs.reference import find_thing, maker_or_admin
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import namespaces, overrides, things
@@ -252,8 +253,7 @@ async def _place(caller: Caller, name: str) -> tuple[Thing | None, str]:
         try:
             found = await caller.world.store.read(lambda conn: namespaces.find(conn, space))
         except NotFound:
-            namespaces.check(space)
-            await caller.require(Right.CREATE)
+            await may_make(caller, space)
             return None, plain
         wanted = found.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
@@ -372,8 +372,11 @@ async def _may_change(caller: Caller, place: Thing) -> None:
     if place.kind == "room":
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return
-    mine = place.kind == "toolset" and place.created_by == caller.agent.id
-    if place.id != caller.agent.id and not mine:
+    if place.kind == "toolset":
+        maker = caller.world.agents.name_of(place.created_by)
+        words = f"{place.label} was made by {maker}: they or an administrator change its tools."
+        await maker_or_admin(caller, place, words)
+    elif place.id != caller.agent.id:
         await caller.require(Right.ADMIN)
 
 

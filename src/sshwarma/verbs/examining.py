@@ -16,7 +16,7 @@ from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.reference import find_thing
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, counted, view
-from sshwarma.world import namespaces, overrides, things
+from sshwarma.world import loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -155,11 +155,11 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
         agent = caller.world.agents.get(thing.id)
         if agent is not None:
             facts = {"Agent": agent.kind, "Role": agent.role}
+    if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
+        facts |= _namespace(conn, thing)
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
-    if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
-        facts |= _namespace(conn, thing)
     if thing.kind == "tool":
         facts |= _names(conn, thing)
         thing = overrides.applied(thing, overrides.of_tool(conn, thing))
@@ -177,7 +177,7 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
         description=thing.description,
         location=parent.name if parent else "nowhere",
         location_kind=parent.kind if parent else "root",
-        status=_status(thing),
+        status=_status(conn, caller, thing),
         content=thing.content,
         uri=thing.uri,
         facts=facts,
@@ -187,18 +187,19 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
 
 
 def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
-    """What a namespace says of itself beside its words; nothing of what is no namespace."""
+    """What a namespace says of itself; nothing of what is no namespace."""
     known = next((s for s in namespaces.all_namespaces(conn) if s.thing.id == thing.id), None)
     if known is None:
         return {}
-    facts = {
+    return {
         "Name": known.title,
-        "Parent": known.parent or "",
-        "Children": ", ".join(known.children),
+        "Keywords": "none",
+        "Parent": known.parent or "none",
+        "Children": ", ".join(known.children) or "none",
+        "Required states": "none",
         "Loads by itself": "yes" if thing.auto_load else "no",
         "Loads with its parent": "yes" if known.load_with_parent else "no",
     }
-    return {label: value for label, value in facts.items() if value}
 
 
 def _names(conn: Connection, tool: Thing) -> dict[str, str]:
@@ -216,7 +217,12 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     return facts
 
 
-def _status(thing: Thing) -> str:
+def _status(conn: Connection, caller: Caller, thing: Thing) -> str:
+    if thing.kind in ("tool", "toolset", "mcp"):  # what they require may not hold here
+        held = loadout.states_of(conn, caller.room_id)
+        held |= caller.world.found.get(caller.room_id, frozenset())
+        item = loadout.Item(thing, "always", 0.0, "")
+        return loadout.Chains(conn).judge(item, held).obstacle or "available"
     if not thing.enabled:
         return "disabled"
     if not thing.available:

@@ -73,7 +73,8 @@ def parse(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[s
 def validate(
     verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
 ) -> dict[str, Any]:
-    """Arguments by name, checked and converted.
+    """Arguments by name, checked and converted. `places` are where they stand in a line; without
+    any they come from a program, and what is wrong is told in its terms.
 
     Raises:
         Invalid: naming everything that is wrong with them.
@@ -81,7 +82,7 @@ def validate(
     try:
         model = verb.model.model_validate(given)
     except ValidationError as error:
-        raise _explained(verb, error, places or {}) from error
+        raise _explained(verb, error, places) from error
     return {name: getattr(model, name) for name in verb.model.model_fields}
 
 
@@ -187,13 +188,20 @@ def _quoted(line: str, start: int) -> Word:
     raise Invalid(f"The quote {quote} is not closed.", at=(start, len(line)))
 
 
-def _explained(verb: Verb, error: ValidationError, places: dict[str, tuple[int, int]]) -> Invalid:
+def _explained(
+    verb: Verb, error: ValidationError, places: dict[str, tuple[int, int]] | None
+) -> Invalid:
     problems: list[str] = []
     at = None
     for detail in error.errors(include_url=False):
         name = str(detail["loc"][0]) if detail["loc"] else ""
-        at = at or places.get(name)
+        at = at or (places or {}).get(name)
         problems.append(f"{name}: {in_words(detail)}")
+    if places is None:
+        takes = (*verb.positional, *verb.flags.values())
+        named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
+        words = f"{verb.tool or verb.name}: {'; '.join(problems)}."
+        return Invalid(words, hint=f"Its arguments: {named}.")
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
 
 
@@ -207,7 +215,9 @@ def in_words(detail: Any) -> str:
         case "value_error":
             return str(context["error"])
         case "extra_forbidden":
-            return "is not an argument of this verb"
+            return "is not an argument of it"
+        case "string_type":
+            return f"{given} is not text"
         case "literal_error":
             return f"{given} is not one of {context['expected']}"
         case "int_parsing" | "int_type" | "int_from_float":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.finding import Finder
 from sshwarma.tools.spaces import spaces
-from sshwarma.verbs.arguments import Context, Flag, Text, Word
+from sshwarma.verbs.arguments import Context, Flag, NamespaceName, Text
 from sshwarma.verbs.namespaces import NamespaceListed, all_listed
 from sshwarma.verbs.reference import context_of
 from sshwarma.verbs.registry import verb
@@ -15,8 +16,8 @@ from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Unavailable
-from sshwarma.world.loadout import ALWAYS
+from sshwarma.world.errors import NotFound, Unavailable
+from sshwarma.world.loadout import ALWAYS, Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -43,14 +44,16 @@ class Loaded:
 @view(Loaded)
 def _(result: Loaded) -> Block:
     word = "Loaded" if result.loaded else "Unloaded"
-    names = ", ".join(result.changed) or result.room
-    lines: list[Line] = [line(f"{word} room: ", ("thing", names), f" on {result.context}.")]
+    lines: list[Line] = []
+    if result.changed:
+        names = listed(result.changed, "thing")
+        lines.append(line(f"{word} room: ", *names, f" on {result.context}.", hang=2))
     if result.tools:
         lines.append(line("Its tools: ", *listed(result.tools[:NAMED], "tool"), hang=2))
         if len(result.tools) > NAMED:
             lines.append(line(("dim", f"and {len(result.tools) - NAMED} more")))
     if result.note:
-        lines.append(line(("warn", result.note)))
+        lines.insert(0 if not result.changed else len(lines), line(("warn", result.note), hang=2))
     return block(*lines)
 
 
@@ -65,7 +68,7 @@ def _(result: Loaded) -> Block:
 )
 async def load(
     caller: Caller,
-    room: Word,
+    room: NamespaceName,
     context: Context = "me",
     *,
     include_children: Flag = False,
@@ -79,10 +82,10 @@ async def load(
     context: me, room or @agent.
     include_children: those inside it too, at every depth.
     """
-    space = await caller.world.store.read(lambda conn: namespaces.find(conn, room, caller.room_id))
+    space = await _wanted(caller, room)
     known = next((one for one in await all_listed(caller) if one.id == space.id), None)
     if known is not None and not known.available:
-        raise Unavailable(f"{space.id} cannot be loaded: it {_reason(known)}.")
+        raise Unavailable(f"{space.id} cannot be loaded: it {_reason(known)}.", hint=_way(known))
     where = await context_of(caller, context)
 
     def work(tx: Change) -> list[Thing]:
@@ -97,10 +100,45 @@ async def load(
     return await _loaded(caller, space, context, changed, loaded=True)
 
 
+async def _wanted(caller: Caller, name: str) -> Namespace:
+    """The namespace somebody means.
+
+    Raises:
+        NotFound: if there is none; a room is told apart, if they may know of it.
+    """
+    try:
+        return await caller.world.store.read(
+            lambda conn: namespaces.find(conn, name, caller.room_id, titled=True)
+        )
+    except NotFound as refused:
+        try:
+            room = await caller.room_named(name.strip().removeprefix("room://"))
+        except NotFound:
+            raise refused from None
+        raise NotFound(
+            f"{room.name} is a room to stand in, not a namespace of tools.",
+            hint="What lies in a room is on for whoever is in it: /join goes there.",
+        ) from None
+
+
 def _reason(known: NamespaceListed) -> str:
+    match known.missing:
+        case ():
+            return "is not available now" if known.enabled else "is disabled"
+        case (single,):
+            return f"needs {single}, which does not hold here"
+        case several:
+            return f"needs {', '.join(several)}, which do not hold here"
+
+
+def _way(known: NamespaceListed) -> str:
+    """How what a namespace lacks may come to hold."""
+    by_hand = next((state for state in known.missing if not state.startswith("mcp:")), None)
+    if by_hand is not None:
+        return f"/state add {by_hand} says that it holds; /state list shows what does."
     if known.missing:
-        return f"needs {', '.join(known.missing)}, which does not hold here"
-    return "is not available now"
+        return f"/mcp shows whether {known.missing[0].removeprefix('mcp:')} is up."
+    return "/namespaces shows which could be loaded."
 
 
 @verb(
@@ -114,7 +152,7 @@ def _reason(known: NamespaceListed) -> str:
 )
 async def unload(
     caller: Caller,
-    room: Word,
+    room: NamespaceName,
     context: Context = "me",
     *,
     include_children: Flag = False,
@@ -127,9 +165,10 @@ async def unload(
     context: me, room or @agent.
     include_children: those inside it too, at every depth.
     """
-    space = await caller.world.store.read(lambda conn: namespaces.find(conn, room, caller.room_id))
+    space = await _wanted(caller, room)
     if space.thing.id == ALWAYS:
-        return Loaded(space.id, context, True, (), (), "global is always loaded.")
+        note = "global is always loaded; its tools stay."
+        return Loaded(space.id, context, True, (), (), note)
     where = await context_of(caller, context)
 
     def work(tx: Change) -> list[Thing]:
@@ -159,11 +198,10 @@ async def _loaded(
     tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
     note = ""
     if not changed:
-        note = f"It was {'loaded' if loaded else 'not loaded'} there already."
+        note = f"{space.id} is {'loaded on' if loaded else 'not loaded on'} {context} already."
     if not loaded and tools:
-        by = {item.by for item in have.tools if item.thing.parent_id in meant}
-        other = "room" if "room" in by else "agent"
-        note = f"Still on through the {other}: {', '.join(tools[:NAMED])}."
+        note = f"{note} Still on {_through(have, meant)}: {', '.join(tools[:NAMED])}.".lstrip()
+        note += f" And {len(tools) - NAMED} more." if len(tools) > NAMED else ""
     return Loaded(
         space.id,
         context,
@@ -174,15 +212,25 @@ async def _loaded(
     )
 
 
+def _through(have: Loadout, meant: Collection[str]) -> str:
+    """By whose equipment tools of these namespaces are on."""
+    by = {item.by for item in have.tools if item.thing.parent_id in meant}
+    if "room" in by:
+        return "through the room"
+    return "one by one, or with one above it" if "agent" in by else "everywhere"
+
+
 @dataclass(frozen=True, slots=True)
 class FoundNamespace:
-    """A namespace that fits: how well, from 0 to 1, and what it was found by."""
+    """A namespace that fits: how well, from 0 to 1, and what it was found by. `missing` are the
+    states it lacks."""
 
     id: str
     score: float
     why: str
     loaded: bool
     available: bool
+    missing: tuple[str, ...]
     description: str
 
 
@@ -196,19 +244,29 @@ class FoundNamespaces:
 def _(result: FoundNamespaces) -> Block:
     if not result.found:
         return block("No namespace fits that. /namespaces lists them all.")
-    return block(
-        *columns(
-            (
-                ("ok", "●") if one.loaded else ("dim", "○"),
-                ("thing", one.id),
-                f"{one.score:.2f}",
-                ("dim", one.why),
-                one.description if one.available else f"unavailable. {one.description}",
-            )
-            for one in result.found
-        ),
-        line(("dim", f"/load {result.found[0].id} loads the first.")),
+    lines = columns(
+        (
+            ("ok", "●") if one.loaded else ("dim", "○"),
+            ("thing", one.id),
+            f"{one.score:.2f}" if result.query else "",
+            ("dim", one.why),
+            _described(one),
+        )
+        for one in result.found
     )
+    first = next((one for one in result.found if not one.loaded and one.available), None)
+    if result.query and result.found[0].loaded:
+        lines.append(line(("dim", f"{result.found[0].id} is loaded already.")))
+    elif result.query and first is not None:
+        lines.append(line(("dim", f"/load {first.id} loads it.")))
+    return block(*lines)
+
+
+def _described(one: FoundNamespace) -> str:
+    if one.available:
+        return one.description
+    why = f"needs {', '.join(one.missing)}" if one.missing else "unavailable"
+    return f"({why}) {one.description}"
 
 
 @verb(
@@ -228,11 +286,7 @@ async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
     """
     known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
-        every = (
-            FoundNamespace(one.id, 0.0, "", one.loaded, one.available, one.description or one.name)
-            for one in known.values()
-        )
-        return FoundNamespaces("", tuple(every))
+        return FoundNamespaces("", tuple(_found(one, 0.0, "") for one in known.values()))
     finder = caller.world.part(Finder)
     if finder is None:
         raise Unavailable("This server finds no namespaces.")
@@ -243,18 +297,14 @@ async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
     return FoundNamespaces(
         query,
         tuple(
-            FoundNamespace(
-                one.id,
-                round(one.score, 3),
-                one.why,
-                known[one.id].loaded,
-                known[one.id].available,
-                known[one.id].description or known[one.id].name,
-            )
-            for one in found
-            if one.id in known
+            _found(known[one.id], round(one.score, 3), one.why) for one in found if one.id in known
         ),
     )
+
+
+def _found(one: NamespaceListed, score: float, why: str) -> FoundNamespace:
+    about = one.description or one.name
+    return FoundNamespace(one.id, score, why, one.loaded, one.available, one.missing, about)
 
 
 def _tell_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:

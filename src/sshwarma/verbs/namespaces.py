@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Text, Word
+from sshwarma.toolsets import moving
+from sshwarma.verbs.arguments import NamespaceName, Text, Word
 from sshwarma.verbs.reference import maker_or_admin
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, view
@@ -40,6 +41,7 @@ class NamespaceListed:
     missing: tuple[str, ...]
     tools: int
     tools_on: int
+    enabled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ def _(result: NamespaceList) -> Block:
 
 
 def _why(one: NamespaceListed) -> str:
-    return f"needs {', '.join(one.missing)}" if one.missing else "unavailable"
+    """Why a namespace is not available."""
+    if one.missing:
+        return f"needs {', '.join(one.missing)}"
+    return "unavailable" if one.enabled else "disabled"
 
 
 def _about(one: NamespaceListed) -> str:
@@ -97,9 +102,18 @@ async def all_listed(caller: Caller) -> list[NamespaceListed]:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceTool:
+    """A tool of a namespace; whether it is on for the caller."""
+
+    name: str
+    description: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceShown:
     namespace: NamespaceListed
-    tools: tuple[tuple[str, str], ...]  # name, description
+    tools: tuple[NamespaceTool, ...]
 
 
 @view(NamespaceShown)
@@ -118,17 +132,28 @@ def _(shown: NamespaceShown) -> Block:
     state = "loaded" if one.loaded else "not loaded"
     return block(
         line(("thing", one.id), f" - {one.description}" if one.description else ""),
-        line(f"Status: {state}, {'available' if one.available else 'unavailable'}"),
+        line(f"Status: {state}, {'available' if one.available else _why(one)}"),
         *(line(f"{name}: {value}") for name, value in facts if value),
-        *([line(), line(f"Tools: {one.tools}")] if one.tools else []),
-        *columns((("tool", name), about) for name, about in shown.tools),
+        *([line(), line(f"Tools: {one.tools_on} of {one.tools} on")] if one.tools else []),
+        *columns(
+            (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
+            for tool in shown.tools
+        ),
     )
 
 
-FIELDS = (
-    "description", "title", "keywords", "required_states", "auto_load", "load_with_parent",
-    "enabled", "leave_out",
-)  # fmt: skip
+FIELDS: Final = {
+    "description": "Version control",
+    "name": "Version control",
+    "keywords": "git,commit",
+    "parent": "code",
+    "required_states": "ci-configured",
+    "auto_load": "on",
+    "load_with_parent": "on",
+    "enabled": "off",
+    "leave_out": "SHORT 500",
+}
+"""What can be set, each with an example."""
 
 
 @verb(
@@ -148,24 +173,29 @@ FIELDS = (
 )
 async def namespace(
     caller: Caller,
-    what: Literal["show", "new", "set", "remove"],
-    name: Word,
+    what: Literal["list", "show", "new", "set", "remove"] = "list",
+    name: NamespaceName | None = None,
     field: Word | None = None,
     value: Text | None = None,
-) -> NamespaceShown | Done:
+) -> NamespaceList | NamespaceShown | Done:
     """See, make and change a namespace of tools
 
-    Who made one changes it, and administrators. A tool can be set too: keywords and
-    required_states of its own, and leave_out: what models are told of its results once the turn
-    is over - KEEP, SHORT and a number of characters, PARAMS_ONLY (that it was called), or OMIT.
-    Lists are separated by commas; - empties a text or a list.
+    Who made one changes it and makes others inside it, and administrators; auto_load is theirs
+    alone. A tool can be set too: keywords and required_states of its own, and leave_out: what
+    models are told of its results once the turn is over - KEEP, SHORT and a number of characters,
+    PARAMS_ONLY (that it was called), or OMIT. Lists are separated by commas; - empties a text or
+    a list, and as the parent means none.
 
-    what: show, new, set or remove.
+    what: list, show, new, set or remove.
     name: its dotted name: git, or git.branch for one inside git.
-    field: for set: description, title, keywords, required_states, auto_load, load_with_parent,
-        enabled or leave_out; for new the description begins here.
+    field: for set: description, name, keywords, parent, required_states, auto_load,
+        load_with_parent, enabled or leave_out; for new the description begins here.
     value: for set what it is to be.
     """
+    if what == "list":
+        return await namespaces_(caller)
+    if name is None:
+        raise Invalid(f"Say which namespace to {what}.", hint=f"As in /namespace {what} git")
     if what == "new":
         about = " ".join(part for part in (field, value) if part)
         return await _new(caller, name, about)
@@ -175,21 +205,79 @@ async def namespace(
     await _own(caller, thing)
     if what == "remove":
         return await _remove(caller, thing)
-    if field is None or value is None:
-        raise Invalid("Say what to set.", hint=f"/namespace set {name} keywords git,commit")
-    if field not in FIELDS:
+    return await _set(caller, thing, field, value)
+
+
+async def _set(caller: Caller, thing: Thing, field: str | None, value: str | None) -> Done:
+    if field == "title":
+        field = "name"
+    if field is not None and field not in FIELDS:
         raise Invalid(f"{field[:40]} is nothing to set.", hint=f"One of {', '.join(FIELDS)}.")
-    text = "" if value.strip() == "-" and field in ("description", "title") else value.strip()
-    await caller.change(lambda tx: namespaces.set_field(tx, thing, field, text))
-    return Done(f"{field} of {thing.label} is now: {text or 'empty'}.")
+    if field is None or value is None:
+        example = f"{field} {FIELDS[field]}" if field else "keywords git,commit"
+        raise Invalid("Say what to set.", hint=f"As in /namespace set {thing.label} {example}")
+    text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
+    if field == "parent":
+        return await _move(caller, thing, text)
+    if field == "auto_load":
+        await caller.require(Right.ADMIN)  # it is on for everybody, in every room
+    made = await caller.change(lambda tx: namespaces.set_field(tx, thing, field, text))
+    return Done(f"{field} of {thing.label} is now: {_stored(made, field, text) or 'empty'}.")
+
+
+def _stored(thing: Thing, field: str, text: str) -> str:
+    """A field as it was understood."""
+    match field:
+        case "keywords" | "required_states":
+            return ", ".join(namespaces.words_of(thing, field))
+        case "auto_load":
+            return "on" if thing.auto_load else "off"
+        case "enabled":
+            return "on" if thing.enabled else "off"
+        case "load_with_parent":
+            return "on" if thing.metadata.get(field) else "off"
+        case "leave_out":
+            return text.upper()
+        case _:
+            return text
+
+
+async def _move(caller: Caller, thing: Thing, parent: str) -> Done:
+    if parent:
+        await may_make(caller, f"{parent}.{thing.name}")
+    else:
+        await caller.require(Right.CREATE)
+    moved = await caller.change(lambda tx: moving.move(tx, thing, parent, caller.room_id))
+    return Done(f"{thing.label} is now {moved.label}.")
 
 
 async def _new(caller: Caller, name: str, about: str) -> Done:
-    await caller.require(Right.CREATE)
+    await may_make(caller, name)
     made = await caller.change(
         lambda tx: namespaces.create(tx, name, caller.agent.id, about.strip())
     )
     return Done(f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it.")
+
+
+async def may_make(caller: Caller, name: str) -> None:
+    """Go on only if the caller may make a namespace of that dotted name: inside another, that
+    takes who made that one, because what is inside can load with it.
+
+    Raises:
+        Invalid: if nothing may have that name.
+        Forbidden: if the caller may not.
+    """
+    await caller.require(Right.CREATE)
+    parts = namespaces.check(name)
+
+    def nearest(conn: Connection) -> Thing | None:
+        paths = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+        found = (things.by_qualified_name(conn, path) for path in paths)
+        return next((thing for thing in found if thing is not None), None)
+
+    above = await caller.world.store.read(nearest)
+    if above is not None:
+        await _own(caller, above)
 
 
 async def shown(caller: Caller, name: str) -> NamespaceShown:
@@ -203,14 +291,27 @@ async def shown(caller: Caller, name: str) -> NamespaceShown:
         lambda conn: things.children(conn, space.thing.id, "tool")
     )
     known = next(one for one in await all_listed(caller) if one.id == space.id)
-    return NamespaceShown(known, tuple((tool.label, tool.description) for tool in found))
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    on = {item.thing.id for item in load.usable}
+    return NamespaceShown(
+        known,
+        tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in found),
+    )
 
 
 async def _remove(caller: Caller, thing: Thing) -> Done:
-    if thing.parent_id in ("world", None) or thing.kind not in ("toolset",):
-        raise Invalid(f"{thing.label} is a {thing.kind} that cannot be removed like this.")
-    await caller.change(lambda tx: things.delete(tx, thing))
-    return Done(f"Removed {thing.label} with all that was in it.")
+    if thing.kind == "mcp":
+        raise Invalid(
+            f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
+        )
+    if thing.kind != "toolset":
+        what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
+        raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
+    gone, tools = await caller.change(lambda tx: namespaces.remove(tx, thing))
+    inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
+    more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
+    counted = f"{tools} tool{'' if tools == 1 else 's'}"
+    return Done(f"Removed {thing.label}{inside}{more}: {counted}.")
 
 
 def _thing(conn: Connection, name: str, room_id: str) -> Thing:
@@ -271,4 +372,5 @@ def _one(
         missing,
         space.tools,
         tools_on,
+        all(link.thing.enabled for link in chain),
     )

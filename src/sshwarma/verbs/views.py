@@ -21,6 +21,9 @@ _drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
 NOTHING: Final = Block()
 
 
+WIDEST: Final = 48
+"""Characters of a column of a table; what is wider moves what follows it in its own row."""
+
 SHARED: Final = "drawn_once"
 """A result type that has this attribute is given to many callers as one value, compared by
 identity; its Block is kept, so that it is rendered once per width and theme for all of them."""
@@ -81,19 +84,23 @@ def listed(items: Iterable[str], style: str) -> list[Span]:
 
 
 def columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
-    """A table: each column as wide as its widest cell, the last one left as it is. For names and
-    numbers, which are one cell a character; free text belongs in the last column."""
+    """A table: each column as wide as its widest cell, up to WIDEST, the last one left as it is. A
+    wider cell moves the rest of its own row alone. For names and numbers, which are one cell a
+    character; free text belongs in the last column."""
     cells = [[cell if isinstance(cell, tuple) else ("", cell) for cell in row] for row in rows]
     if not cells:
         return []
-    widths = [max(len(row[i][1]) for row in cells) for i in range(len(cells[0]) - 1)]
+    widths = [
+        max((len(row[i][1]) for row in cells if len(row[i][1]) <= WIDEST), default=0)
+        for i in range(len(cells[0]) - 1)
+    ]
     pad = " " * indent
     hang = indent + sum(widths) + 2 * len(widths)
     made = []
     for row in cells:
         spans: list[Span] = [("", pad)]
         for (style, text), width in zip(row[:-1], widths, strict=True):
-            spans += [(style, text), ("", " " * (width - len(text) + 2))]
+            spans += [(style, text), ("", " " * (max(width - len(text), 0) + 2))]
         spans.append(row[-1])
         while spans and not spans[-1][1].strip():
             spans.pop()

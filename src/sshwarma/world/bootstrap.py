@@ -21,7 +21,11 @@ CONTAINERS: Final = (
 """Children of `world`. `global` is the namespace that is on everywhere; `directs` holds the logs
 of private conversations, one container a pair."""
 
-_NAMESPACES: Final = {"internal": "sshwarma", "global": "global"}
+_NAMESPACES: Final = {
+    "internal": ("sshwarma", "What one does in this world: look, move, talk, note, make things"),
+    "global": ("global", "Always there: help, search, finding and loading namespaces"),
+}
+"""The built-in namespaces, by the id of their container: what they are called, and described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,9 @@ def bootstrap(tx: Change, tools: Iterable[ToolSpec]) -> bool:
         )
     for name in CONTAINERS:
         _ensure(tx, "world", "container", name, auto_load=name == "global")
+    for name, (_, description) in _NAMESPACES.items():
+        if not things.get_live(tx.conn, name).description:
+            things.change(tx, name, description=description)
     for spec in tools:
         _ensure_tool(tx, spec)
     _ensure(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
@@ -77,7 +84,7 @@ def _ensure(
         kind,
         name,
         id=name,
-        qualified_name=_NAMESPACES.get(name),
+        qualified_name=_NAMESPACES[name][0] if name in _NAMESPACES else None,
         auto_load=auto_load,
         metadata=metadata,
     )

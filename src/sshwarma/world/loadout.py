@@ -103,6 +103,17 @@ def compute(
     return Loadout(tuple(sorted(tools, key=_order)), tuple(_data(by_context)))
 
 
+def within_reach(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
+    """A loadout without what the agent has on itself of rooms that are closed to it by now."""
+    chains = Chains(conn)
+
+    def stays(item: Item) -> bool:
+        above = (link for link in chains.above(item.thing) if link.kind == "room")
+        return item.by != "agent" or all(map(is_open, above))
+
+    return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
+
+
 def available_to_equip(
     conn: Connection, on: Iterable[str], limit: int, is_open: Callable[[Thing], bool]
 ) -> list[Item]:
@@ -203,8 +214,10 @@ class Chains:
         tool = overrides.applied(item.thing, override)
         chain = list(self.above(tool))
         namespace = chain[0].name if chain else ""
+        if chain and chain[0].kind == "toolset":
+            namespace = chain[0].label
         required = [state for link in (tool, *chain) for state in _required(link)]
-        missing = [state for state in required if state not in states]
+        missing = list(dict.fromkeys(state for state in required if state not in states))
         off = next((link for link in (tool, *chain) if not link.enabled), None)
         gone = next((link for link in chain if link.deleted_at is not None), None)
         obstacle = ""
@@ -217,7 +230,7 @@ class Chains:
         elif tool.metadata.get("obstacle"):
             obstacle = str(tool.metadata["obstacle"])
         elif missing:
-            obstacle = f"needs {', '.join(dict.fromkeys(missing))}"
+            obstacle = f"needs {', '.join(missing)}"
         title = (override.name if override else None) or ""
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 

@@ -7,8 +7,10 @@ its parent - is in its metadata and columns, and the loadout reads it there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
@@ -28,6 +30,15 @@ MOST: Final = 2_000
 
 MOST_WORDS: Final = 50
 """Keywords, or required states, of one namespace or tool."""
+
+DEEPEST: Final = 32
+"""Namespaces in namespaces."""
+
+LONGEST: Final = 200
+"""Characters of a dotted name."""
+
+STATE_NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
+"""A state that can be set by hand; one that is found out may be `mcp:NAME`."""
 
 LEAVES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
 """What stays of a tool's results once their turn is over: see wrap.told.Policy."""
@@ -107,24 +118,39 @@ def all_namespaces(conn: Connection, room_id: str | None = None) -> list[Namespa
         if count or thing.kind in ("toolset", "mcp") or thing.id == ALWAYS
     ]
     by_id = {thing.id: thing for thing, _ in kept}
-    below: dict[str, list[str]] = {}
+    below_it: dict[str, list[str]] = {}
     for thing, _ in kept:
         if thing.parent_id in by_id:
-            below.setdefault(thing.parent_id or "", []).append(thing.label)
+            below_it.setdefault(thing.parent_id or "", []).append(thing.label)
     return [
         Namespace(
             thing,
             thing.label,
             by_id[thing.parent_id].label if thing.parent_id in by_id else None,
-            tuple(sorted(below.get(thing.id, ()))),
+            tuple(sorted(below_it.get(thing.id, ()))),
             count,
         )
-        for thing, count in sorted(kept, key=lambda one: one[0].label)
+        for thing, count in sorted(kept, key=lambda one: one[0].label.split("."))
+        if _in_reach(conn, thing, by_id)
     ]
 
 
-def find(conn: Connection, name: str, room_id: str | None = None) -> Namespace:
-    """The namespace of that dotted name.
+def _in_reach(conn: Connection, thing: Thing, known: Mapping[str, Thing]) -> bool:
+    """Whether nothing above a namespace is gone, such as the server that it was made in."""
+    above: Thing | None = thing
+    for _ in range(things.DEPTH):
+        if above is None or above.deleted_at is not None:
+            return False
+        if above.parent_id in (None, "world", MADE_IN, "mcps"):
+            return True
+        above = known.get(above.parent_id) or things.get(conn, above.parent_id)
+    return False
+
+
+def find(
+    conn: Connection, name: str, room_id: str | None = None, *, titled: bool = False
+) -> Namespace:
+    """The namespace of that dotted name; if `titled`, also by its other name, if it alone has it.
 
     Raises:
         NotFound: if there is none; naming those that are nearly called so.
@@ -133,7 +159,11 @@ def find(conn: Connection, name: str, room_id: str | None = None) -> Namespace:
     known = {space.id.lower(): space for space in all_namespaces(conn, room_id)}
     if wanted in known:
         return known[wanted]
+    alike = [space for space in known.values() if space.title.lower() == wanted]
+    if titled and len(alike) == 1:
+        return alike[0]
     near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
+    near = near or get_close_matches(wanted[:LONGEST], known, 2)
     hint = f"There is {', '.join(near[:4])}." if near else "/namespaces lists them."
     raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
 
@@ -144,7 +174,19 @@ def check(name: str) -> list[str]:
     Raises:
         Invalid: if it may not.
     """
-    return [names.check_name(part, "namespace") for part in name.lower().split(".")]
+    parts = name.lower().split(".")
+    if len(parts) > DEEPEST or len(name) > LONGEST:
+        raise Invalid(
+            f"A namespace lies at most {DEEPEST} deep, and its dotted name has at most {LONGEST} "
+            "characters."
+        )
+    if not all(parts):
+        shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+        raise Invalid(
+            f"{shown or 'Nothing'} cannot be the name of a namespace.",
+            hint="A dot stands between two names, as in git.branch",
+        )
+    return [names.check_name(part, "namespace") for part in parts]
 
 
 def create(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
@@ -158,13 +200,7 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
     made: Thing | None = None
     for part in check(name):
         path = f"{path}.{part}" if path else part
-        if path == part and rooms.id_of(tx.conn, part) is not None:
-            raise Conflict(f"{part} is the name of a room: its tools are called so.")
-        if path == part and things.child(tx.conn, "agents", part, "agent") is not None:
-            raise Conflict(f"{part} is the name of an agent: their tools are called so.")
-        known = things.by_qualified_name(tx.conn, path)
-        if known is not None and known.kind not in NAMESPACE_KINDS:
-            raise Conflict(f"{path} is the name of a {known.kind}.")
+        known = _known(tx.conn, path)
         made = None
         if known is None:
             made = things.create(
@@ -183,6 +219,34 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
     return made
 
 
+def check_free(tx: Change, name: str) -> None:
+    """Make sure that a namespace may be called so.
+
+    Raises:
+        Invalid: if nothing may.
+        Conflict: if something is.
+    """
+    check(name)
+    if _known(tx.conn, name) is not None:
+        raise Conflict(f"There is a namespace {name} already.")
+
+
+def _known(conn: Connection, path: str) -> Thing | None:
+    """The namespace of that dotted name, if there is one.
+
+    Raises:
+        Conflict: if the name is that of something else.
+    """
+    if rooms.id_of(conn, path) is not None:
+        raise Conflict(f"{path} is the name of a room: its tools are called so.")
+    if things.child(conn, "agents", path, "agent") is not None:
+        raise Conflict(f"{path} is the name of an agent: their tools are called so.")
+    known = things.by_qualified_name(conn, path)
+    if known is not None and known.kind not in NAMESPACE_KINDS:
+        raise Conflict(f"{path} is the name of a {known.kind}.")
+    return known
+
+
 def set_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
     """Set what a namespace, or a tool, says of itself.
 
@@ -192,18 +256,22 @@ def set_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
     match field:
         case "description":
             return things.change(tx, thing.id, description=value or None)
-        case "title":
+        case "name" | "title" if thing.kind == "tool":
+            raise Invalid("A tool is called by its own name; /tool describe gives it other words.")
+        case "name" | "title":
             return things.set_metadata(tx, thing.id, title=value or None)
-        case "keywords" | "required_states":
-            found = [word.lower() if field == KEYWORDS else word for word in _words(value)]
-            merged = thing.metadata | {field: found}
-            return things.change(tx, thing.id, metadata=merged)
+        case "keywords":
+            return things.set_metadata(tx, thing.id, keywords=_words(value.lower()))
+        case "required_states":
+            return things.set_metadata(tx, thing.id, required_states=_states(value))
         case "load_with_parent":
             return things.set_metadata(tx, thing.id, load_with_parent=_switch(value) or None)
         case "auto_load" if thing.id == ALWAYS:
             raise Conflict("global is loaded everywhere, always.")
         case "auto_load":
             return things.change(tx, thing.id, auto_load=int(_switch(value)))
+        case "enabled" if thing.id == ALWAYS:
+            raise Conflict("global is there always.", hint="/tool disable takes one tool of it.")
         case "enabled":
             return things.change(tx, thing.id, enabled=int(_switch(value)))
         case "leave_out" if thing.kind == "tool":
@@ -239,6 +307,16 @@ def below(conn: Connection, thing: Thing) -> list[Thing]:
     return list(found.values())
 
 
+def remove(tx: Change, thing: Thing) -> tuple[list[str], int]:
+    """Remove a namespace with those inside it, and their tools, so that the names are free again.
+    Returns the names of the namespaces, and how many tools went with them."""
+    gone = [thing, *(one for one in below(tx.conn, thing) if one.kind == "toolset")]
+    tools = [tool for space in gone for tool in things.children(tx.conn, space.id, "tool")]
+    for one in (*tools, *reversed(gone)):
+        things.delete(tx, one)
+    return [space.label for space in gone], len(tools)
+
+
 def missing(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
     """The states of those required that do not hold."""
     return tuple(dict.fromkeys(state for state in required if state not in held))
@@ -249,6 +327,18 @@ def _words(value: str) -> list[str]:
     found = list(dict.fromkeys(word for word in found if word and word != "-"))
     if len(found) > MOST_WORDS or any(len(word) > 60 or not word.isprintable() for word in found):
         raise Invalid(f"At most {MOST_WORDS} of them, each of 60 printable characters at most.")
+    return found
+
+
+def _states(value: str) -> list[str]:
+    """States by name: only such as can hold."""
+    found = _words(value)
+    for state in found:
+        if not STATE_NAME.fullmatch(state.removeprefix("mcp:")):
+            raise Invalid(
+                f"{state[:60]} cannot be the name of a state.",
+                hint="As in ci-configured, project-loaded, or mcp:NAME for a server.",
+            )
     return found
 
 

@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy import Connection
 
 from sshwarma.world import agents, loadout, rooms, rows, search, turns
+from sshwarma.world.access import Right
 from sshwarma.world.agents import Directory
 from sshwarma.world.bootstrap import ToolSpec, bootstrap
 from sshwarma.world.errors import NotFound
@@ -31,12 +32,14 @@ from sshwarma.world.events import (
     TurnsChanged,
     WorldChanged,
 )
+from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.migrate import migrate
 from sshwarma.world.presence import Presence
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change, Store
+from sshwarma.world.things import Thing
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -158,10 +161,21 @@ class World:
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
         """What an agent can see and use in a room."""
         found = self.found.get(room_id or "", frozenset())
-        return await self.memo(
-            ("loadout", room_id, agent_id),
-            lambda conn: loadout.compute(conn, room_id, agent_id, found),
-        )
+        agent = self.agents.get(agent_id)
+
+        def work(conn: Connection) -> Loadout:
+            load, now = loadout.compute(conn, room_id, agent_id, found), now_ms()
+            if agent is None or not any(item.by == "agent" for item in (*load.tools, *load.data)):
+                return load
+
+            def is_open(room: Thing) -> bool:
+                if room.id == room_id or room.deleted_at is not None:
+                    return True  # the door decides who is here; what is removed is said to be
+                return Right.ENTER in rooms.read(conn, room.id).rights_of(agent, now)
+
+            return loadout.within_reach(conn, load, is_open)
+
+        return await self.memo(("loadout", room_id, agent_id, agent and agent.role), work)
 
     async def states(self, room_id: str) -> frozenset[str]:
         """The states that hold in a room."""

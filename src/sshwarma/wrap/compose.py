@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -140,8 +140,9 @@ class Composer:
         world, agent = caller.world, caller.agent
         room = await caller.room()
         load = await world.loadout(room.id, agent.id)
+        held = await world.states(room.id)
         unloaded = await world.memo(
-            ("unloaded", room.id, agent.id), lambda conn: _unloaded(conn, load)
+            ("unloaded", room.id, agent.id), lambda conn: _unloaded(conn, load, held)
         )
 
         def read(conn: Connection) -> tuple[Window, str, dict[str, Policy]]:
@@ -310,14 +311,21 @@ def _layer(found: Any) -> Layer:
     return layer
 
 
-def _unloaded(conn: Connection, load: Loadout) -> list[dict[str, str]]:
-    """The namespaces that have tools and of which none is equipped: name and description."""
+def _unloaded(conn: Connection, load: Loadout, held: Collection[str]) -> list[dict[str, str]]:
+    """The namespaces that have tools and of which none is equipped: name and description, with
+    what they lack. Of very many, the rest is counted."""
     on = {item.thing.parent_id for item in load.tools}
-    return [
-        {"name": space.id, "description": space.thing.description or space.title}
-        for space in namespaces.all_namespaces(conn)[:MOST_NAMESPACES]
-        if space.tools and space.thing.enabled and space.thing.id not in on
-    ]
+    found = []
+    for space in namespaces.all_namespaces(conn):
+        if space.tools and space.thing.enabled and space.thing.id not in on:
+            about = space.thing.description or space.title
+            lacks = namespaces.missing(space.required_states, held)
+            needs = f" (needs {', '.join(lacks)})" if lacks else ""
+            found.append({"name": space.id, "description": about + needs})
+    if len(found) > MOST_NAMESPACES:
+        more = f"{len(found) - MOST_NAMESPACES} more"
+        found[MOST_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
+    return found
 
 
 def _policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Policy]:

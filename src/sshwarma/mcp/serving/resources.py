@@ -122,7 +122,7 @@ async def listed(caller: Caller) -> list[Resource]:
             uri=uri("room", space.id),
             name=space.name,
             title=f"Namespace {space.id}",
-            description=space.description or f"{space.tools} tools",
+            description=space.description or _counted(space.tools),
             _meta=_state(space),
         )
         for space in await namespaces.all_listed(caller)
@@ -143,6 +143,10 @@ async def listed(caller: Caller) -> list[Resource]:
             if thing.metadata.get("role") not in ("state", "memory")
         ]
     return sorted(found, key=lambda resource: resource.uri)
+
+
+def _counted(tools: int) -> str:
+    return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
 def _state(space: NamespaceListed) -> dict[str, Any]:
@@ -218,7 +222,12 @@ async def signature(
     if place.kind == "thing":
         thing = await _thing(caller, place)
         return thing.id, thing.updated_at
-    room_id = (await caller.elsewhere(place.bag)).room_id
+    try:
+        room_id = (await caller.elsewhere(place.bag)).room_id
+    except NotFound:
+        if place.kind != "room":
+            raise
+        return await _namespace(caller, place.bag)
     if room_id in (changed if place.kind == "room" else said):
         return object()
     return None
