@@ -163,6 +163,24 @@ async def test_what_one_subscribed_to_is_told_and_nothing_else(served: Served, m
         await ears.hears("room://home")
 
 
+async def test_a_namespace_one_subscribed_to_is_told(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben", role="owner")
+    await served.do("ben", "/namespace new git")
+    async with listening(served, token, mode, "room://git", "room://lobby/log") as ears:
+        await served.do("ben", "/namespace set git keywords push")
+        await ears.hears("room://git")
+        ears.heard.clear()
+        await served.do("ben", "/namespace new other")
+        await served.do("ben", "hello")
+        await ears.hears("room://lobby/log")
+        await ears.hears_nothing()
+        assert "room://git" not in ears.heard
+        await served.do("ben", "/namespace remove git")
+        await served.do("ben", "hello again")
+        await ears.hears("room://lobby/log")
+
+
 async def test_one_is_told_nothing_of_a_room_one_may_not_enter(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")

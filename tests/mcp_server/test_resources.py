@@ -74,7 +74,7 @@ async def test_what_is_read_is_text_and_json(served: Served, mode: str) -> None:
         text, space = await read("room://git")
         assert isinstance(space, dict)
         assert space["namespace"]["available"] is True, space
-        assert [name for name, _ in space["tools"]] == ["git:commit"]
+        assert [tool["name"] for tool in space["tools"]] == ["git:commit"]
         assert "git:commit" in text
 
 

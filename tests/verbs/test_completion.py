@@ -29,6 +29,31 @@ async def test_verbs_and_aliases(alice: Someone) -> None:
     assert await offered(alice, "/nothing") == []
 
 
+async def test_namespaces_their_fields_and_states(alice: Someone, qwen: Someone) -> None:
+    await do(alice, "/namespace new git.branch")
+    await do(alice, "/namespace new gate")
+    await do(alice, "/namespace set gate required_states open-sesame,mcp:none")
+    assert await offered(alice, "/load g") == ["gate", "git", "git.branch"]
+    await do(alice, "/load git")
+    assert await offered(alice, "/load g") == ["gate", "git.branch"]
+    assert await offered(alice, "/unload g") == ["git", "global"]
+    assert await offered(alice, "/load git ro") == ["room"]
+    assert await offered(alice, "/namespace s") == ["show", "set"]
+    assert await offered(alice, "/namespace show git.") == ["git.branch"]
+    assert "sshwarma:look" in await offered(alice, "/namespace set ssh")
+    assert await offered(alice, "/namespace set git load") == ["load_with_parent"]
+    assert await offered(alice, "/namespace set git auto_load ") == ["on", "off"]
+    assert await offered(alice, "/namespace set git:x leave_out s") == ["SHORT"]
+    assert "gate" in await offered(alice, "/namespace set git parent ")
+    assert await offered(alice, "/namespace set git keywords a") == []
+    assert "remove" in await offered(alice, "/state ")
+    assert await offered(alice, "/state add ") == ["open-sesame"]
+    await do(alice, "/state add open-sesame")
+    assert await offered(alice, "/state add ") == []
+    assert await offered(alice, "/state remove ") == ["open-sesame"]
+    assert await offered(alice, "/state clear ") == ["@qwen"]
+
+
 async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")
     await do(alice, "/portal north den")

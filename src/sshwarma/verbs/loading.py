@@ -198,7 +198,7 @@ async def _loaded(
     tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
     note = ""
     if not changed:
-        note = f"{space.id} is {'loaded on' if loaded else 'not loaded on'} {context} already."
+        note = f"{space.id} is {'' if loaded else 'not '}loaded on {context}{' already' * loaded}."
     if not loaded and tools:
         note = f"{note} Still on {_through(have, meant)}: {', '.join(tools[:NAMED])}.".lstrip()
         note += f" And {len(tools) - NAMED} more." if len(tools) > NAMED else ""

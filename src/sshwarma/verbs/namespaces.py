@@ -327,6 +327,8 @@ def _thing(conn: Connection, name: str, room_id: str) -> Thing:
 async def _own(caller: Caller, thing: Thing) -> None:
     maker = caller.world.agents.name_of(thing.created_by)
     words = f"{thing.label} was made by {maker}: they or an administrator change it."
+    if thing.created_by is None:
+        words = f"{thing.label} is the world's own: an administrator changes it."
     await maker_or_admin(caller, thing, words)
 
 
