@@ -157,6 +157,7 @@ async def test_show_tells_all_about_a_tool(alice: Someone, bob: Someone, den: st
     assert seen.parameters == (("sides?", "integer=6", "Sides"),)
     assert (seen.calls_total, seen.calls[0].who, seen.calls[0].ok) == (1, "bob", True)
     assert (seen.facts["Models call it"], seen.facts["MCP"]) == ("den__dice", "den.dice")
+    assert seen.facts["SSH"] == "/run den:dice"
     assert seen.input_schema is not None
 
 

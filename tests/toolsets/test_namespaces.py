@@ -218,6 +218,15 @@ async def test_what_lies_in_something_that_is_gone_is_gone(den: str, bob: Someon
     assert await ids(bob) == []
 
 
+async def test_one_that_a_tool_makes_is_named_and_described(git: None, bob: Someone) -> None:
+    shown = (await do(bob, "/namespace show git.branch")).namespace
+    assert (shown.name, shown.description, shown.keywords) == (
+        "Branch",
+        "Tools of git.branch",
+        ("branch",),
+    )
+
+
 async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> None:
     await do(bob, "/load git.branch")
     assert "[git.branch, available, yours]" in await told(bob, "/inv")

@@ -291,7 +291,9 @@ def _in_words(error: ValidationError) -> Iterator[str]:
                     return
         case "additionalProperties":
             known = error.schema.get("properties", {})
-            for name in islice((name for name in error.instance if name not in known), PROBLEMS + 1):
+            for name in islice(
+                (name for name in error.instance if name not in known), PROBLEMS + 1
+            ):
                 yield f"{prefix}{name[:40]}: is not an argument of it"
         case "type":
             yield f"{place}: {given} is not {_kinds(limit)}"

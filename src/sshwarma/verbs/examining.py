@@ -206,6 +206,7 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     """What a tool is called elsewhere, and which of its words people chose."""
     override = overrides.of_tool(conn, tool)
     facts = {
+        "SSH": f"/run {tool.label}",
         "Models call it": for_model(tool.label),
         "MCP": for_mcp(tool.label),
         "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",

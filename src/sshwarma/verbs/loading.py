@@ -138,7 +138,7 @@ def _way(known: NamespaceListed) -> str:
         return f"/state add {by_hand} says that it holds; /state list shows what does."
     if known.missing:
         return f"/mcp shows whether {known.missing[0].removeprefix('mcp:')} is up."
-    return "/namespaces shows which could be loaded."
+    return "/mcp shows which servers are up; /namespaces, what could be loaded."
 
 
 @verb(

@@ -164,7 +164,7 @@ def find(
         return alike[0]
     near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
     near = near or get_close_matches(wanted[:LONGEST], known, 2)
-    hint = f"There is {', '.join(near[:4])}." if near else "/namespaces lists them."
+    hint = f"There is {', '.join(near[:4])}." if near else "/namespaces (list_rooms) lists them."
     raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
 
 
@@ -209,7 +209,7 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
                 "toolset",
                 part,
                 qualified_name=path,
-                description=description if path == name.lower() else "",
+                description=(description if path == name.lower() else "") or f"Tools of {path}",
                 metadata={KEYWORDS: [part], "title": part.replace("_", " ").capitalize()},
                 created_by=created_by,
             )
