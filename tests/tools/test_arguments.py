@@ -156,7 +156,7 @@ HOSTILE: dict[str, Any] = {
     "a circle of two": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"},
                                                        "b": {"$ref": "#/$defs/a"}}},
     "doubling references": _doubling(),
-    "patterns without end": {"allOf": [{"properties": {"x": {"pattern": "(x|y|xy){0,%d}" % n}}}
+    "patterns without end": {"allOf": [{"properties": {"x": {"pattern": f"(x|y|xy){{0,{n}}}"}}}
                                        for n in range(900)]},
     "names by a pattern": {"patternProperties": {"^(x+)+$": False}, "additionalProperties": False},
     "every branch": {"oneOf": [{"properties": {"x": {}}}] * 2000},
