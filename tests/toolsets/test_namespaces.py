@@ -227,6 +227,15 @@ async def test_one_that_a_tool_makes_is_named_and_described(git: None, bob: Some
     )
 
 
+async def test_rooms_and_agents_do_not_share_their_names(den: str, bob: Someone) -> None:
+    eve = await arrive(bob.world, "eve")
+    for line in ("/create bob", "/fork den bob", "/create alice"):
+        assert isinstance(await refused(eve, line), Conflict)
+    await do(bob, "/create bob")  # their own
+    with pytest.raises(Conflict, match="name of a room"):
+        await arrive(bob.world, "den")
+
+
 async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> None:
     await do(bob, "/load git.branch")
     assert "[git.branch, available, yours]" in await told(bob, "/inv")

@@ -181,6 +181,8 @@ def create(
             raise Conflict(f"The name {name} is taken.")
         if names.skeleton(other.name) == alike:
             raise Conflict(f"{name} looks too much like {other.name}.", hint="Choose another name.")
+    if things.child(tx.conn, "rooms", name, "room") is not None:
+        raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
     if (taken := things.by_qualified_name(tx.conn, name)) is not None:
         raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
     thing = things.create(

@@ -80,7 +80,7 @@ def create(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thi
         Invalid: if no room may have that name.
         Conflict: if one has it.
     """
-    _check_free(tx.conn, name)
+    _check_free(tx.conn, name, owner)
     room = things.create(tx, "rooms", "room", name, description=description, created_by=owner.id)
     equipment.copy(tx, "defaults", room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
@@ -94,7 +94,7 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     Raises:
         Invalid, Conflict: as `create`.
     """
-    _check_free(tx.conn, name)
+    _check_free(tx.conn, name, owner)
     source = things.get_live(tx.conn, source_id)
     kept: dict[str, Any] = {
         key: source.metadata[key] for key in ("vibe", "nav") if key in source.metadata
@@ -131,8 +131,9 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     return room
 
 
-def _check_free(conn: Connection, name: str) -> None:
-    """Go on if a room may have that name and none has.
+def _check_free(conn: Connection, name: str, owner: Agent) -> None:
+    """Go on if a room of that owner may have that name, and none has. Nobody but they may call one
+    after an agent.
 
     Raises:
         Invalid, Conflict: if not.
@@ -140,6 +141,11 @@ def _check_free(conn: Connection, name: str) -> None:
     names.check_name(name, "room")
     if id_of(conn, name) is not None:
         raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+    agent = things.child(conn, "agents", name, "agent")
+    if agent is not None and agent.id != owner.id:
+        raise Conflict(
+            f"{name} is the name of an agent: their tools are called so.", hint="Choose another."
+        )
     taken = things.by_qualified_name(conn, name)
     if taken is not None:  # the tools of both would have the same names
         raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
