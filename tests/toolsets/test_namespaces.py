@@ -246,3 +246,29 @@ async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: S
     assert "was found out" in str(await refused(alice, "/state remove project-loaded"))
     assert "is found out" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))
+
+
+async def test_what_could_be_equipped_is_told_with_the_states_that_hold(
+    git: None, den: str, bob: Someone, alice: Someone
+) -> None:
+    await do(bob, "/namespace set git required_states ci-ready")
+    assert "[git, needs ci-ready]" in await told(bob, "/inv all")
+    await do(alice, "/state add ci-ready")
+    shown = await told(bob, "/inv all")
+    assert "○ git:push" in shown
+    assert "needs" not in shown
+
+
+async def test_what_another_has_equipped_is_not_called_yours(
+    git: None, bob: Someone, alice: Someone
+) -> None:
+    await do(bob, '/equip me "git:*"')  # quotes, as a shell would want them
+    shown = await told(alice, "/inv @bob")
+    assert "[git, available, bob's]" in shown
+    assert "bob's bag:" in shown
+    assert "yours" in await told(bob, "/inv me")
+
+
+async def test_garbage_that_would_go_says_how_it_goes(git: None, alice: Someone) -> None:
+    await do(alice, "/namespace remove git")
+    assert "/gc purge 0 --yes does it" in await told(alice, "/gc purge 0")

@@ -105,6 +105,7 @@ async def test_a_priority_is_a_number_one_can_sort_by(alice: Someone, priority: 
     ("prompt:style", ["prompt:style"]),
     ("a:x,a:x", ["a:x"]),
     (",,a,", ["a"]),
+    ("\"a:*\" 'b:c'", ["a:*", "b:c"]),
 ])  # fmt: skip
 def test_patterns(typed: str, patterns: list[str]) -> None:
     assert equipment.split_patterns(typed) == patterns

@@ -57,12 +57,13 @@ class Inventory:
     bag: tuple[BagItem, ...]
     available: tuple[EquippedItem, ...] | None = None
     available_cut: bool = False
+    whose: str = "yours"  # what an agent has on itself: yours, or bob's
 
 
 @view(Inventory)
 def _(inventory: Inventory) -> Block:
     lines: list[Line] = [line(("heading", "Equipped:"))]
-    lines += columns(_equipped_row(item) for item in inventory.equipped)
+    lines += columns(_equipped_row(item, inventory.whose) for item in inventory.equipped)
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
     lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
@@ -75,7 +76,7 @@ def _(inventory: Inventory) -> Block:
         for item in inventory.bag
     )
     if not inventory.bag:
-        lines.append(line("  ", ("dim", "nothing")))
+        lines.append(line("  ", ("dim", "nothing" if inventory.whose == "yours" else "private")))
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
         lines += columns(
@@ -92,7 +93,7 @@ def _(inventory: Inventory) -> Block:
     return block(*lines)
 
 
-def _equipped_row(item: EquippedItem) -> tuple[Span, Span]:
+def _equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
     notes: list[str] = []
     if item.namespace not in BUILT_IN and item.kind == "tool":
         notes += [item.namespace, item.status]
@@ -103,7 +104,7 @@ def _equipped_row(item: EquippedItem) -> tuple[Span, Span]:
         if item.namespace == "home":
             notes.append("home")
     if item.by == "agent":
-        notes.append("yours")
+        notes.append(whose)
     mark = ("tool", f"✓ {item.name}") if item.usable else ("dim", f"✗ {item.name}")
     return mark, ("dim", _source(notes))
 
@@ -130,7 +131,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
 
     what: room, me, all or @agent.
     """
-    world = caller.world
+    world, whose = caller.world, "yours"
     if what in (None, "all", "room"):
         room = await caller.room()
         agent_id = None if what == "room" else caller.agent.id
@@ -152,7 +153,8 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
             if own
             else []
         )
-        of, title = context.name, "Your bag" if own else f"{context.name}'s bag is private"
+        of, title = context.name, "Your bag" if own else f"{context.name}'s bag"
+        whose = "yours" if own else f"{context.name}'s"
     available = None
     if what == "all":
         available = await to_equip(caller, load, AVAILABLE_SHOWN + 1)
@@ -174,6 +176,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
             )
         ),
         available_cut=available is not None and len(available) > AVAILABLE_SHOWN,
+        whose=whose,
     )
 
 
@@ -181,9 +184,10 @@ async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[Item]:
     """Tools the caller could equip beside what is on, up to `limit`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.opens()
+    held = await caller.world.states(caller.room_id)
     return await caller.world.memo(
-        ("available", on, limit, caller.agent.id),
-        lambda conn: loadout.available_to_equip(conn, on, limit, is_open),
+        ("available", on, limit, caller.agent.id, caller.room_id),
+        lambda conn: loadout.available_to_equip(conn, on, limit, is_open, held),
     )
 
 

@@ -37,11 +37,14 @@ def _(result: Collected) -> Block:
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
     lines = [line(f"{verb_done if result.acted else verb_todo} {result.count} {_noun(result)}.")]
     lines += columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.found)
+    if result.count > len(result.found):
+        lines.append(line(("dim", f"  and {result.count - len(result.found)} more")))
     if result.kept_count:
         lines.append(line(f"{result.kept_count} must stay, because something refers to them:"))
         lines += columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.kept)
     if result.what != "stale" and not result.acted and result.count:
-        lines.append(line(("dim", f"Nothing was changed. /gc {result.what} --yes does it.")))
+        days = f" {result.days}" if result.what == "purge" else ""
+        lines.append(line(("dim", f"Nothing was changed. /gc {result.what}{days} --yes does it.")))
     return block(*lines)
 
 

@@ -7,6 +7,7 @@ about where a thing lives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -137,14 +138,15 @@ def copy(tx: Change, from_id: str, to_id: str) -> None:
 
 
 def split_patterns(text: str) -> list[str]:
-    """`sshwarma:join,leave,go` as three patterns of one namespace; spaces separate as commas do.
+    """`sshwarma:join,leave,go` as three patterns of one namespace; spaces separate as commas do,
+    and quotes, which a shell would want, mean nothing.
 
     Raises:
         Invalid: if there are none, or more than PATTERNS.
     """
     found: list[str] = []
     namespace = ""
-    for word in text.replace(",", " ").split():
+    for word in re.sub("[,'\"]", " ", text).split():
         if ":" in word:
             namespace = word.split(":", 1)[0] if "," in text else ""
             found.append(word)

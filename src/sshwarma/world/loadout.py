@@ -115,10 +115,14 @@ def within_reach(conn: Connection, load: Loadout, is_open: Callable[[Thing], boo
 
 
 def available_to_equip(
-    conn: Connection, on: Iterable[str], limit: int, is_open: Callable[[Thing], bool]
+    conn: Connection,
+    on: Iterable[str],
+    limit: int,
+    is_open: Callable[[Thing], bool],
+    states: frozenset[str],
 ) -> list[Item]:
     """Live tools that are not among the ids `on`, by qualified name, up to `limit`; only those
-    that lie in rooms and bags which are open to whoever asks."""
+    that lie in rooms and bags which are open to whoever asks. `states` are those that hold."""
     query = (
         select(things_table)
         .where(
@@ -138,7 +142,7 @@ def available_to_equip(
         tool = things.from_row(row)
         if not all(link.deleted_at is None and is_open(link) for link in chains.above(tool)):
             continue
-        found.append(chains.judge(Item(tool, "always", 0.0, ""), frozenset()))
+        found.append(chains.judge(Item(tool, "always", 0.0, ""), states))
         if len(found) == limit:
             break
     return found
