@@ -216,6 +216,8 @@ async def test_what_lies_in_something_that_is_gone_is_gone(den: str, bob: Someon
     top = await bob.world.store.read(lambda conn: namespaces.find(conn, "git"))
     await bob.world.change(lambda tx: things.delete(tx, top.thing))
     assert await ids(bob) == []
+    await do(bob, "/namespace new git.branch")  # the names are free
+    assert await ids(bob) == ["git", "git.branch"]
 
 
 async def test_one_that_a_tool_makes_is_named_and_described(git: None, bob: Someone) -> None:

@@ -201,6 +201,9 @@ def create(tx: Change, name: str, created_by: str, description: str = "") -> Thi
     for part in check(name):
         path = f"{path}.{part}" if path else part
         known = _known(tx.conn, path)
+        if known is not None and not _in_reach(tx.conn, known, {}):
+            remove(tx, known)  # it went with what it lay in, and gives its name up
+            known = None
         made = None
         if known is None:
             made = things.create(
