@@ -93,18 +93,39 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
 
 
 @covers("mcp")
-def test_how_far_a_call_is_is_seen_while_it_runs(server: Server) -> None:
-    owner = server.owner
+def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(server: Server) -> None:
+    owner, guest = server.owner, server.person("gast")
     owner.does(f"mcp add everything -- {words(NODE, from_npm('server-everything'))}")
     owner.does("equip room everything:trigger-long-running-operation")
-    screen = owner.sit(120, 40)
+    screen, hers = owner.sit(120, 40), guest.sit(120, 40)
     screen.enter("/run everything:trigger-long-running-operation duration=3 steps=3")
-    screen.wait_for(re.compile(r"… 1/3"))
-    screen.wait_for("✓ everything:trigger-long-running-operation")
-    assert "… 1/3" not in "\n".join(screen.lines)
+    far = re.compile(rf"{owner.name} \d\.\ds · trigger-long-running-operation 1/3")
+    screen.wait_for(far)
+    hers.wait_for(far)
+    for one in (screen, hers):
+        one.wait_for("✓ everything:trigger-long-running-operation")
+        one.wait_for(lambda one=one: "1/3" not in "\n".join(one.lines))
     screen.enter("@sum work")
     screen.wait_for(re.compile(r"sum .*trigger-long-running-operation 1/3"))
     screen.wait_for("sum: Done.")
+    for person in (owner, guest):
+        person.hang_up()
+
+
+@covers("run", "expand")
+def test_an_answer_of_megabytes_costs_nobody_their_terminal(serve: Callable[..., Server]) -> None:
+    server = serve()
+    owner = server.owner
+    owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:big")
+    screen = owner.sit(120, 40)
+    screen.enter("/run evil:big bytes=3000000")
+    screen.wait_for(re.compile(r"… 2980000 more: /expand \d+ --start 20000, or --json"))
+    screen.enter("still here")
+    screen.wait_for(f"{owner.name}: still here")
+    whole = owner.json("run evil:big bytes=3000000")
+    assert len(whole["text"]) == 3_000_000
+    part = owner.json(f"expand {whole['seq']} --start 2990000")
+    assert (part["text"], part["left"]) == ("A" * 10_000, 0)
     owner.hang_up()
 
 

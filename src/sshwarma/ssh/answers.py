@@ -41,11 +41,13 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """An answer that is still coming: what there is of its text, and how far it is."""
+    """An answer that is still coming: what there is of its text, and how far it is. Not all are
+    answers: a tool that somebody called says how far it is, too."""
 
     who: str
     text: Block
     progress: Line
+    answers: bool = True
 
 
 class Watcher(Protocol):
@@ -58,8 +60,9 @@ class Watcher(Protocol):
 class _Answer:
     """One turn that runs. Its text is drawn when somebody watches and it has changed."""
 
-    def __init__(self, who: str, event: Streaming) -> None:
+    def __init__(self, who: str, answers: bool, event: Streaming) -> None:
         self.who = who
+        self.answers = answers
         self.event = event
         self.heard_at = time.monotonic()
         self.fences = 0  # fences in the text when it was last looked at for finished code
@@ -70,7 +73,8 @@ class _Answer:
         if self._drawn[0] != text:
             lines = headed(("model", self.who), ": ", text=newest(text)) if text else ()
             self._drawn = (text, block(*lines))
-        return Coming(self.who, self._drawn[1], _progress(self.who, self.event, now))
+        progress = _progress(self.who, self.event, now)
+        return Coming(self.who, self._drawn[1], progress, self.answers)
 
 
 class Answers:
@@ -112,8 +116,10 @@ class Answers:
         answers = self._rooms.setdefault(event.room_id, {})
         answer = answers.get(event.turn_id)
         if answer is None:
+            author = self._world.agents.get(event.author_id)
             who = self._world.agents.name_of(event.author_id)
-            answer = answers[event.turn_id] = _Answer(who, event)
+            is_model = author is not None and author.kind == "model"
+            answer = answers[event.turn_id] = _Answer(who, is_model, event)
         answer.event = event
         answer.heard_at = time.monotonic()
         if event.room_id in self._watchers:

@@ -15,6 +15,7 @@ import structlog
 
 from sshwarma.ssh.house import House, as_text, refusal
 from sshwarma.ssh.ports import Channel
+from sshwarma.ssh.service import PIECE
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
@@ -43,6 +44,8 @@ class Exec:
         self._piped = bytearray()
         self._came = asyncio.Event()
         self._ended = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
         self._utf8 = house.utf8(dict(channel.env))
         self._json = False
         self._task = asyncio.get_running_loop().create_task(self._run(command))
@@ -63,10 +66,11 @@ class Exec:
         self._task.cancel()
 
     def pause(self) -> None:
-        """One answer is bounded; it waits in the channel."""
+        """The answer is longer than what is read of it at once: the rest of it waits here."""
+        self._room.clear()
 
     def resume(self) -> None:
-        """See `pause`."""
+        self._room.set()
 
     def closed(self, error: Exception | None) -> None:
         self._task.cancel()
@@ -97,12 +101,12 @@ class Exec:
             if isinstance(result, Said) and result.turns:
                 result = await answers_to(caller, result)
         except Refused as refused:
-            self._refuse(refused, line)
+            await self._refuse(refused, line)
             return 2 if isinstance(refused, Invalid) else 1
         if self._json:
-            self._print_json(as_json(result))
+            await self._print_json(as_json(result))
         else:
-            self._channel.write(as_text(draw(result), utf8=self._utf8, newline=self._newline))
+            await self._print(as_text(draw(result), utf8=self._utf8, newline=self._newline))
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
@@ -161,22 +165,30 @@ class Exec:
             raise Invalid(f"More than {limit} bytes came from the pipe, which is the most.")
         return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
 
-    def _refuse(self, refused: Refused, line: str) -> None:
+    async def _refuse(self, refused: Refused, line: str) -> None:
         if self._json:
-            self._print_json(
+            await self._print_json(
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}
             )
             return
         drawn = refusal(refused) if refused.at is None else refusal(refused, line)
         self._channel.write_stderr(as_text(drawn, utf8=self._utf8, newline=self._newline))
 
-    def _print_json(self, value: Any) -> None:
+    async def _print_json(self, value: Any) -> None:
+        # In a thread: what a tool gave may be megabytes, and every character is looked at.
+        await self._print(await asyncio.to_thread(self._json_text, value))
+
+    def _json_text(self, value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
         # JSON escapes C0 itself; what else could move a terminal is escaped as JSON does.
         safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
-        self._channel.write(
-            as_text(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
-        )
+        return as_text(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
+
+    async def _print(self, text: bytes) -> None:
+        """Write all of it, as fast as it is read: a pager may take its time."""
+        for start in range(0, len(text), PIECE):
+            await self._room.wait()
+            self._channel.write(text[start : start + PIECE])
 
     @property
     def _newline(self) -> str:

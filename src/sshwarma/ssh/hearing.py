@@ -103,6 +103,6 @@ class Hearing:
             self._terminal.set_live(turn_id, None)
         elif not self._terminal.look.plain:
             self._terminal.set_live(turn_id, coming.text, coming.progress)
-        elif turn_id not in self._announced:
+        elif turn_id not in self._announced and coming.answers:
             self._announced.add(turn_id)
             self._terminal.print(block(line(("dim", f"· {coming.who} is answering"))))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -48,9 +47,6 @@ log = structlog.get_logger(__name__)
 
 WAITING_LINES: Final = 50
 """Lines typed ahead that may wait."""
-
-REPORT: Final = "report"
-"""The key of what is shown of the line being carried out; turns have ids for theirs."""
 
 EARLY_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
@@ -293,7 +289,6 @@ class Shell:
             return
         finally:
             self._running = False
-            self.terminal.set_live(REPORT, None)
         if isinstance(result, Goodbye):
             self._leave()
             return
@@ -333,11 +328,6 @@ class Shell:
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and agent.prefs.get("bell", "on") == "on":
             self.terminal.bell()
-
-    def _report(self, text: str) -> None:
-        """How far the line is that is being carried out."""
-        if self._running and not self._ended:
-            self.terminal.set_live(REPORT, block(line(("dim", f"… {text}"))))
 
     async def _put_out(self, reason: str) -> None:
         self._print(block(line(("warn", reason))))
@@ -385,8 +375,7 @@ class Shell:
         self._house.in_background(work)
 
     def _caller(self) -> Caller:
-        caller = self._house.caller(self._agent_id, "ssh", self._standing)
-        return replace(caller, report=self._report)
+        return self._house.caller(self._agent_id, "ssh", self._standing)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import structlog
@@ -13,6 +14,7 @@ from sqlalchemy import Connection
 
 from sshwarma.tools.arguments import checked
 from sshwarma.tools.names import NameTable
+from sshwarma.tools.progress import Progress
 from sshwarma.world import calls, things
 from sshwarma.world.caller import Caller, Within
 from sshwarma.world.calls import Ending
@@ -175,7 +177,11 @@ class Tools:
                 how, result = "error", Result(str(refused), failed=True)
             else:
                 inside = caller.inside(tool, turn_id, call.id)
-                how, result = await self._carry_out(inside, thing, arguments)
+                with ExitStack() as showing:
+                    if turn_id is None and within is None:  # a turn shows its calls itself
+                        progress = showing.enter_context(Progress(caller, call))
+                        inside = replace(inside, report=progress.report)
+                    how, result = await self._carry_out(inside, thing, arguments)
             seconds = time.monotonic() - started
             if place is not None:
                 await place.to_end()

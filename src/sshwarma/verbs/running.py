@@ -24,20 +24,27 @@ FOR_A_MODEL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A tool was called; the room saw the call and the start of what it gave."""
+    """A tool was called; the room saw the call and the start of what it gave. `seq` is the row
+    that holds all of it."""
 
     tool: str
     ok: bool
     text: str
     structured: Any
     seconds: float
+    seq: int
 
 
 @view(Ran)
 def _(ran: Ran) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
+    # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
+    left = len(ran.text) - FOR_A_PERSON
+    more = f"… {left} more: /expand {ran.seq} --start {FOR_A_PERSON}, or --json" if left > 0 else ""
     return block(
-        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"), *paragraphs(ran.text, indent=2)
+        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
+        *paragraphs(ran.text[:FOR_A_PERSON], indent=2),
+        *([line(("dim", more))] if more else ()),
     )
 
 
@@ -66,7 +73,12 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, from_words(tool, arguments or ""))
     return Ran(
-        outcome.tool, outcome.how == "result", outcome.text, outcome.structured, outcome.seconds
+        outcome.tool,
+        outcome.how == "result",
+        outcome.text,
+        outcome.structured,
+        outcome.seconds,
+        outcome.seq,
     )
 
 

@@ -45,7 +45,8 @@ class RowAppended:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Streaming:
-    """An answer that is still coming: all of its text so far. Not stored; its row will be.
+    """An answer that is still coming: all of its text so far. Not stored; its row will be. Of a
+    tool call that is part of no turn, and says how far it is, `turn_id` is the call's own.
 
     `since` is when the turn began, in seconds of the monotonic clock; `tokens` an estimate of what
     the model has written in it; `doing` names the tools it waits for now; `waiting` says what else

@@ -1,0 +1,71 @@
+"""How far a call is, for everybody in the room: what its tool reports while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from sshwarma.world.caller import Caller
+from sshwarma.world.events import Row, StreamEnded, Streaming
+
+TELL_SECONDS: Final = 0.1
+"""Reports that come faster replace each other: a tool may send thousands."""
+
+
+class Progress:
+    """Shows what a call that is part of no turn reports, until the block it is entered for ends. A
+    call that reports nothing shows nothing. `caller` is who calls; its own door is told too."""
+
+    def __init__(self, caller: Caller, call: Row) -> None:
+        self._bus = caller.world.bus
+        self._door: Callable[[str], None] | None = caller.report
+        self._call = call
+        self._tool = call.meta["tool"].rpartition(":")[2]
+        self._since = time.monotonic()
+        self._told_at = 0.0
+        self._newest = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._told_at:
+            self._bus.publish(StreamEnded(self._call.room_id, self._call.id))
+
+    def report(self, words: str) -> None:
+        """The tool is that far."""
+        if self._door is not None:
+            self._door(words)
+        self._newest = words
+        wait = self._told_at + TELL_SECONDS - time.monotonic()
+        if wait <= 0:
+            self._tell()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._tell)
+
+    def _tell(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._told_at = time.monotonic()
+        self._bus.publish(
+            Streaming(
+                self._call.room_id,
+                self._call.id,
+                self._call.author_id or "",
+                "",
+                self._since,
+                doing=(f"{self._tool} {self._newest}",),
+            )
+        )
