@@ -14,6 +14,7 @@ import pytest
 from hubs import QUICK, Hubbed
 
 from driver.installed import POISONED
+from sshwarma.mcp.flow import BYTES, Flow
 from sshwarma.world.errors import Unavailable
 from world.living import do
 
@@ -63,15 +64,10 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
     assert huge.how == "error"
-    assert (
-        huge.text
-        == "The server refused: It answered with a message over 4 MiB, which is not taken."
-    )
+    assert huge.text == "It answered with a message over 4 MiB, which is not taken."
     assert echo.how == "result"
     crumbs = await hubbed.call("evil:crumbs")
-    assert crumbs.text == (
-        "The server refused: It answered with a message of too many parts, which is not taken."
-    )
+    assert crumbs.text == ("It answered with a message of too many parts, which is not taken.")
     large = await hubbed.call("evil:big", bytes=4_000_000)
     assert (large.how, len(large.text)) == ("result", 4_000_000)
     (row,) = await hubbed.world.tail("lobby", 1)
@@ -173,6 +169,36 @@ async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
     assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
 
 
+async def test_a_program_that_writes_something_else_without_end_is_given_up(
+    hubbed: Hubbed,
+) -> None:
+    loop = asyncio.get_running_loop()
+    await hubbed.add("babble", "sh", "-c", "echo hello >&2; exec yes", wait=False)
+    trying = asyncio.create_task(hubbed.hub.settled("babble", 20))
+    worst = 0.0
+    while not trying.done():
+        before = loop.time()
+        await asyncio.sleep(0)
+        worst = max(worst, loop.time() - before)
+    assert trying.result().reason == "it writes what is no message of MCP: y"
+    assert worst < 0.3
+    await hubbed.hub.remove(hubbed.owner.caller, "babble")
+
+
+async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
+    loop = asyncio.get_running_loop()
+    flow, began = Flow(rate=1_000, burst=100), loop.time()
+    for _ in range(100):
+        await flow.take(1)
+    at_once = loop.time() - began
+    for _ in range(300):
+        await flow.take(1)
+    assert at_once < 0.2 < 0.29 < loop.time() - began
+    flow, began = Flow(rate=1_000, burst=100), loop.time()
+    await flow.take(0, 400 * BYTES)
+    assert loop.time() - began > 0.29
+
+
 async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
     condition = await hubbed.hub.settled("nothing", 30)
@@ -180,6 +206,9 @@ async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbe
     await hubbed.add("short", "sh", "-c", "echo oh no >&2; exit 3", wait=False)
     condition = await hubbed.hub.settled("short", 30)
     assert condition.reason == "it ended with status 3: oh no"
+    await hubbed.add("mute", "true", wait=False)
+    condition = await hubbed.hub.settled("mute", 10)
+    assert condition.reason == "it ended with status 0"
 
 
 async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(

@@ -11,6 +11,7 @@ import httpcore2
 import httpx2
 
 from sshwarma.mcp.address import Resolve, resolve, vetted
+from sshwarma.mcp.flow import Flow
 from sshwarma.mcp.stdio import LINE_BYTES, QUOTES, quotes
 
 CONNECT_SECONDS: Final = 10.0
@@ -94,6 +95,7 @@ class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
         self._inner = inner
         self._events = events
+        self._flow = Flow()
         answers = method == "POST" or not events
         self._most = (STREAM_BYTES if events else LINE_BYTES) if answers else None
 
@@ -110,10 +112,16 @@ class _Bounded(httpx2.AsyncByteStream):
                 raise TooLong(
                     f"It answered with over {self._most // (1024 * 1024)} MiB, which is not taken."
                 )
+            if self._events:
+                await self._flow.take(_events_in(part), len(part))
             yield part
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _events_in(part: bytes) -> int:
+    return part.count(b"\n\n") + part.count(b"\r\n\r\n")
 
 
 def client(transport: Transport, headers: Mapping[str, str], user_agent: str) -> httpx2.AsyncClient:

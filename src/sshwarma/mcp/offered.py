@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -11,9 +10,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from sshwarma.mcp.flow import Flow
 from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.ring import Ring
-from sshwarma.mcp.stdio import LINE_BYTES, Incoming, parsed
+from sshwarma.mcp.stdio import LINE_BYTES, Incoming, pass_on
 
 
 @asynccontextmanager
@@ -27,17 +27,16 @@ async def channel(
     heard, read = anyio.create_memory_object_stream[Incoming](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
+    async def come() -> AsyncIterator[bytes]:
+        while (line := await lines.read_line(LINE_BYTES)) is not None:
+            yield line
+
     async def listen() -> None:
-        why = "it ended"
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            try:
-                while (line := await lines.read_line(LINE_BYTES)) is not None:
-                    message = parsed(line, ring)
-                    if message is not None:
-                        await heard.send(message)
-            except ValueError as error:
-                why = str(error)
-        ended(why)
+        try:
+            why = await pass_on(come(), heard, ring, Flow())
+        except ValueError as error:
+            why = str(error)
+        ended(why or "it ended")
         heard.close()
 
     async def speak() -> None:

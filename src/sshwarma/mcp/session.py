@@ -48,7 +48,7 @@ from sshwarma.mcp.mending import Bad, Listing, Offered, clean, mend
 from sshwarma.mcp.offered import channel
 from sshwarma.mcp.results import result_of
 from sshwarma.mcp.ring import Ring
-from sshwarma.mcp.stdio import LINE_BYTES, program
+from sshwarma.mcp.stdio import LINE_BYTES, NOT_TAKEN, program
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
 
@@ -251,6 +251,8 @@ class Session:
                 raise (LinkLost if lost else LinkDoubtful)(said) from error
             if error.code == types.INVALID_REQUEST and "session" in said.lower():
                 raise LinkLost(said) from error  # it was started anew, and knows us no more
+            if error.code == NOT_TAKEN:
+                return Result(said, failed=True)
             return Result(f"The server refused: {said}", failed=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]

@@ -24,8 +24,9 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from sshwarma.mcp.flow import Flow
 from sshwarma.mcp.ring import Ring
 from sshwarma.world.errors import Unavailable
 
@@ -34,6 +35,15 @@ LINE_BYTES: Final = 4 * 1024 * 1024
 
 QUOTES: Final = 100_000
 """The most quotes in a message: many small parts cost the loop far more than one long text."""
+
+JUNK: Final = 1_000
+"""Lines in a row that are no messages; then a program is taken for something else."""
+
+STDERR_RATE: Final = 4 * 1024 * 1024
+"""Bytes a second that are read of what a program logs."""
+
+DRAIN_RATE: Final = 64 * 1024 * 1024
+"""Bytes a second that are thrown away of what a program still writes while it ends."""
 
 LEAVE_SECONDS: Final = 2.0
 """A program whose stdin was closed has this long to leave by itself."""
@@ -44,6 +54,9 @@ WORDS_SECONDS: Final = 1.0
 LAUNCH: Final = Path(__file__).with_name("launch.py")
 ASKED_SECONDS: Final = 4.0
 """The launcher has this long to end what it started: twice its GRACE."""
+
+NOT_TAKEN: Final = -32_097
+"""The code of an error that stands in place of an answer: it is ours, not the server's."""
 
 PIECE: Final = 65_536
 EDGE: Final = 512
@@ -68,6 +81,7 @@ async def program(
     Raises:
         Unavailable: if it cannot be started.
     """
+    ring.begin()
     process = await _start(command, env, cwd)
     heard, read = anyio.create_memory_object_stream[Incoming](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
@@ -95,6 +109,10 @@ async def program(
             watching.cancel()  # that it ends from now on is our doing
             read.close()
             write.close()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            # A program with more to say would wait for that, and asyncio for it.
+            tasks.append(asyncio.create_task(_drain(process.stdout)))
             await _stop(process)
             for task in tasks:
                 task.cancel()
@@ -125,17 +143,18 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> P
 
 
 async def _gone(
-    process: Process, reading: asyncio.Task[None], listening: asyncio.Task[None], ring: Ring
+    process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: Ring
 ) -> str:
-    """How the program went, once it has gone or has closed its side."""
+    """How the program went, once it has gone or has closed its side; or why it is heard no more."""
     leaving = asyncio.create_task(process.wait())
     try:
         await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({leaving, reading, listening}, timeout=WORDS_SECONDS)
     finally:
         leaving.cancel()
-    said = next((text for text in reversed(ring.last(20)) if text.strip()), "")
-    return f"it {_how(process.returncode)}{f': {said[:200]}' if said else ''}"
+    if reading.done() and not reading.cancelled() and (why := reading.result()):
+        return why
+    return f"it {_how(process.returncode)}{f': {ring.said[:200]}' if ring.said else ''}"
 
 
 def _how(status: int | None) -> str:
@@ -149,20 +168,45 @@ def _how(status: int | None) -> str:
 
 async def _read(
     stdout: asyncio.StreamReader, heard: MemoryObjectSendStream[Incoming], ring: Ring
-) -> None:
-    """Pass messages on, one by one: what waits to be heard is not read ahead."""
+) -> str:
+    flow = Flow()
+    return await pass_on(_lines(stdout, flow), heard, ring, flow)
+
+
+async def pass_on(
+    lines: AsyncIterator[bytes | tuple[bytes, bytes]],
+    heard: MemoryObjectSendStream[Incoming],
+    ring: Ring,
+    flow: Flow,
+) -> str:
+    """Pass messages on, one by one: what waits to be heard is not read ahead. Returns when the
+    lines end, or why no more of them are read."""
+    junk = 0
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        async for line in _lines(stdout):
+        async for line in lines:
+            await flow.take(1)
             message = parsed(line, ring)
             if message is not None:
+                junk = 0
                 await heard.send(message)
+            elif isinstance(line, tuple) or line.strip():
+                junk += 1
+            if junk >= JUNK:
+                shown = line if isinstance(line, bytes) else line[0]
+                return (
+                    f"it writes what is no message of MCP: {shown[:80].decode('utf-8', 'replace')}"
+                )
+    return ""
 
 
-async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes | tuple[bytes, bytes]]:
+async def _lines(
+    stdout: asyncio.StreamReader, flow: Flow
+) -> AsyncIterator[bytes | tuple[bytes, bytes]]:
     """Lines; of one that is too long its first and last bytes."""
     line = bytearray()
     head = b""
     while piece := await stdout.read(PIECE):
+        await flow.take(0, len(piece))
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
             line += piece[start:end]
@@ -200,7 +244,7 @@ def _refused(edges: tuple[bytes, bytes], limit: str, ring: Ring) -> SessionMessa
     found = _ID.search(edges[0]) or _ID.search(edges[1])
     if found is None or b'"method"' in edges[0]:
         return None
-    error = ErrorData(code=INTERNAL_ERROR, message=f"It answered with {limit}, which is not taken.")
+    error = ErrorData(code=NOT_TAKEN, message=f"It answered with {limit}, which is not taken.")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
 
 
@@ -219,6 +263,12 @@ async def _write(
 async def _listen(stderr: asyncio.StreamReader, ring: Ring) -> None:
     while piece := await stderr.read(PIECE):
         ring.feed(piece)
+        await asyncio.sleep(len(piece) / STDERR_RATE)
+
+
+async def _drain(stdout: asyncio.StreamReader) -> None:
+    while piece := await stdout.read(PIECE):  # noqa: ASYNC110 - what it waits for is the read
+        await asyncio.sleep(len(piece) / DRAIN_RATE)
 
 
 async def _stop(process: Process) -> None:
