@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
 from sshwarma.web.api import Api
+from sshwarma.web.connection import BoundedConnection
 from sshwarma.world.errors import Refused
 from sshwarma.world.world import World
 
@@ -90,6 +91,7 @@ class Http:
         )
         config = uvicorn.Config(
             app,
+            http=BoundedConnection,
             log_config=None,
             access_log=False,
             lifespan="off",

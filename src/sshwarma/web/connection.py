@@ -1,0 +1,65 @@
+"""A connection to the http port, which has so long to say what it wants: one that sends a request
+byte by byte, or nothing, must not keep others out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+CONNECTIONS: Final = 500
+"""Connections at a time; the one after is told so."""
+
+HEAD_SECONDS: Final = 15.0
+"""From its first byte, or the connection's beginning, a request has this long to name itself."""
+
+_ANSWER: Final = (
+    "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}"
+)
+
+
+class BoundedConnection(H11Protocol):
+    """What uvicorn makes for each connection."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS:
+            words = f"{CONNECTIONS} connections are open, which is the most. Try again soon."
+            self._refuse("503 Service Unavailable", words)
+        else:
+            self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait_for_head()
+        else:
+            self._head_came()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        if self._waiting is None and not self.transport.is_closing():
+            self._waiting = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._too_slow)
+
+    def _head_came(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _too_slow(self) -> None:
+        words = f"The head of a request must be here in {HEAD_SECONDS:.0f} s."
+        self._refuse("408 Request Timeout", words)
+
+    def _refuse(self, status: str, words: str) -> None:
+        self.transport.write(_ANSWER.format(status, len(words), words).encode())
+        self.transport.close()
