@@ -312,6 +312,9 @@ class McpSettings(_Section):
     cwd: Path | None = Field(
         None, description="Where the program starts; a folder of its own in data_dir if left out."
     )
+    memory_mib: int = Field(
+        4096, ge=32, le=1_048_576, description="MiB of data each process of the program may have."
+    )
     allow_private: bool = Field(
         False, description="Whether the url may lead to this machine or a private network."
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -170,9 +171,10 @@ def call(ident: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any])
         case "cancelled":
             return text(json.dumps(cancelled))
         case "environment":
-            return text(
-                json.dumps({"env": dict(os.environ), "argv": sys.argv[1:], "cwd": str(Path.cwd())})
-            )
+            limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+                      for name in ("DATA", "NOFILE", "CORE")}  # fmt: skip
+            has = {"env": dict(os.environ), "argv": sys.argv[1:], "cwd": str(Path.cwd())}
+            return text(json.dumps({**has, "limits": limits}))
         case "twins":
             child = os.fork()
             if child == 0:

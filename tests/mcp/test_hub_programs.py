@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,16 @@ async def test_it_gets_a_little_of_our_environment_and_what_it_was_given(
     server = await hubbed.server("evil")
     assert "s3cret" not in repr(server)
     assert server.metadata["entry"]["env"] == {"API_TOKEN": "Bearer ${HUB_TEST_TOKEN}"}
+
+
+async def test_it_has_the_limits_of_its_entry_and_those_of_all(hubbed: Hubbed) -> None:
+    await hubbed.poisoned(memory_mib=300)
+    limits = json.loads((await hubbed.call("evil:environment")).text)["limits"]
+    assert limits == {"DATA": [300 * 2**20] * 2, "NOFILE": [1024] * 2, "CORE": [0, 0]}
+    await hubbed.add("hungry", sys.executable, "-c", "x = bytearray(400 * 2**20)", wait=False,
+                     memory_mib=300)  # fmt: skip
+    condition = await hubbed.hub.settled("hungry", 30)
+    assert condition.reason == "it ended with status 1: MemoryError"
 
 
 async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:

@@ -105,7 +105,7 @@ def test_whoever_is_killed_takes_servers_and_their_children_along(tmp_path: Path
     # A shell that ignores what it is told, and a child of it that reads nothing.
     script = "trap '' TERM HUP; sleep 1000 & echo $! > pids; echo $$ >> pids; sleep 1000"
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(launch), "sh", "-c", script],
+        [sys.executable, "-c", HOLDER, str(launch), str(2**30), "sh", "-c", script],
         stdout=subprocess.PIPE, cwd=tmp_path,
     )  # fmt: skip
     assert holder.stdout

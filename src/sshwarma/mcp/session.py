@@ -133,7 +133,8 @@ async def _connected(
             transport: Any = channel(lines, ring, gone)
         elif settings.url is None:
             env = for_program(settings.env, os.environ)
-            transport = program(settings.command, env, settings.cwd or folder, ring, gone)
+            memory = settings.memory_mib * 1024 * 1024
+            transport = program(settings.command, env, settings.cwd or folder, memory, ring, gone)
         else:
             check_url(settings.url)
             loop = asyncio.get_running_loop()

@@ -70,19 +70,21 @@ async def program(
     command: Sequence[str],
     env: Mapping[str, str],
     cwd: Path,
+    memory: int,
     ring: Ring,
     ended: Callable[[str], None],
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """A transport to a program that is started for it and ended with it. `ended` is told at once
+    """A transport to a program that is started for it and ended with it. Each of its processes may
+    have `memory` bytes of data. `ended` is told at once
     when the program has ended by itself, and why.
 
     Raises:
         Unavailable: if it cannot be started.
     """
     ring.begin()
-    process = await _start(command, env, cwd)
+    process = await _start(command, env, cwd, memory)
     heard, read = anyio.create_memory_object_stream[Incoming](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
@@ -122,7 +124,7 @@ async def program(
             _release(process)
 
 
-async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process:
+async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path, memory: int) -> Process:
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(None, lambda: shutil.which(command[0], path=env.get("PATH")))
     if found is None:
@@ -130,7 +132,8 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> P
     try:
         await loop.run_in_executor(None, lambda: cwd.mkdir(mode=0o700, parents=True, exist_ok=True))
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), found, *command[1:]),
+            *(sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), str(memory)),
+            *(found, *command[1:]),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

@@ -179,6 +179,7 @@ async def mcp(
     allow_private: Flag = False,
     trust: Flag = False,
     seconds: Annotated[float, Arg("number"), Field(gt=0, le=1800)] | None = None,
+    memory: Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)] | None = None,
 ) -> ServerList | ServerShown | ServerLog | Done:
     """Connect to MCP servers, whose tools can then be equipped
 
@@ -198,12 +199,13 @@ async def mcp(
     allow_private: let the URL lead to this machine or a private network.
     trust: take new and changed tools without approval.
     seconds: the longest a call may take; 60 if left out.
+    memory: MiB of data each process of the command may have; 4096 if left out.
     """
     hub = caller.world.part(Hub)
     if hub is None:
         raise Unavailable("This server connects to no MCP servers.")
     given = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
-             "allow-private": allow_private, "seconds": seconds}  # fmt: skip
+             "allow-private": allow_private, "seconds": seconds, "memory": memory}  # fmt: skip
     flags = [flag for flag, value in given.items() if value]
     if flags and action != "add":
         raise Invalid(f"--{flags[0]} belongs to /mcp add.")
@@ -225,7 +227,8 @@ async def mcp(
             server = await hub.find(name)
             return ServerLog(name, tuple(hub.log_of(server)[-LOG_LINES:]))
         case "add":
-            declared = _declared(name, target, header, env, cwd, sse, allow_private, trust, seconds)
+            declared = _declared(name, target, header, env, cwd, sse, allow_private, trust,
+                                 seconds, memory)  # fmt: skip
             await hub.add(caller, declared)
             return await _added(caller, hub, name)
         case "remove":
@@ -286,6 +289,7 @@ def _declared(
     allow_private: bool,
     trust: bool,
     seconds: float | None,
+    memory: int | None,
 ) -> McpSettings:
     """A server as its owner described it.
 
@@ -314,6 +318,8 @@ def _declared(
         given["allow_private"] = True
     if seconds is not None:
         given["call_seconds"] = seconds
+    if memory is not None:
+        given["memory_mib"] = memory
     try:
         return McpSettings.model_validate(given)
     except ValidationError as error:
@@ -406,6 +412,8 @@ def _facts(server: Thing) -> Iterator[tuple[str, str]]:
         yield "Folder", str(settings.cwd)
     yield "Declared", "in the settings" if server.metadata.get("origin") == "settings" else "here"
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
+    if settings.url is None and server.metadata.get("origin") != catalog.OFFERED:
+        limits += f", {settings.memory_mib} MiB"
     yield (
         "Limits",
         f"{limits}; new tools {'are trusted' if settings.trust else 'wait for approval'}",
