@@ -167,6 +167,29 @@ def _web_address(value: str) -> str:
     return value
 
 
+def _server_address(value: str) -> str:
+    try:
+        return _web_address(value)
+    except ValueError as error:
+        if "key_env" in str(error):
+            raise ValueError("a secret does not belong into an address: send it in a header, as "
+                             "${NAME}") from error  # fmt: skip
+        raise
+
+
+def _no_secret_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """A command is stored and can be shown, too, and is in the system's list of processes."""
+    for word in words:
+        name, sign, value = word.partition("=")
+        told = sign and _SECRETIVE.search(name) and looks_like_key(value)
+        if begins_like_key(word) or told:
+            raise ValueError(
+                "a word of the command looks like a secret: put it into the environment of the "
+                "server, and give it to the command with env, as ${NAME}"
+            )
+    return words
+
+
 def _name_of_variable(value: str) -> str:
     if looks_like_key(value):
         raise ValueError("this looks like a key itself: give the variable's name")
@@ -296,10 +319,10 @@ class McpSettings(_Section):
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The namespace of its tools: NAME:tool."
     )
-    command: tuple[str, ...] = Field(
+    command: Annotated[tuple[str, ...], AfterValidator(_no_secret_words)] = Field(
         (), max_length=100, description="The program to start and its arguments; no shell reads it."
     )
-    url: Annotated[str, AfterValidator(_web_address)] | None = Field(
+    url: Annotated[str, AfterValidator(_server_address)] | None = Field(
         None, description="Where it is, if it is not started here."
     )
     sse: bool = Field(False, description="Speak the older HTTP+SSE transport to the url.")

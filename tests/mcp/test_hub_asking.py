@@ -163,7 +163,7 @@ async def test_a_model_that_answers_somebody_has_them_asked(
     assert said(await call)["content"] == {"city": "Oslo", "days": 3}
 
 
-async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked(
+async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked_and_both_know_why(
     hubbed: Hubbed, alice: Someone, bob: Someone
 ) -> None:
     """The older protocol does not say which call a question belongs to."""
@@ -172,8 +172,10 @@ async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked(
     waiting = asyncio.create_task(hubbed.call("evil:stall", bob))
     await hubbed.until(lambda: hubbed.hub._servers["mcp_evil"].in_flight)
     assert said(await hubbed.call("evil:ask", alice)) == {"action": "decline"}
-    assert hers.asked.empty()
-    assert his.asked.empty()
+    for one in (await hers.next(), await his.next()):
+        assert "Nobody was asked" in one.text
+        assert one.hint == ""
+    assert "Nothing is asked" in (await refused(alice, "/answer Oslo")).message
     waiting.cancel()
 
 

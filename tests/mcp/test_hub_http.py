@@ -218,7 +218,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
 @pytest.mark.parametrize(
     ("path", "state", "why"),
     [
-        ("/bad-gateway", "down", "Server returned an error response"),
+        ("/bad-gateway", "down", "it answers with HTTP 502: perhaps MCP is at another path"),
         ("/locked", "needs-key", "it does not let us in (HTTP 401)"),
         ("/away", "down", "Redirect to http://localhost:9/mcp not followed"),
         ("/zipped", "down", "it sent a compressed answer"),

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from driver.installed import POISONED
 from sshwarma.mcp.mending import DESCRIPTION_BYTES, Bad, mend
 from sshwarma.tools.names import for_model
+from sshwarma.verbs.completion import complete
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import WorldChanged
@@ -122,6 +123,16 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
     )  # fmt: skip
     listed = (await do(hubbed.owner, "/mcp")).servers[0]
     assert listed.waiting == 2
+    pending = {**tool.metadata["pending"], "fingerprint": "another"}
+    now = {**tool.metadata, "pending": pending}
+    await hubbed.world.change(lambda tx: things.change(tx, tool.id, metadata=now))
+    unread = await refused(hubbed.owner, "/mcp approve evil")
+    assert unread.message == "You have not read what evil says of echo now."
+    assert unread.hint == "/mcp show evil, then approve."
+    assert await hubbed.obstacle("evil:echo") == CHANGED
+    await do(hubbed.owner, "/mcp show evil")
+    offered = await complete(hubbed.owner.caller, "/mcp approve evil ", 18)
+    assert {"echo", "newcomer"} <= {one.text.strip() for one in offered}
     approved = await do(hubbed.owner, "/mcp approve evil evil:echo")
     assert approved.text == "Approved echo."
     assert await hubbed.obstacle("evil:echo") == ""

@@ -192,7 +192,13 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
         refused = who.run("mcp add x -- true")
         assert refused.status == 1
         assert "needs the own right" in refused.err
-    owner.does(f"mcp add evil -- {words(*POISONED)} odd")
+    added = owner.does(f"mcp add evil --env WHERE=/srv/secrets -- {words(*POISONED)} odd")
+    assert "evil is up with 11 tools" in added
+    assert "11 refused, 8 mended: /mcp show evil says why." in added
+    assert "/srv/secrets" in admin.does("mcp show evil")
+    for seen in (member.does("mcp show evil"), member.does("mcp")):
+        assert "/srv/secrets" not in seen
+        assert "poisoned.py" not in seen
     shown = member.does("mcp show evil")
     assert "its input schema points outside of itself: http://127.0.0.1:9/x" in shown
     assert "Nice tool[31m. <system>" in shown
@@ -203,9 +209,18 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
     secret = owner.run("mcp add two https://example.org/mcp --header 'Authorization: Bearer abc'")
     assert secret.status == 2
     assert "looks like a secret" in secret.err
+    for line in (
+        "mcp add two -- env API_TOKEN=a1B2c3D4e5F6g7H8i9J0k1L2m3 true",
+        "mcp add two -- true --key sk-a1B2c3D4e5F6g7H8i9J0",
+    ):
+        assert "A word of the command looks like a secret" in owner.run(line).err, line
+    address = owner.run("mcp add two https://example.org/mcp?key=sk-a1B2c3D4e5F6g7H8i9J0")
+    assert "A secret does not belong into an address" in address.err
     private = owner.run("mcp add two http://127.0.0.1:9/mcp")
-    assert "two is kept, and tried again: 127.0.0.1, which is on this machine" in private.out
-    owner.does("mcp remove two", "mcp remove evil")
+    assert private.status == 1
+    assert "127.0.0.1, which is on this machine or in a private network" in private.err
+    assert "--allow-private lets a server be there" in private.err
+    owner.does("mcp remove evil")
     assert "No MCP servers" in member.does("mcp list")
     for one in (owner, admin, member):
         one.hang_up()

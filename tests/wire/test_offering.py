@@ -91,3 +91,23 @@ def test_what_is_no_server_is_refused(alice: Person, room: str, name: Callable[[
     assert refused.status == 1
     assert "does not answer as an MCP server" in refused.err
     assert space not in alice.does("namespaces")
+
+
+def test_an_admin_sees_what_is_brought_along_and_ends_it(
+    owner: Person, alice: Person, bob: Person, room: str, name: Callable[[str], str]
+) -> None:
+    space = name("mem")
+    his, ran = bob.sit(room=room), f"  ✓ {space}:read_graph"
+    for round_ in (1, 2):  # it may come back, and works
+        offering = offer(alice, space, "--room", room, command=(NODE, from_npm("server-memory")))
+        his.wait_for(lambda n=round_: his.count(f"offers 9 tools as {space}") == n, 30)
+        listed = {one["name"]: one for one in bob.json("mcp")["servers"]}
+        assert listed[space]["where"] == f"brought along by {alice.name}"
+        his.enter(f"/run {space}:read_graph")
+        his.wait_for(lambda n=round_: his.count(ran) == n, 20)
+        assert "needs the admin right" in bob.run(f"mcp disable {space}").err
+        owner.does(f"mcp disable {space}")
+        _, said = offering.communicate(timeout=20)
+        assert f"{owner.name} has ended it." in said.decode()
+        his.wait_for(lambda n=round_: his.count(f"took the tools of {space} along") == n, 20)
+    assert tools(bob) == set()

@@ -61,11 +61,11 @@ class Asking:
             async with lock:
                 return await self._form(agent_id, who, question)
         except asyncio.CancelledError:
-            self._tell(agent_id, who, "It is over: no answer is needed any more.", "")
+            self.tell(agent_id, who, "It is over: no answer is needed any more.")
             raise
         except Declined as declined:
             if str(declined):
-                self._tell(agent_id, who, str(declined), "")
+                self.tell(agent_id, who, str(declined))
             return None
         finally:
             if not lock.locked() and not self._waiting.get(agent_id):
@@ -124,7 +124,7 @@ class Asking:
         waiting = self._waiting.setdefault(agent_id, deque())
         asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         waiting.append(asked)
-        self._tell(agent_id, who, text, hint)
+        self.tell(agent_id, who, text, hint)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 said = await asked
@@ -137,7 +137,9 @@ class Asking:
             raise Declined
         return said
 
-    def _tell(self, agent_id: str, who: str, text: str, hint: str) -> None:
+    def tell(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
+        """Show somebody words of a server's that nobody else sees; with a `hint`, they can be
+        answered. Whoever is at no terminal misses them."""
         self._world.bus.publish(Asked(agent_id, who, text, hint))
 
     def _at_terminal(self, agent_id: str) -> bool:

@@ -7,7 +7,7 @@ and changed tools wait, with what the server says of them now under `pending`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -74,6 +74,12 @@ def settings_of(server: Thing) -> McpSettings:
 def servers(conn: Connection) -> list[Thing]:
     """Every live server, by name."""
     return [thing for thing in things.children(conn, PARENT, "mcp") if "entry" in thing.metadata]
+
+
+def offers(conn: Connection, room_id: str) -> list[Thing]:
+    """The live servers that people bring along to a room, by name."""
+    found = things.children(conn, room_id, "mcp")
+    return [thing for thing in found if thing.metadata.get("origin") == OFFERED]
 
 
 def find(conn: Connection, name: str) -> Thing:
@@ -163,7 +169,9 @@ def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by:
     if known.deleted_at is None:
         raise Conflict(f"{settings.name} is offered here already.")
     things.restore(tx, known)
-    return things.change(tx, own_id, metadata=metadata, available=0, created_by=created_by)
+    return things.change(
+        tx, own_id, metadata=metadata, available=0, enabled=1, created_by=created_by
+    )
 
 
 def take_back_offers(tx: Change) -> None:
@@ -306,32 +314,48 @@ def publish(
     return Published(tuple(added), tuple(waiting), tuple(tool.name for tool in gone))
 
 
-def approve(tx: Change, server: Thing, tool: str | None) -> list[str]:
+def waiting(conn: Connection, name: str) -> list[Thing]:
+    """The tools of a server that wait for approval; none if there is no such server."""
+    server = things.get(conn, server_id(name))
+    found = _tools(conn, server.id) if server is not None else []
+    return [thing for thing in found if thing.deleted_at is None and thing.metadata.get("pending")]
+
+
+def said_now(tool: Thing) -> str:
+    """The fingerprint of what a server says of a tool now, approved or not."""
+    return str((tool.metadata.get("pending") or tool.metadata).get("fingerprint", ""))
+
+
+def approve(
+    tx: Change, server: Thing, tool: str | None, read: Mapping[str, str] | None = None
+) -> list[str]:
     """Take what tools are said to be now as what they are: all that wait, or one. Returns their
-    names.
+    names. `read` has the fingerprints that were read, by the ids of tools.
 
     Raises:
         NotFound: if none waits.
+        Conflict: if a server says something else of one than what was read; then none is taken.
     """
-    waiting = [
-        thing
-        for thing in _tools(tx.conn, server.id)
-        if thing.deleted_at is None
-        and thing.metadata.get("pending")
-        and tool in (None, thing.name, thing.qualified_name)
-    ]
-    if not waiting:
+    waits = waiting(tx.conn, server.name)
+    chosen = [thing for thing in waits if tool in (None, thing.name, thing.qualified_name)]
+    if not chosen:
         which = (
             f"{tool} of {server.name} does not wait" if tool else f"Nothing of {server.name} waits"
         )
         raise NotFound(f"{which} for approval.", hint=f"/mcp show {server.name}")
-    for thing in waiting:
+    unread = [t.name for t in chosen if read is not None and read.get(t.id) != said_now(t)]
+    if unread:
+        raise Conflict(
+            f"You have not read what {server.name} says of {', '.join(unread[:10])} now.",
+            hint=f"/mcp show {server.name}, then approve.",
+        )
+    for thing in chosen:
         pending = thing.metadata["pending"]
         rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
         told = {key: pending[key] for key in _TOLD if pending.get(key) is not None}
         kept = {k: v for k, v in rest.items() if k not in _TOLD} | told
         things.change(tx, thing.id, description=pending["description"] or None, metadata=kept)
-    return [thing.name for thing in waiting]
+    return [thing.name for thing in chosen]
 
 
 def _merged(known: Thing | None, tool: Offered, *, approve: bool) -> tuple[str, dict[str, Any]]:

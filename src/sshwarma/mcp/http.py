@@ -64,19 +64,22 @@ class Backend(httpcore2.AsyncNetworkBackend):
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """What a client sends through. `refused` is the status that said who may not come in, or 0."""
+    """What a client sends through. `refused` is the status that said who may not come in, or 0;
+    `failed` the last that said anything else was wrong, or 0."""
 
     def __init__(self, context: ssl.SSLContext, backend: Backend, connections: int) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context, max_connections=connections, network_backend=backend
         )
-        self.refused = 0
+        self.refused = self.failed = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
         if response.status_code in (401, 403):
             self.refused = response.status_code
+        elif response.is_error:
+            self.failed = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.RemoteProtocolError("it sent a compressed answer, which was not asked for")

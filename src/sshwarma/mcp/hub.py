@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +76,8 @@ class Hub:
         self._servers: dict[str, Supervisor] = {}
         self._slots = asyncio.Semaphore(CONNECTING)
         self._changing: dict[str, asyncio.Lock] = {}
+        self._offers: dict[str, _Ends] = {}
+        self._read: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings, and begin to connect to all that are wanted."""
@@ -118,6 +121,7 @@ class Hub:
                 lambda tx: catalog.declare_offered(tx, settings, caller.room_id, caller.agent.id)
             )
             running = self._supervise(server, dial)
+            self._offers[server.id] = ends
         try:
             await running.settled(settings.start_seconds)
             if not running.up:
@@ -126,8 +130,21 @@ class Hub:
                 )
             await self._world.change(lambda tx: _told_offer(tx, caller, server))
             await ends.over.wait()
+            if ends.why:
+                raise Unavailable(ends.why)
         finally:
+            self._offers.pop(server.id, None)
             await asyncio.shield(self._take_back(caller, server))
+
+    async def end_offer(self, caller: Caller, name: str) -> bool:
+        """End a server that somebody brings along, who is told by whom. Whether it was one."""
+        ends = self._offers.get((await self.find(name)).id)
+        if ends is None:
+            return False
+        await caller.change(lambda tx: None, tell=f"ended what was brought along as {name}")
+        ends.why = f"{caller.agent.name} has ended it."
+        ends.over.set()
+        return True
 
     async def _take_back(self, caller: Caller, server: Thing) -> None:
         await self._end(server.id)
@@ -166,6 +183,8 @@ class Hub:
             NotFound: if there is none of that name.
             Conflict: if it is in the settings.
         """
+        if await self.end_offer(caller, name):
+            return
         async with self._alone(name):
             server = await self.find(name)
             if server.metadata.get("origin") == "settings":
@@ -218,11 +237,28 @@ class Hub:
             raise Unavailable(f"{name} is not connected{said}.")
 
     async def approve(self, caller: Caller, name: str, tool: str | None) -> list[str]:
-        """Take a server's new and changed tools as they are said to be now. Returns their names."""
-        return await caller.change(
-            lambda tx: catalog.approve(tx, catalog.find(tx.conn, name), tool),
-            tell=f"approved what {name} says of {tool or 'its tools'}",
-        )
+        """Take a server's new and changed tools as they are said to be now, if that is what the
+        caller was shown last: a server could say something else meanwhile. Returns their names.
+
+        Raises:
+            NotFound: if none waits.
+            Conflict: if it is not.
+        """
+
+        def work(tx: Change) -> list[str]:
+            server = catalog.find(tx.conn, name)
+            read = self._read.get((caller.agent.id, server.id), {})
+            return catalog.approve(tx, server, tool, read)
+
+        return await caller.change(work, tell=f"approved what {name} says of {tool or 'its tools'}")
+
+    def has_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
+        """Somebody was shown what a server says of its tools now."""
+        key = (caller.agent.id, server.id)
+        self._read[key] = {tool.id: catalog.said_now(tool) for tool in tools}
+        self._read.move_to_end(key)
+        if len(self._read) > SERVERS:
+            self._read.popitem(last=False)
 
     async def find(self, name: str) -> Thing:
         """The server of that name.
@@ -316,6 +352,7 @@ class _Ends:
         self._lines = lines
         self.over = asyncio.Event()
         self.dialled = False
+        self.why = ""  # if somebody else has ended it
 
     async def read_line(self, limit: int) -> bytes | None:
         line = None
@@ -365,6 +402,9 @@ class _Keeper:
 
     async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
         return await self._hub.asking.ask(person_id, self._settings.name, question)
+
+    def tell(self, person_id: str, words: str) -> None:
+        self._hub.asking.tell(person_id, self._settings.name, words)
 
 
 def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:

@@ -176,6 +176,9 @@ async def _connected(
                 raise NeedsKey(f"it does not let us in (HTTP {sender.refused})") from error
             if ended:
                 raise LinkLost(ended[0]) from error
+            if sender is not None and sender.failed:
+                words = f"it answers with HTTP {sender.failed}: perhaps MCP is at another path"
+                raise LinkLost(words) from error
             raise
         stack.push_async_exit(mine.pop_all())
         greeted = True

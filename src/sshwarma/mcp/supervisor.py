@@ -55,6 +55,11 @@ STRIKES: Final = 3
 
 REASON_CHARACTERS: Final = 300
 
+AMBIGUOUS: Final = (
+    "It wanted to ask something, and did not say whether you or somebody else: calls of several"
+    " people run there. Nobody was asked. Call it again when it has ended."
+)
+
 STRANGERS: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
 """Libraries whose errors tell of the server; any other is a fault of ours, and is logged."""
 
@@ -84,6 +89,9 @@ class Keeper(Protocol):
 
     async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
         """A person's answers; None if they decline."""
+
+    def tell(self, person_id: str, words: str) -> None:
+        """Let a person know of something that needs no answer."""
 
 
 @dataclass(eq=False)
@@ -453,6 +461,9 @@ class Supervisor:
         people = {working.person_id for working in concerned}
         if len(people) != 1 or (person_id := people.pop()) is None:
             self.ring.note(f"a question was declined, nobody could be asked: {question.message}")
+            for passed_over in people if len(people) > 1 else ():
+                if passed_over is not None:
+                    self._keeper.tell(passed_over, AMBIGUOUS)
             return None
         asking = asyncio.create_task(self._keeper.ask(person_id, question))
         over = asyncio.create_task(_all_over(concerned))
@@ -491,7 +502,8 @@ class Supervisor:
         self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
         if isinstance(leaf, TimeoutError):
             return f"it was not ready in {self.settings.start_seconds:g} s"
-        said = clean(str(leaf)).partition("\n")[0].rstrip(".") or type(leaf).__name__
+        said = clean(str(leaf)).partition("\n")[0].rstrip(".")
+        said = said or f"the connection broke ({type(leaf).__name__})"
         origin = type(leaf).__module__.partition(".")[0]
         if not isinstance(leaf, (Refused, NeedsKey, LinkLost, OSError)) and origin not in STRANGERS:
             log.error("a link failed", server=self.settings.name, exc_info=leaf)

@@ -235,7 +235,12 @@ class Tools:
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
-            raise Unavailable(f"{item.thing.label} cannot be used now: {item.obstacle}.")
+            of_server = item.thing.metadata.get(RUNS) == "mcp"
+            space = item.thing.label.partition(":")[0]
+            raise Unavailable(
+                f"{item.thing.label} cannot be used now: {item.obstacle}.",
+                hint=f"/mcp show {space} says more." if of_server else "",
+            )
         return item
 
     async def _carry_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import get_args
 
 from sqlalchemy import Connection
@@ -17,7 +18,7 @@ from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb
 from sshwarma.verbs.roster import FIELDS
 from sshwarma.verbs.turning import LISTED, one_listed
 from sshwarma.verbs.yourself import PREFERENCES, topics
-from sshwarma.world import skills, things, turns
+from sshwarma.world import skills, things, tokens, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTIONS, OPPOSITES
@@ -158,6 +159,12 @@ async def _values(
             asks = given and given[0] in ("show", "clear", "rebuild")
             models = [(f"@{name}", "") for name in _models(caller)]
             return models if asks else [] if given else [*((word, "") for word in WHAT), *models]
+        case "command" if verb.name == "mcp" and given[:1] == ["approve"] and len(given) == 2:
+            waiting = await caller.world.store.read(partial(catalog.waiting, name=given[1]))
+            return [(tool.name, str(tool.metadata["obstacle"])) for tool in waiting]
+        case "word" if verb.name == "token" and given[:1] == ["revoke"]:
+            mine = await caller.world.store.read(lambda conn: tokens.live(conn, caller.agent.id))
+            return [(token.id, token.label) for token in mine]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
             return [(value, "") for value in known.values] if known else []

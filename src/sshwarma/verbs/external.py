@@ -2,142 +2,37 @@
 
 from __future__ import annotations
 
-import difflib
-import json
+import asyncio
 import shlex
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from sshwarma.mcp import catalog
-from sshwarma.mcp.address import check_url
+from sshwarma.mcp.address import check_url, vetted
 from sshwarma.mcp.hub import Hub
 from sshwarma.settings import McpSettings
-from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.verbs import servers
 from sshwarma.verbs.arguments import Arg, Flag, Many, Text, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, ago, columns, view
+from sshwarma.verbs.views import Done, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
-from sshwarma.world.things import Thing
 
 Action = Literal[
     "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log"
 ]  # fmt: skip
 
+RESOLVE_SECONDS = 5.0
 SETTLE_SECONDS = 30.0
 """How long a new server is waited for before its owner is told to look later. One that is fetched
 first, or starts on a busy machine, takes longer than a few seconds."""
 
-DIFF_LINES = 60
 LOG_LINES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ServerListed:
-    name: str
-    state: str
-    tools: int
-    waiting: int  # tools that wait for approval
-    where: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ServerList:
-    servers: tuple[ServerListed, ...]
-
-
-@view(ServerList)
-def _(result: ServerList) -> Block:
-    if not result.servers:
-        return block("No MCP servers. An owner adds one with /mcp add.")
-    return block(
-        line(("heading", "MCP servers:")),
-        *columns(
-            (
-                _mark(server.state, server.name),
-                ("dim", server.state),
-                f"{server.tools} tools",
-                ("warn", f"{server.waiting} wait for approval" if server.waiting else ""),
-                ("dim", server.reason or server.where),
-            )
-            for server in result.servers
-        ),
-    )
-
-
-def _mark(state: str, name: str) -> Span:
-    if state in ("up", "degraded"):
-        return ("tool", f"✓ {name}")
-    return ("dim", f"{'…' if state in ('new', 'connecting') else '✗'} {name}")
-
-
-@dataclass(frozen=True, slots=True)
-class ToolShown:
-    name: str
-    description: str
-    status: str  # available, or why it cannot be used
-    notes: tuple[str, ...]  # what was mended
-    changes: tuple[str, ...]  # a diff of what waits for approval
-
-
-@dataclass(frozen=True, slots=True)
-class ServerShown:
-    """Everything there is to know of a server; headers and environment as they were given."""
-
-    name: str
-    state: str
-    seconds: int | None  # for how long
-    reason: str
-    retry_seconds: int | None
-    where: str
-    facts: dict[str, str]
-    tools: tuple[ToolShown, ...]
-    refused: tuple[tuple[str, str], ...]
-
-
-@view(ServerShown)
-def _(shown: ServerShown) -> Block:
-    since = f" for {ago(shown.seconds)}" if shown.seconds is not None else ""
-    lines: list[Line] = [
-        line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
-        line(shown.where, hang=2),
-    ]
-    if shown.reason:
-        again = f"; next try in {shown.retry_seconds} s" if shown.retry_seconds is not None else ""
-        lines.append(line(("warn", f"{shown.reason}{again}"), hang=2))
-    lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in shown.facts.items()]
-    lines += [line(), line(("heading", "Tools:"))]
-    lines += columns(
-        (
-            ("tool", f"✓ {tool.name}") if tool.status == "available" else ("dim", f"✗ {tool.name}"),
-            ("warn", "" if tool.status == "available" else tool.status),
-            ("dim", tool.description.partition("\n")[0][:120]),
-        )
-        for tool in shown.tools
-    )
-    if not shown.tools:
-        lines.append(line("  ", ("dim", "none")))
-    for tool in shown.tools:
-        if tool.changes:
-            lines += [line(), line(("warn", f"{tool.name} waits for approval:"))]
-            lines += [line("  ", (_diff_style(change), change), hang=4) for change in tool.changes]
-    mended = [(tool.name, note) for tool in shown.tools for note in tool.notes]
-    for title, notes in (("Mended:", mended), ("Refused:", shown.refused)):
-        if notes:
-            lines += [line(), line(("heading", title))]
-            lines += columns((("tool", name), ("dim", note)) for name, note in notes)
-    return block(*lines)
-
-
-def _diff_style(change: str) -> str:
-    return {"+": "ok", "-": "error"}.get(change[:1], "dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +75,14 @@ async def mcp(
     trust: Flag = False,
     seconds: Annotated[float, Arg("number"), Field(gt=0, le=1800)] | None = None,
     memory: Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)] | None = None,
-) -> ServerList | ServerShown | ServerLog | Done:
+) -> servers.ServerList | servers.ServerShown | ServerLog | Done:
     """Connect to MCP servers, whose tools can then be equipped
 
     `list` and `show` are for everyone; `log`, `refresh`, `enable`, `disable` and `approve` for
     admins; `add` and `remove` for owners, because a server started here can do what this program
     can. What a server lists first is approved with it; tools that are new or changed later wait
-    for `approve`. /help servers tells more.
+    until an admin has read them with `show` and says `approve`. `disable` also ends a server that
+    somebody brings along. /help servers tells more.
 
     action: what to do.
     name: the server, and so the namespace of its tools.
@@ -211,7 +107,7 @@ async def mcp(
         raise Invalid(f"--{flags[0]} belongs to /mcp add.")
     if action == "list":
         _no_more(name)
-        return await _listed(caller, hub)
+        return await servers.listed(caller, hub)
     if not name:
         raise Invalid(f"/mcp {action} needs a name.", hint="/mcp lists the servers.")
     if action not in ("add", "approve"):
@@ -222,21 +118,22 @@ async def mcp(
         await caller.require(Right.ADMIN)
     match action:
         case "show":
-            return await _shown(caller, hub, name)
+            return await servers.shown(caller, hub, name)
         case "log":
             server = await hub.find(name)
             return ServerLog(name, tuple(hub.log_of(server)[-LOG_LINES:]))
         case "add":
             declared = _declared(name, target, header, env, cwd, sse, allow_private, trust,
                                  seconds, memory)  # fmt: skip
+            await _reachable(declared)
             await hub.add(caller, declared)
             return await _added(caller, hub, name)
         case "remove":
             await hub.remove(caller, name)
-            return Done(f"Removed {name}. Its tools stay equipped for when it returns.")
+            return Done(f"Removed {name}. What of it is equipped stays so, for when it returns.")
         case "refresh":
             await hub.refresh(name, SETTLE_SECONDS)
-            return await _shown(caller, hub, name)
+            return await servers.shown(caller, hub, name)
         case "approve":
             approved = await hub.approve(caller, name, target)
             return Done(f"Approved {', '.join(approved)}.")
@@ -244,6 +141,8 @@ async def mcp(
             await hub.enable(caller, name, True)
             return await _added(caller, hub, name)
         case _:
+            if await hub.end_offer(caller, name):
+                return Done(f"Ended what was brought along as {name}.")
             await hub.enable(caller, name, False)
             return Done(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
 
@@ -342,111 +241,43 @@ def _words(text: str) -> list[str]:
         raise Invalid(f"The command cannot be read: {error}.") from error
 
 
+async def _reachable(settings: McpSettings) -> None:
+    """Go on unless the address is one that is never connected to: trying again will not help.
+
+    Raises:
+        Blocked: saying where it leads.
+    """
+    if settings.url is None:
+        return
+    parts = check_url(settings.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            await vetted(parts.hostname or "", port, allow_private=settings.allow_private)
+    except (OSError, TimeoutError):
+        return  # nobody knows the name now; it may be known later
+
+
 async def _added(caller: Caller, hub: Hub, name: str) -> Done:
     """What became of a server that was asked to connect."""
     condition = await hub.settled(name, SETTLE_SECONDS)
-    tools = await caller.world.store.read(
-        lambda conn: len(things.children(conn, catalog.server_id(name), "tool"))
-    )
     if condition.state in ("up", "degraded"):
-        return Done(f"{name} is up with {tools} tools: /equip room {name}:* equips them.")
+        return Done(await _came_up(caller, hub, name))
+    if condition.state == "needs-key":
+        return Done(f"{name} is kept, but {condition.reason}. /mcp refresh {name} tries again.")
     if condition.reason:
         return Done(f"{name} is kept, and tried again: {condition.reason}.")
     return Done(f"{name} is still connecting: /mcp show {name}")
 
 
-async def _listed(caller: Caller, hub: Hub) -> ServerList:
-    def read(conn: Any) -> list[tuple[Thing, list[Thing]]]:
-        return [(known, things.children(conn, known.id, "tool")) for known in catalog.servers(conn)]
-
-    found = []
-    for server, tools in await caller.world.store.read(read):
-        condition = hub.condition(server)
-        waiting = sum("pending" in tool.metadata for tool in tools)
-        found.append(
-            ServerListed(
-                server.name,
-                condition.state,
-                len(tools),
-                waiting,
-                _where(server),
-                "" if condition.state == "up" else condition.reason,
-            )
-        )
-    return ServerList(tuple(found))
-
-
-async def _shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
+async def _came_up(caller: Caller, hub: Hub, name: str) -> str:
     server = await hub.find(name)
     tools = await caller.world.store.read(lambda conn: things.children(conn, server.id, "tool"))
-    condition = hub.condition(server)
-    now = time.monotonic()
-    return ServerShown(
-        name,
-        condition.state,
-        int(now - condition.since) if condition.since else None,
-        "" if condition.state == "up" else condition.reason,
-        max(0, round(condition.retry_at - now)) if condition.retry_at else None,
-        _where(server),
-        dict(_facts(server)),
-        tuple(_tool_shown(server, tool) for tool in tools),
-        tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
-    )
-
-
-def _where(server: Thing) -> str:
-    settings = catalog.settings_of(server)
-    return settings.url or shlex.join(settings.command)
-
-
-def _facts(server: Thing) -> Iterator[tuple[str, str]]:
-    settings = catalog.settings_of(server)
-    if server.metadata.get("server"):
-        yield "Server", server.metadata["server"]
-    if server.metadata.get("version"):
-        yield "Protocol", server.metadata["version"]
-    for title, values in (("Headers", settings.headers), ("Environment", settings.env)):
-        if values:
-            yield title, ", ".join(f"{name}={value}" for name, value in values.items())
-    if settings.cwd is not None:
-        yield "Folder", str(settings.cwd)
-    yield "Declared", "in the settings" if server.metadata.get("origin") == "settings" else "here"
-    limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
-    if settings.url is None and server.metadata.get("origin") != catalog.OFFERED:
-        limits += f", {settings.memory_mib} MiB"
-    yield (
-        "Limits",
-        f"{limits}; new tools {'are trusted' if settings.trust else 'wait for approval'}",
-    )
-
-
-def _tool_shown(server: Thing, tool: Thing) -> ToolShown:
-    meta = tool.metadata
-    obstacle = str(meta.get("obstacle", "")) or ("" if tool.available else "unavailable")
-    if not tool.enabled or not server.enabled:
-        obstacle = "disabled"
-    notes = meta.get("mended", ())
-    return ToolShown(
-        tool.label, tool.description, obstacle or "available", tuple(notes), tuple(_diff(tool))
-    )
-
-
-def _diff(tool: Thing) -> list[str]:
-    """What waits for approval, beside what was approved, a line each."""
-    pending = tool.metadata.get("pending")
-    if not pending:
-        return []
-    before = _as_text({**tool.metadata, "description": tool.description})
-    after = _as_text(pending)
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
-    if len(lines) > DIFF_LINES:
-        lines[DIFF_LINES:] = [f"… {len(lines) - DIFF_LINES} more lines"]
-    return lines
-
-
-def _as_text(said: dict[str, Any]) -> list[str]:
-    lines = str(said.get("title", "")).splitlines() + str(said.get("description", "")).splitlines()
-    for key in ("input_schema", "output_schema", "annotations"):
-        if said.get(key):
-            lines += json.dumps({key: said[key]}, indent=1, ensure_ascii=False).splitlines()[1:-1]
-    return lines
+    counts = {
+        "refused": len(server.metadata.get("refused", ())),
+        "mended": sum(bool(tool.metadata.get("mended")) for tool in tools),
+        "waiting for approval": sum("pending" in tool.metadata for tool in tools),
+    }
+    odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    said = f"{name} is up with {len(tools)} tools: /equip room {name}:* equips them."
+    return f"{said} {odd[:1].upper()}{odd[1:]}: /mcp show {name} says why." if odd else said
