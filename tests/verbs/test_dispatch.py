@@ -235,6 +235,8 @@ REFUSALS = """
 /stop @nobody
 /expand 9
 /expand nine
+/attachment
+/attachment 9
 /wrap @nobody
 /wrap
 /context show @nobody

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shlex
 import signal
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,63 @@ def test_an_answer_of_megabytes_costs_nobody_their_terminal(serve: Callable[...,
     part = owner.json(f"expand {whole['seq']} --start 2990000")
     assert (part["text"], part["left"]) == ("A" * 10_000, 0)
     owner.hang_up()
+
+
+@covers("attachment", "run")
+def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(serve: Callable[..., Server]) -> None:
+    server = serve()
+    owner, guest = server.owner, server.person("gast")
+    everything = words(NODE, from_npm("server-everything"))
+    owner.does(f"mcp add everything -- {everything}", "equip room everything:get-tiny-image")
+    screen = guest.sit(120, 40)
+    owner.does("run everything:get-tiny-image")
+    hint = re.compile(r"/attachment (\d+)")
+    screen.wait_for(hint)
+    shown = hint.search(screen.text)
+    assert shown
+    seq = int(shown[1])
+    image = guest.run(f"attachment {seq}").raw
+    assert image.startswith(b"\x89PNG\r\n")
+    told = guest.json("attachment")
+    assert (told["seq"], told["kind"], told["size"]) == (seq, "image/png", len(image))
+    assert base64.b64decode(told["data"]) == image
+    assert f"image/png, {len(image):,} bytes, attachment 1]" in guest.does(f"expand {seq}")
+    screen.enter(f"/attachment {seq}")
+    screen.wait_for(f"ssh HOST attachment {seq} > FILE")
+    assert "is not there: it has 1" in guest.run(f"attachment {seq} 2").err
+    assert "has no attachment" in guest.run(f"attachment {seq - 1}").err
+    # An agent of another host gets the image itself, and can read it later.
+    token = server.operate("token_new", name="gast", scope="act")["token"]
+    called = _ask(server, token, "tools/call", "everything.get-tiny-image", arguments={})
+    (block,) = (one for one in called["content"] if one["type"] == "image")
+    assert (block["mimeType"], base64.b64decode(block["data"])) == ("image/png", image)
+    read = _ask(server, token, "resources/read", f"row://lobby/{seq}/1")["contents"]
+    assert [(one["mimeType"], base64.b64decode(one["blob"])) for one in read] == [
+        ("image/png", image)
+    ]
+    for one in (owner, guest):
+        one.hang_up()
+
+
+def _ask(server: Server, token: str, method: str, name: str, **params: Any) -> Any:
+    """The result of one request of the newer protocol."""
+    prefix = "io.modelcontextprotocol/"
+    meta = {
+        f"{prefix}protocolVersion": "2026-07-28",
+        f"{prefix}clientInfo": {"name": "test", "version": "1"},
+        f"{prefix}clientCapabilities": {},
+    }
+    key = "uri" if method == "resources/read" else "name"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method,
+            "params": {key: name, **params, "_meta": meta}}  # fmt: skip
+    headers = {"Authorization": f"Bearer {token}", "MCP-Protocol-Version": "2026-07-28",
+               "Mcp-Method": method, "Mcp-Name": name, "Content-Type": "application/json",
+               "Accept": "application/json, text/event-stream"}  # fmt: skip
+    request = urllib.request.Request(
+        f"http://{server.http}/mcp", json.dumps(body).encode(), headers
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())["result"]
 
 
 @covers("answer", "run")

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 
 import mcp_types as types
 
 from sshwarma.tools.call import Result
+from sshwarma.world.attachments import EACH_CALL, Attachment, known_kind
 
 
 def result_of(answer: types.CallToolResult) -> Result:
-    """Its text, with a word in place of whatever is no text; and the value, if it gave one."""
-    text = "\n".join(_texts(answer))
+    """Its text, with a word in place of whatever is no text; the value, if it gave one; and what
+    is no text, as it came."""
+    given: list[Attachment] = []
+    text = "\n".join(_texts(answer, given))
     structured = answer.structured_content
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False, indent=2)
-    return Result(text, structured, failed=bool(answer.is_error))
+    return Result(text, structured, failed=bool(answer.is_error), given=tuple(given))
 
 
-def _texts(answer: types.CallToolResult) -> Iterator[str]:
+def _texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[str]:
     for block in answer.content:
         match block:
             case types.TextContent():
                 yield block.text
             case types.ImageContent():
-                yield _binary("image", block.mime_type, block.data)
+                yield _taken("image", block.mime_type, block.data, given)
             case types.AudioContent():
-                yield _binary("audio", block.mime_type, block.data)
+                yield _taken("audio", block.mime_type, block.data, given)
             case types.ResourceLink():
                 about = f": {block.description}" if block.description else ""
                 yield f"[link {block.name} <{block.uri}>{about}]"
             case types.EmbeddedResource(resource=types.TextResourceContents() as inside):
                 yield f"[{inside.uri}]\n{inside.text}"
             case types.EmbeddedResource(resource=types.BlobResourceContents() as inside):
-                yield _binary(str(inside.uri), inside.mime_type or "unknown", inside.blob)
+                yield _taken(str(inside.uri), inside.mime_type, inside.blob, given)
 
 
-def _binary(what: str, kind: str, base64: str) -> str:
-    """Bytes are not for a log: their type and size are."""
-    size = len(base64.rstrip("=")) * 3 // 4
-    return f"[{what}: {kind}, {size:,} bytes, not shown]"
+def _taken(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
+    """A word on some bytes, which are not for a log, and the bytes among what was given."""
+    kind = known_kind(said)
+    try:
+        data = b64decode(base64, validate=True)
+    except ValueError:
+        return f"[{what}: {kind}, which cannot be read]"
+    size = f"{kind}, {len(data):,} bytes"
+    if len(given) >= EACH_CALL:
+        return f"[{what}: {size}, one too many to be kept]"
+    given.append(Attachment(kind, data))
+    return f"[{what}: {size}, attachment {len(given)}]"

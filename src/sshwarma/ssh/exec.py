@@ -7,6 +7,7 @@ Exit status: 0 done, 1 refused, 2 the words were wrong.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from typing import Any, Final
@@ -21,6 +22,7 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.running import Fetched
 from sshwarma.verbs.talking import Said, answers_to
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world.caller import Caller
@@ -105,6 +107,8 @@ class Exec:
             return 2 if isinstance(refused, Invalid) else 1
         if self._json:
             await self._print_json(as_json(result))
+        elif isinstance(result, Fetched) and not self._channel.has_pty:
+            await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
             await self._print(as_text(draw(result), utf8=self._utf8, newline=self._newline))
         return 0

@@ -16,6 +16,7 @@ from sshwarma.tools.arguments import checked
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import Progress
 from sshwarma.world import calls, things
+from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, Within
 from sshwarma.world.calls import Ending
 from sshwarma.world.errors import Invalid, NotFound, Refused, Unavailable
@@ -42,12 +43,14 @@ RUNS: Final = "runs"
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a provider gives back: text for people and models, and the value itself if it has
-    one. `printed` are lines it wrote on the way, which go with the text."""
+    one. `printed` are lines it wrote on the way, which go with the text. `given` is what is no
+    text; the text has a word on each."""
 
     text: str
     structured: Any = None
     failed: bool = False
     printed: tuple[str, ...] = ()
+    given: tuple[Attachment, ...] = ()
 
     @property
     def told(self) -> str:
@@ -110,6 +113,7 @@ class Outcome:
     structured: Any
     seconds: float
     seq: int  # of the row that holds the result
+    given: tuple[Attachment, ...] = ()
 
 
 class Tools:
@@ -264,9 +268,13 @@ class Tools:
 
     async def _ended(self, call: Row, how: Ending, result: Result, seconds: float) -> Outcome:
         row = await self._world.change(
-            lambda tx: calls.end(tx, call, how, result.told, result.structured, seconds)
+            lambda tx: calls.end(
+                tx, call, how, result.told, result.structured, seconds, result.given
+            )
         )
-        return Outcome(call.meta["tool"], how, result.told, result.structured, seconds, row.seq)
+        return Outcome(
+            call.meta["tool"], how, result.told, result.structured, seconds, row.seq, result.given
+        )
 
 
 def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> str | None:

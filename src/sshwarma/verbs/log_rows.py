@@ -193,6 +193,8 @@ def _value(value: Any, most: int) -> tuple[str, bool]:
 def _gave(stamp: list[Span], row: Row, tools: ToolView) -> Block:
     text = row.content.strip("\n")
     head: list[Span] = [*stamp, ("ok", "  ✓ "), ("tool", _tool(row)), ("dim", _took(row))]
+    if row.meta.get("attachments"):
+        head += [("dim", " · "), ("verb", f"/attachment {row.seq}")]
     if len(text) <= FOLDED_CHARACTERS and "\n" not in text:
         return block(line(*head, ("dim", f" · {text or 'nothing'}"), hang=4))
     head.append(("dim", f" · {_size(text)}"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
+
+from sqlalchemy import Connection
 
 from sshwarma.models.turn import Turns
 from sshwarma.terminal.text import Block, block, line, paragraphs
@@ -12,14 +15,19 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, counted, view
-from sshwarma.world import rows
+from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
+from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.events import Row
 
 FOR_A_PERSON = 20_000
 FOR_A_MODEL = 4_000
 """Characters of a row that are shown at once."""
+
+LOOKED_AT = 100
+"""Newest calls among which one with an attachment is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,79 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
     if answering is not None:
         await answering.endings(room.id)
     return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Bytes that a tool gave, one of `of`; `data` in base64."""
+
+    seq: int
+    number: int
+    of: int
+    kind: str
+    size: int
+    data: str
+
+
+@view(Fetched)
+def _(found: Fetched) -> Block:
+    which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
+    return block(
+        line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
+        line("  ", ("dim", f"ssh HOST attachment {which} > FILE  keeps it"), hang=2),
+    )
+
+
+@verb(
+    "attachment",
+    group="Remembering",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/attachment", "/attachment 54", "/attachment 54 2"),
+)
+async def attachment(
+    caller: Caller, row: RowNumber | None = None, number: RowNumber | None = None
+) -> Fetched:
+    """Get an image, a sound or a file that a tool gave
+
+    A log holds text; what is none is kept beside it, the newest 64 MiB of each room. A terminal
+    cannot show it: `ssh HOST attachment 54 > FILE` writes the bytes themselves, and with --json,
+    as over HTTP, they come in base64.
+
+    row: the number of the tool's result, as the room shows it; the newest that has some if left
+        out.
+    number: which of several; the first if left out.
+    """
+    return await fetched(caller, row, number or 1)
+
+
+async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
+    """What a tool gave in the caller's room beside text.
+
+    Raises:
+        NotFound: if it gave nothing of that number, or it is not kept any longer.
+    """
+
+    def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
+        if row is None:
+            recent = rows.tail(conn, caller.room_id, LOOKED_AT, prefix="tool.")
+            found = next((one for one in reversed(recent) if one.meta.get("attachments")), None)
+        else:
+            found = next(iter(rows.tail(conn, caller.room_id, 1, before=row + 1)), None)
+        if found is None or (row is not None and found.seq != row):
+            return None, None
+        return found, attachments.read(conn, str(found.meta.get("call_id", "")), number)
+
+    found, kept = await caller.world.store.read(read)
+    if found is None or not found.meta.get("attachments"):
+        which = f"Row {row} has" if row is not None else "No tool here has lately given"
+        raise NotFound(f"{which} no attachment.", hint="What a tool gave says if there is one.")
+    of = len(found.meta["attachments"])
+    if kept is None:
+        why = "is not kept any longer" if number <= of else f"is not there: it has {of}"
+        raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
+    data = base64.b64encode(kept.data).decode()
+    return Fetched(found.seq, number, of, kept.kind, len(kept.data), data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import insert, update
 
-from sshwarma.world import rows
+from sshwarma.world import attachments, rows
+from sshwarma.world.attachments import Attachment
 from sshwarma.world.events import Row
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.store import Change
@@ -53,7 +55,15 @@ def begin(
     return row
 
 
-def end(tx: Change, call: Row, how: Ending, text: str, structured: Any, seconds: float) -> Row:
+def end(
+    tx: Change,
+    call: Row,
+    how: Ending,
+    text: str,
+    structured: Any,
+    seconds: float,
+    given: Sequence[Attachment] = (),
+) -> Row:
     """Record what a call gave. A timeout is an error in the figures."""
     succeeded = how == "result"
     tool = call.meta["tool"]
@@ -67,6 +77,8 @@ def end(tx: Change, call: Row, how: Ending, text: str, structured: Any, seconds:
             finished_at=_iso(tx.now),
         )
     )
+    attachments.keep(tx, call.room_id, call.id, given)
+    kept = [[one.kind, len(one.data)] for one in given[: attachments.EACH_CALL]]
     return rows.append(
         tx,
         call.room_id,
@@ -75,7 +87,8 @@ def end(tx: Change, call: Row, how: Ending, text: str, structured: Any, seconds:
         author_id=call.author_id,
         turn_id=call.turn_id,
         parent_row_id=call.id,
-        meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)},
+        meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
+        | ({"attachments": kept} if kept else {}),
         tags=(f"tool:{tool}",),
     )
 

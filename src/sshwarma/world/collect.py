@@ -26,6 +26,7 @@ _REFERENCES: Final = (
     schema.turns.c.agent_id,
     schema.turns.c.opened_by,
     schema.tool_calls.c.chat_id,
+    schema.attachments.c.room_id,
     schema.workspace_manifests.c.chat_id,
     schema.usage.c.session_id,
     schema.usage.c.agent_id,

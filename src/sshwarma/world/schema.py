@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -270,6 +271,21 @@ tool_calls = Table(
     Column("post_manifest_id", Text),
     Index("ix_tool_calls_tool", "tool_id", "started_at"),
     Index("ix_tool_calls_chat", "chat_id", "started_at"),
+)
+
+attachments = Table(
+    "attachments",
+    metadata,
+    Column("id", Millis, primary_key=True),  # in the order they came
+    Column("call_id", Text, ForeignKey("tool_calls.id"), nullable=False),
+    Column("number", Integer, nullable=False),  # from 1, in a call
+    Column("room_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("kind", Text, nullable=False),  # a media type
+    Column("size", Integer, nullable=False),  # bytes
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    UniqueConstraint("call_id", "number"),
+    Index("ix_attachments_room", "room_id", "id"),
 )
 
 tool_overrides = Table(

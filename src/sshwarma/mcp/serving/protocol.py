@@ -7,6 +7,8 @@ over HTTP and from the channel over ssh.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,14 +32,18 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    AudioContent,
+    BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
     Completion,
+    EmbeddedResource,
     EmptyResult,
     GetPromptRequestParams,
     GetPromptResult,
+    ImageContent,
     InputRequiredResult,
     ListPromptsResult,
     ListResourcesResult,
@@ -65,6 +71,7 @@ from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import access
 from sshwarma.world.access import Scope
+from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Refused
 
@@ -208,7 +215,9 @@ class Protocol:
         item = (await self._catalogues.of(caller)).names.find(name)
         self._allow(caller, Scope.ACT if item is None else self._catalogues.scope_of(item))
         outcome = await self._tools.call(caller, name, arguments)
-        return Result(outcome.text, outcome.structured, outcome.how != "result")
+        return Result(
+            outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
+        )
 
     def _allow(self, caller: Caller, needed: Scope) -> None:
         if not caller.scope.allows(needed):
@@ -364,10 +373,23 @@ def as_error(refused: Refused) -> MCPError:
 def _as_result(result: Result) -> CallToolResult:
     structured = result.structured if isinstance(result.structured, dict) else None
     return CallToolResult(
-        content=[TextContent(text=result.text)],
+        content=[TextContent(text=result.text), *map(_block_of, result.given)],
         structured_content=None if result.failed else structured,
         is_error=result.failed,
     )
+
+
+def _block_of(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
+    """What a tool gave beside text, as clients know it."""
+    data = b64encode(given.data).decode()
+    match given.kind.partition("/")[0]:
+        case "image":
+            return ImageContent(data=data, mime_type=given.kind)
+        case "audio":
+            return AudioContent(data=data, mime_type=given.kind)
+    digest = hashlib.sha256(given.data).hexdigest()
+    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=given.kind, blob=data)
+    return EmbeddedResource(resource=blob)
 
 
 async def _in_words(work: Awaitable[T]) -> T:

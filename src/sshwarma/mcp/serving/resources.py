@@ -3,6 +3,7 @@
     room://NAME          what a room looks like; or a namespace, what tools it has
     room://NAME/log      the newest rows of a room's log
     row://NAME/SEQ       one row of it, whole
+    row://NAME/SEQ/N     bytes that a tool gave, those of a row
     thing://BAG/NAME     a text or link in a room's bag; `me` is one's own
 
 Rooms are read by whoever may enter them, wherever they stand.
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
-from mcp_types import Resource, ResourceTemplate, TextResourceContents
+from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from sqlalchemy import Connection
 
 from sshwarma.terminal.render import plain
@@ -25,6 +26,7 @@ from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import Reading, row_block
 from sshwarma.verbs.looking import look_around
 from sshwarma.verbs.namespaces import NamespaceListed, NamespaceShown
+from sshwarma.verbs.running import fetched
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
@@ -61,6 +63,12 @@ TEMPLATES: Final = (
         description="A row, whole, by its number in the room.",
     ),
     ResourceTemplate(
+        uri_template="row://{room}/{seq}/{number}",
+        name="attachment",
+        title="What a tool gave beside text",
+        description="An image, a sound or a file of a tool's result, counted from 1.",
+    ),
+    ResourceTemplate(
         uri_template="thing://{bag}/{name}",
         name="thing",
         title="A text or link",
@@ -73,9 +81,10 @@ TEMPLATES: Final = (
 class Place:
     """What a URI names. `bag` is the name of a room, or `me`."""
 
-    kind: Literal["room", "log", "row", "thing"]
+    kind: Literal["room", "log", "row", "attachment", "thing"]
     bag: str
     name: str = ""
+    number: int = 0
 
 
 def parse(uri: str) -> Place:
@@ -94,6 +103,10 @@ def parse(uri: str) -> Place:
                 return Place("log", name)
             case "row", [name, seq] if seq.isdecimal() and len(seq) < 16:
                 return Place("row", name, seq)
+            case "row", [name, seq, number] if (
+                f"{seq}{number}".isdecimal() and len(seq) < 16 and len(number) < 4
+            ):
+                return Place("attachment", name, seq, int(number))
             case "thing", [bag, name]:
                 return Place("thing", bag, name)
     raise NotFound(f"There is no resource {uri[:100]}.", hint="resources/templates/list has them.")
@@ -155,8 +168,10 @@ def _state(space: NamespaceListed) -> dict[str, Any]:
     return state | ({"missing": list(space.missing)} if space.missing else {})
 
 
-async def read(caller: Caller, address: str) -> list[TextResourceContents]:
-    """What is there, as text and, but for a thing, as JSON.
+async def read(
+    caller: Caller, address: str
+) -> list[TextResourceContents] | list[BlobResourceContents]:
+    """What is there, as text and, but for a thing, as JSON; or the bytes, if it is some.
 
     Raises:
         NotFound: if it is not there, or the caller must not know of it.
@@ -185,6 +200,10 @@ async def read(caller: Caller, address: str) -> list[TextResourceContents]:
             if not found or found[0].seq != seq:
                 raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
             return _both(address, *_log_seen(caller, found))
+        case "attachment":
+            there = await caller.elsewhere(place.bag)
+            kept = await fetched(there, int(place.name), place.number)
+            return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
         case "thing":
             thing = await _thing(caller, place)
             return [TextResourceContents(uri=address, mime_type="text/plain", text=_text(thing))]

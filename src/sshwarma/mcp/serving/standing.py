@@ -161,7 +161,7 @@ async def _use_tool(
 ) -> Result:
     asked = _checked(UseTool, arguments)
     outcome = await tools.call(visit.caller(report), asked.name, asked.arguments)
-    return Result(outcome.text, outcome.structured, outcome.how != "result")
+    return Result(outcome.text, outcome.structured, outcome.how != "result", given=outcome.given)
 
 
 async def _wait_events(visit: Visit, arguments: dict[str, Any], report: Report) -> Result:
