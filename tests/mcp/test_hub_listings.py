@@ -15,7 +15,7 @@ from sshwarma.tools.names import for_model
 from sshwarma.verbs.completion import complete
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import WorldChanged
+from sshwarma.world.events import Asked, WorldChanged
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from world.living import do, refused
@@ -95,6 +95,8 @@ async def test_500_tools_are_one_change_of_the_world(hubbed: Hubbed) -> None:
 
 async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
+    told: list[Any] = []
+    hubbed.world.bus.on_agent(hubbed.owner.id, told.append)
     assert await hubbed.obstacle("evil:echo") == ""
     await hubbed.call("evil:again")
 
@@ -102,6 +104,8 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
         return await hubbed.obstacle("evil:echo") == CHANGED
 
     await hubbed.until(changed)
+    (news,) = (one.text for one in told if isinstance(one, Asked))
+    assert news == "It says something new of echo, newcomer: /mcp show evil and /mcp approve evil."
     tool = await hubbed.tool("evil:echo")
     assert tool.description == "Gives back what it was sent.", "no model reads what nobody has"
     with pytest.raises(Exception, match=CHANGED):

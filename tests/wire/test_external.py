@@ -207,6 +207,20 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
     hers.wait_for('{"action": "decline"}')
     his.wait_for("→ evil:ask")
     assert "asks:" not in his.text
+    other.hang_up()
+    # A person without a terminal is asked in lines, and answers while the call runs.
+    plain = other.pipe()
+    assert plain.stdin
+    assert plain.stdout
+    for typed, awaited in (
+        ("/run evil:ask", "city (Where):"),
+        ("/answer Rome", "days: a whole number"),
+        ("/answer --decline", '{"action": "decline"}'),
+    ):
+        plain.stdin.write(f"{typed}\n".encode())
+        plain.stdin.flush()
+        while awaited not in (heard := plain.stdout.readline().decode()):
+            assert heard, f"it ended before {awaited}"
     # What ssh carries out for somebody without a terminal has nobody to ask.
     other.hang_up()
     assert "decline" in other.does("run evil:ask")

@@ -393,6 +393,16 @@ class _Keeper:
                 server=self._settings.name,
                 tools=list(published.waiting)[:20],
             )
+            self._tell_admins(published.waiting)
+
+    def _tell_admins(self, waiting: Sequence[str]) -> None:
+        """Those who are here now; the others see it in /mcp."""
+        name = self._settings.name
+        named = ", ".join(waiting[:TOLD]) + (", …" if len(waiting) > TOLD else "")
+        words = f"It says something new of {named}: /mcp show {name} and /mcp approve {name}."
+        for agent in self._hub._world.agents:
+            if agent.role in ("owner", "admin"):
+                self.tell(agent.id, words)
 
     async def went_down(self) -> None:
         try:

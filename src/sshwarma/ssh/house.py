@@ -17,12 +17,14 @@ from sshwarma.ssh.gate import WorldGate
 from sshwarma.ssh.service import Service
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import plain
-from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.registry import find_verb
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Refused
+from sshwarma.world.events import Asked
 from sshwarma.world.presence import Connection, Door
 from sshwarma.world.world import World
 
@@ -140,6 +142,19 @@ def refusal(refused: Refused, typed: str = "") -> Block:
         words.append(("dim", f" {refused.hint}"))
     lines.append(line(*words, hang=2))
     return block(*lines)
+
+
+def question(event: Asked) -> Block:
+    """What a tool asks a person, or tells them alone."""
+    does = " asks: " if event.hint else ": "
+    hint = [line("  ", ("dim", event.hint))] if event.hint else []
+    return block(*headed(("tool", event.who), does, text=event.text), *hint)
+
+
+def is_aside(typed: str) -> bool:
+    """Whether a line is one that does not wait for the line before it."""
+    known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
+    return known is not None and known.aside
 
 
 def as_text(drawn: Block, *, utf8: bool, newline: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from sshwarma.ssh.house import House, as_text, refusal
+from sshwarma.ssh.house import House, as_text, is_aside, question, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.text import Block, block
 from sshwarma.verbs import moving
@@ -19,7 +19,14 @@ from sshwarma.verbs.talking import Said, noted
 from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye
 from sshwarma.world.errors import Refused
-from sshwarma.world.events import AgentsChanged, MustLeave, RowAppended, StreamEnded, Streaming
+from sshwarma.world.events import (
+    AgentsChanged,
+    Asked,
+    MustLeave,
+    RowAppended,
+    StreamEnded,
+    Streaming,
+)
 from sshwarma.world.presence import Connection
 
 log = structlog.get_logger(__name__)
@@ -39,6 +46,7 @@ class LineShell:
         self._partial = bytearray()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._standing = Connection(agent_id, "lobby", "ssh")
+        self._running = False
         self._task = asyncio.get_running_loop().create_task(self._run())
         house.farewells.add(self._farewell)
 
@@ -51,7 +59,14 @@ class LineShell:
             if self._lines.qsize() >= WAITING_LINES:
                 self._say(b"Too many lines at once; the rest was not read.\n")
                 return
-            self._lines.put_nowait(raw.decode("utf-8", "replace").rstrip("\r"))
+            self._take(raw.decode("utf-8", "replace").rstrip("\r"))
+
+    def _take(self, typed: str) -> None:
+        """A line waits for those before it, but for one that such a line may wait for itself."""
+        if self._running and is_aside(typed):
+            self._house.in_background(self._carry_out(typed))
+        else:
+            self._lines.put_nowait(typed)
 
     def eof(self) -> None:
         if self._partial:
@@ -83,8 +98,10 @@ class LineShell:
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
                     continue
+                self._running = True
                 if not await self._carry_out(typed):
                     break
+                self._running = False
                 if self._standing.room_id != room_id:
                     stop_room()
                     room_id = self._standing.room_id
@@ -128,9 +145,11 @@ class LineShell:
             return  # its row will be printed when it is final
         self._print(row_block(event.row, self._house.world.agents, self._agent_id))
 
-    def _told(self, event: RowAppended | AgentsChanged | MustLeave) -> None:
+    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
         if isinstance(event, RowAppended):
             self._heard(event)
+        elif isinstance(event, Asked):
+            self._print(question(event))
         elif isinstance(event, MustLeave) and event.room_id in (None, self._standing.room_id):
             self._say(event.reason.encode() + b"\n")
             self._link.close(event.reason)

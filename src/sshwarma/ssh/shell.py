@@ -15,17 +15,16 @@ import structlog
 
 from sshwarma.models.turn import Turns
 from sshwarma.ssh.hearing import Hearing
-from sshwarma.ssh.house import House, refusal
+from sshwarma.ssh.house import House, is_aside, question, refusal
 from sshwarma.ssh.ports import Channel, Link
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, Line, Span, block, headed, line
+from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import look_around
-from sshwarma.verbs.registry import find_verb
 from sshwarma.verbs.talking import Said, noted
 from sshwarma.verbs.views import draw
 from sshwarma.verbs.yourself import Goodbye, preference
@@ -149,7 +148,7 @@ class Shell:
             )
             return
         self._house.remember_input(self._agent_id, typed)
-        if self._running and _is_aside(typed):
+        if self._running and is_aside(typed):
             self._background(self._carry_out_aside(typed))
             return
         self._lines.append(typed)
@@ -323,8 +322,7 @@ class Shell:
 
     def _asked(self, event: Asked) -> None:
         """A question to this agent alone."""
-        lines = headed(("tool", event.who), " asks: ", text=event.text)
-        self._print(block(*lines, *([line("  ", ("dim", event.hint))] if event.hint else [])))
+        self._print(question(event))
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and agent.prefs.get("bell", "on") == "on":
             self.terminal.bell()
@@ -387,12 +385,6 @@ class Shell:
 
 def _on(prefs: dict[str, Any], name: str) -> bool:
     return preference(prefs, name) == "on"
-
-
-def _is_aside(typed: str) -> bool:
-    """Whether a line is one that does not wait for the line before it."""
-    known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
-    return known is not None and known.aside
 
 
 def _echoed(typed: str) -> bool:

@@ -103,7 +103,8 @@ class PresenceChanged:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Something asks an agent a question, to be answered in its terminal: `who` asks, `text` is
-    the question, `hint` says how to answer. Not stored; nobody else sees it."""
+    the question, `hint` says how to answer; without one it only tells. Not stored; nobody else
+    sees it."""
 
     agent_id: str
     who: str
