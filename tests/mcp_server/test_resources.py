@@ -36,7 +36,7 @@ async def test_rooms_namespaces_and_texts_are_listed(served: Served, mode: str) 
     ]
     assert listed["room://git"].meta == {"available": True, "loaded": False}
     assert [one.uri_template for one in templates] == [
-        "room://{room}", "room://{room}/log", "row://{room}/{seq}", "thing://{bag}/{name}",
+        "room://{room}", "room://{room}/log", "row://{room}/{seq}", "row://{room}/{seq}/{number}", "thing://{bag}/{name}",
     ]  # fmt: skip
 
 
