@@ -44,7 +44,8 @@ async def test_five_reference_servers(hubbed: Hubbed, tmp_path: Path) -> None:
 
     assert (await hubbed.call("everything:get-sum", a=1, b=2)).text == "The sum of 1 and 2 is 3."
     image = await hubbed.call("everything:get-tiny-image")
-    assert "[image: image/png, 4,033 bytes, not shown]" in image.text
+    assert "[image: image/png, 4,033 bytes, attachment 1]" in image.text
+    assert [(one.kind, len(one.data)) for one in image.given] == [("image/png", 4_033)]
     links = await hubbed.call("everything:get-resource-links", count=2)
     assert "[link " in links.text
     read = await hubbed.call("files:read_text_file", path=str(folder / "note.txt"))
