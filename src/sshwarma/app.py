@@ -44,6 +44,7 @@ from sshwarma.verbs.yourself import topics
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
+from sshwarma.web.signing import our_addresses, signing_routes
 from sshwarma.world.conditions import Conditions
 from sshwarma.world.errors import Refused
 from sshwarma.world.names import check_name
@@ -184,10 +185,12 @@ class App:
         parts.push_async_callback(_cancel, lag)
         if settings.http.listen != "off":
             api = Api(self.world, settings.limits, pace)
-            http = Http(self.world, registry, api, {"/mcp": mcp.http})
+            others = {"/mcp": mcp.http, **signing_routes(hub.signing)}
+            http = Http(self.world, registry, api, others)
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
+        hub.signing.ours = our_addresses(settings.http, self.http.port if self.http else None)
         mcp.start()
         parts.push_async_callback(mcp.stop)
         door = control.Control(settings.data_dir, partial(operate, self.world))

@@ -18,6 +18,18 @@ def begins_like_key(text: str) -> bool:
     return any(re.search(r"\d", found[0]) for found in _BEGINNINGS.finditer(text))
 
 
+_SIGNING: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
+"""A sign-in, with the address that the browser came back to: it holds a code."""
+
+
+def holds_key(typed: str) -> bool:
+    """Whether a line that was typed is not to be kept in input history."""
+    if _SIGNING.match(typed):
+        return True
+    setting = typed.lstrip().lower().startswith("/model ")
+    return looks_like_key(typed) if setting else begins_like_key(typed)
+
+
 def looks_like_key(text: str) -> bool:
     """Whether there is a word in it that is or could well be a key. Long random words count, so
     this is for places where only a name or an address belongs, not for talk."""

@@ -71,6 +71,15 @@ def _address_or_off(value: str) -> str:
     return value if value == "off" else _address(value)
 
 
+def _base_url(value: str) -> str:
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("this is not an address as in https://world.example.org")
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError("this address may have no user, query or fragment")
+    return value.rstrip("/")
+
+
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -119,6 +128,11 @@ class HttpSettings(_Section):
         (),
         description="Names by which /mcp is reached from elsewhere, as world.example.org; it"
         " answers to 127.0.0.1, localhost and [::1] always, and to no other name.",
+    )
+    public_url: Annotated[str, AfterValidator(_base_url)] = Field(
+        "",
+        description="Where this port is reached from people's browsers, as"
+        " https://world.example.org: sign-ins to MCP servers come back there.",
     )
 
 
@@ -310,6 +324,18 @@ def _no_secrets(values: dict[str, str]) -> dict[str, str]:
     return values
 
 
+def _only_pointed_at(value: str) -> str:
+    if value and not _VARIABLE.fullmatch(value):
+        raise ValueError(
+            "put the secret into the environment of the server and write ${NAME} in its place"
+        )
+    return value
+
+
+def _issuer(value: str) -> str:
+    return _web_address(value) if value else value
+
+
 class McpSettings(_Section):
     """One MCP server whose tools can be equipped; `[[mcp]]` in the file. `${NAME}` in headers and
     env is read from the environment when it is connected to, and neither stored nor shown."""
@@ -338,6 +364,24 @@ class McpSettings(_Section):
     memory_mib: int = Field(
         4096, ge=32, le=1_048_576, description="MiB of data each process of the program may have."
     )
+    oauth_client_id: str = Field(
+        "", max_length=500, description="How the authorization server knows us, if we are to say."
+    )
+    oauth_client_secret: Annotated[str, AfterValidator(_only_pointed_at)] = Field(
+        "", description="What proves that, as ${NAME}; it goes to `oauth_issuer` alone."
+    )
+    oauth_issuer: Annotated[str, AfterValidator(_issuer)] = Field(
+        "", description="The authorization server to sign in by, and no other."
+    )
+    oauth_scope: str = Field(
+        "",
+        max_length=1_000,
+        pattern=r"^[!#-\[\]-~ ]*$",
+        description="The rights to ask for, in place of those the server says it needs.",
+    )
+    oauth_machine: bool = Field(
+        False, description="Sign in as the client itself, by its id and secret, without a person."
+    )
     allow_private: bool = Field(
         False, description="Whether the url may lead to this machine or a private network."
     )
@@ -359,11 +403,23 @@ class McpSettings(_Section):
             raise ValueError("give a command or a url, and not both")
         if self.url is None and (self.headers or self.sse or self.allow_private):
             raise ValueError("headers, sse and allow_private belong to a url")
+        oauth = (self.oauth_client_id, self.oauth_issuer, self.oauth_scope, self.oauth_machine)
+        if (any(oauth) or self.oauth_client_secret) and (self.url is None or self.has_key):
+            raise ValueError("what begins with oauth belongs to a url without an Authorization")
+        if self.oauth_client_secret and not (self.oauth_client_id and self.oauth_issuer):
+            raise ValueError("oauth_client_secret needs oauth_client_id and oauth_issuer")
+        if self.oauth_machine and not self.oauth_client_secret:
+            raise ValueError("oauth_machine needs oauth_client_secret")
         if self.url is not None and (self.env or self.cwd is not None):
             raise ValueError("env and cwd belong to a command")
         if any("\0" in word for word in self.command):
             raise ValueError("a word of the command has a NUL in it")
         return self
+
+    @property
+    def has_key(self) -> bool:
+        """Whether what lets us in is in the headers, so that there is nothing to sign in to."""
+        return any(name.lower() == "authorization" for name in self.headers)
 
 
 class LogSettings(_Section):

@@ -127,11 +127,17 @@ def _events_in(part: bytes) -> int:
     return part.count(b"\n\n") + part.count(b"\r\n\r\n")
 
 
-def client(transport: Transport, headers: Mapping[str, str], user_agent: str) -> httpx2.AsyncClient:
+def client(
+    transport: Transport,
+    headers: Mapping[str, str],
+    user_agent: str,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
     """A client without a read timeout: one slow answer would end every other on its connection.
     Each call has a time of its own instead."""
     return httpx2.AsyncClient(
         transport=transport,
+        auth=auth,
         headers={"Accept-Encoding": "identity", "User-Agent": user_agent, **headers},
         timeout=httpx2.Timeout(CONNECT_SECONDS, read=None, pool=None),
     )

@@ -20,8 +20,9 @@ from sshwarma.importing import importing
 from sshwarma.mcp import catalog
 from sshwarma.mcp.asking import Asking
 from sshwarma.mcp.lines import Lines
-from sshwarma.mcp.link import Dial, DialOver, Era, Greeting, LinkLost, Question
+from sshwarma.mcp.link import Dial, DialOver, DialSigned, Era, Greeting, LinkLost, Question
 from sshwarma.mcp.mending import Listing
+from sshwarma.mcp.signing import Signing
 from sshwarma.mcp.supervisor import State, Supervisor, Timing
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
@@ -46,6 +47,9 @@ TOLD: Final = 12
 
 STOP_SECONDS: Final = 10.0
 
+SIGNED_SECONDS: Final = 15.0
+"""A server that was signed in to has this long to be up before its owner is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -60,7 +64,7 @@ class Condition:
 
 class Hub:
     """The servers of a world. Made with `start`, ended with `close`; `folder` is where programs
-    start that have no other place."""
+    start that have no other place. What is kept of sign-ins is beside it."""
 
     seconds = None  # each server has its own: see `tools.call.Provider`
 
@@ -68,6 +72,7 @@ class Hub:
         self, world: World, folder: Path, timing: Timing | None = None, dial: Dial | None = None
     ) -> None:
         self.asking = Asking(world)
+        self.signing = Signing(world, folder.with_name("signins"), self._signed)
         self._world = world
         self._folder = folder
         self._timing = timing or Timing()
@@ -87,7 +92,8 @@ class Hub:
                 self._supervise(server)
 
     async def close(self) -> None:
-        """End every connection and program, side by side."""
+        """End every sign-in, connection and program, side by side."""
+        await self.signing.close()
         stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
         self._servers.clear()
         if stopping:
@@ -197,6 +203,7 @@ class Hub:
                 lambda tx: catalog.remove(tx, things.get_live(tx.conn, server.id)),
                 tell=f"removed the MCP server {name}",
             )
+            await self.signing.forget(server)
 
     async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Say whether a server is wanted; it is connected to, or ended, at once."""
@@ -208,6 +215,7 @@ class Hub:
                 tell=f"{word} the MCP server {name}",
             )
             if not wanted:
+                await self.signing.cancel(server)
                 await self._end(server.id)
             elif server.id not in self._servers:
                 self._supervise(changed)
@@ -277,6 +285,11 @@ class Hub:
             running.state, running.reason, running.since, running.retry_at, running.in_flight
         )
 
+    def why_down(self, tool: Thing) -> str:
+        """Why a tool cannot be used while its server is not connected; see `tools.call`."""
+        running = self._servers.get(tool.parent_id or "")
+        return running.why_down if running is not None else ""
+
     def log_of(self, server: Thing) -> list[str]:
         """The last lines a server wrote on stderr, or that were noted of it."""
         running = self._servers.get(server.id)
@@ -306,7 +319,7 @@ class Hub:
             settings,
             self._folder / server.name,
             era,
-            dial or self._dial,
+            dial or partial(self._dial, server),
             keeper,
             self._timing,
             self._slots,
@@ -324,13 +337,24 @@ class Hub:
     async def _set_down(self, server_id: str) -> None:
         await self._world.change(lambda tx: catalog.set_down(tx, [server_id]))
 
-    async def _dial(self) -> Dial:
+    async def _signed(self, server: Thing) -> None:
+        """Somebody has signed in to a server, or out of it."""
+        running = self._servers.get(server.id)
+        credentials = self.signing.credentials(server)
+        if running is None or credentials is None:
+            return
+        if credentials.token:
+            await running.refresh(SIGNED_SECONDS)
+        else:
+            running.redial("somebody signed out")
+
+    async def _dial(self, server: Thing) -> Dial:
         """How to connect: by way of the SDK, which is imported when it is first needed."""
-        async with self._loading:
-            if self._dialled is None:
-                dial: Dial = await asyncio.get_running_loop().run_in_executor(None, _load)
-                self._dialled = dial
+        if self._dialled is not None:
             return self._dialled
+        async with self._loading:
+            signed: DialSigned = await asyncio.get_running_loop().run_in_executor(None, _load)
+        return partial(signed, credentials=self.signing.credentials(server))
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Changes of one server wait for each other."""
@@ -340,7 +364,7 @@ class Hub:
 
 
 def _load() -> Any:
-    """How to connect: a Dial, and a DialOver."""
+    """How to connect: a DialSigned, and a DialOver."""
     with importing():
         return importlib.import_module("sshwarma.mcp.session").dial
 
@@ -382,8 +406,11 @@ class _Keeper:
         self._hub = hub
         self._id = server_id
         self._settings = settings
+        self._told = ""
+        self._was_up = False
 
     async def came_up(self, greeting: Greeting, listing: Listing) -> None:
+        self._told, self._was_up = "", True
         published = await self._hub._world.change(
             lambda tx: catalog.publish(tx, self._id, greeting, listing, trust=self._settings.trust)
         )
@@ -415,6 +442,12 @@ class _Keeper:
 
     def tell(self, person_id: str, words: str) -> None:
         self._hub.asking.tell(person_id, self._settings.name, words)
+
+    def wants_sign_in(self, reason: str) -> None:
+        # Whoever adds a server is told by that.
+        if self._was_up and reason != self._told:
+            self._told = reason
+            self._hub.signing.tell_owners(self._settings.name, reason)
 
 
 def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from sshwarma.mcp.credentials import Credentials
 from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.mending import Listing
 from sshwarma.mcp.ring import Ring
@@ -31,6 +32,10 @@ class LinkDoubtful(Exception):
 
 class NeedsKey(Exception):
     """The server asks who we are: it has refused what we sent as a key, or that we sent none."""
+
+
+class NeedsSignIn(NeedsKey):
+    """What it asks for is got by a person who signs in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +102,27 @@ class Link(Protocol):
 
         Raises:
             LinkLost, LinkDoubtful: if no answer can come.
+            NeedsKey: if the server does not let us in any more; nothing was done.
         """
 
 
 Dial: TypeAlias = Callable[[McpSettings, Path, Era, Ring, Hooks], AbstractAsyncContextManager[Link]]
 """Connects to a server; the folder is where a program starts that has none of its own."""
+
+
+class DialSigned(Protocol):
+    """Connects to a server that may be signed in to."""
+
+    def __call__(
+        self,
+        settings: McpSettings,
+        folder: Path,
+        era: Era,
+        ring: Ring,
+        hooks: Hooks,
+        *,
+        credentials: Credentials | None,
+    ) -> AbstractAsyncContextManager[Link]: ...
 
 
 class DialOver(Protocol):

@@ -31,6 +31,8 @@ from pydantic import ValidationError
 
 from sshwarma.mcp import http
 from sshwarma.mcp.address import Resolve, check_url, resolve
+from sshwarma.mcp.bearer import Bearer
+from sshwarma.mcp.credentials import Credentials
 from sshwarma.mcp.environment import expanded, for_program
 from sshwarma.mcp.lines import Lines
 from sshwarma.mcp.link import (
@@ -41,6 +43,7 @@ from sshwarma.mcp.link import (
     LinkDoubtful,
     LinkLost,
     NeedsKey,
+    NeedsSignIn,
     Question,
     Report,
 )
@@ -82,25 +85,29 @@ async def dial(
     hooks: Hooks,
     resolve: Resolve = resolve,
     lines: Lines | None = None,
+    credentials: Credentials | None = None,
 ) -> AsyncIterator[Session]:
     """Connect to a server; leaving ends the connection, and the program if it is one. One that
-    somebody brings along is at the other end of `lines`.
+    somebody brings along is at the other end of `lines`; one that can be signed in to has
+    `credentials`.
 
     Raises:
-        NeedsKey: if it does not let us in.
+        NeedsKey, NeedsSignIn: if it does not let us in.
         Refused, MCPError, OSError, ExceptionGroup: if there is no connection.
     """
     async with AsyncExitStack() as stack:
         try:
-            client = await _connected(stack, settings, folder, era, ring, hooks, resolve, lines)
+            client, bearer = await _connected(
+                stack, settings, folder, era, ring, hooks, resolve, lines, credentials
+            )
         except Exception as error:
             once = settings.url is not None or lines is not None
             if era == "legacy" or once or not _may_be_old(error):
                 raise
             ring.note("it ended when it was asked for its version; the handshake is tried")
             era = "legacy"
-            client = await _connected(stack, settings, folder, era, ring, hooks, resolve)
-        session = Session(client, era, hooks)
+            client, bearer = await _connected(stack, settings, folder, era, ring, hooks, resolve)
+        session = Session(client, era, hooks, bearer)
         stack.push_async_callback(session.stop)
         session.start()
         yield session
@@ -115,8 +122,10 @@ async def _connected(
     hooks: Hooks,
     resolve: Resolve,
     lines: Lines | None = None,
-) -> Client:
-    """A client that has greeted, entered on the stack; nothing is left there if it fails."""
+    credentials: Credentials | None = None,
+) -> tuple[Client, Bearer | None]:
+    """A client that has greeted, entered on the stack; nothing is left there if it fails. With
+    what signs its requests, if something does."""
     ended: list[str] = []
     greeted = False
 
@@ -129,6 +138,7 @@ async def _connected(
 
     async with AsyncExitStack() as mine:
         sender: http.Transport | None = None
+        bearer: Bearer | None = None
         if lines is not None:
             transport: Any = channel(lines, ring, gone)
         elif settings.url is None:
@@ -142,7 +152,10 @@ async def _connected(
             backend = http.Backend(settings.allow_private, resolve)
             sender = http.Transport(context, backend, settings.calls_at_once + 8)
             headers = expanded(settings.headers, os.environ)
-            web = http.client(sender, headers, f"sshwarma/{ME.version}")
+            if credentials is not None:
+                await credentials.load()
+                bearer = Bearer(settings, credentials, gone, resolve)
+            web = http.client(sender, headers, f"sshwarma/{ME.version}", bearer)
             if settings.sse:  # it enters the client itself
                 transport = sse_client(
                     settings.url,
@@ -172,6 +185,7 @@ async def _connected(
         try:
             await mine.enter_async_context(client)
         except Exception as error:
+            _check_let_in(bearer, error)
             if sender is not None and sender.refused:
                 raise NeedsKey(f"it does not let us in (HTTP {sender.refused})") from error
             if ended:
@@ -184,7 +198,17 @@ async def _connected(
         greeted = True
         for reason in ended:
             hooks.ended(reason)
-        return client
+        return client, bearer
+
+
+def _check_let_in(bearer: Bearer | None, error: Exception) -> None:
+    """Go on if a failure does not come of who we are."""
+    if bearer is None:
+        return
+    if bearer.refused:
+        raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+    if bearer.trouble:
+        raise LinkLost(bearer.trouble) from error
 
 
 def _may_be_old(error: BaseException) -> bool:
@@ -197,8 +221,11 @@ def _may_be_old(error: BaseException) -> bool:
 class Session:
     """The connection; `link.Link`."""
 
-    def __init__(self, client: Client, era: Era, hooks: Hooks) -> None:
+    def __init__(
+        self, client: Client, era: Era, hooks: Hooks, bearer: Bearer | None = None
+    ) -> None:
         self._client = client
+        self._bearer = bearer
         self._hooks = hooks
         self._modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         info = client.server_info
@@ -221,7 +248,11 @@ class Session:
             await asyncio.gather(self._listening, return_exceptions=True)
 
     async def tools(self, most: int) -> Listing:
-        raw = await _raw_tools(self._client.session)
+        try:
+            raw = await _raw_tools(self._client.session)
+        except MCPError as error:
+            _check_let_in(self._bearer, error)
+            raise
         if self._modern:
             raw = [_bad_headers(entry) or entry for entry in raw]
         # Checking hundreds of schemas takes a while: not on the loop.
@@ -246,10 +277,18 @@ class Session:
                 report(_progress(progress, total, message))
 
         was = _calling.set(mark)
+        bearer = self._bearer
+        wanted = bearer.wants if bearer is not None else 0
         try:
             answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
         except MCPError as error:
             said = clean(error.message)[:MESSAGE_CHARACTERS]
+            if bearer is not None and bearer.refused:
+                raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+            if bearer is not None and bearer.wants != wanted:
+                return Result(bearer.lacking, failed=True)
+            if bearer is not None and bearer.trouble:
+                return Result(f"Nothing was done: {bearer.trouble}.", failed=True)
             if error.code == types.CONNECTION_CLOSED:
                 lost = error.message == "Connection closed"
                 raise (LinkLost if lost else LinkDoubtful)(said) from error

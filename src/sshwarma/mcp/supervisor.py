@@ -4,7 +4,8 @@ go over what it holds.
     new -> connecting -> up <-> degraded
                ^           |
                |           v
-               +--------- down (waits 1, 2, 4 ... 60 s)        needs-key (waits to be asked)
+               +--------- down (waits 1, 2, 4 ... 60 s)        needs-key, needs-sign-in
+                                                               (wait to be asked)
 
 The task alone enters and leaves a connection, because a connection that breaks cancels whoever
 entered it. Calls run in their callers' tasks, and see an error.
@@ -34,6 +35,7 @@ from sshwarma.mcp.link import (
     LinkDoubtful,
     LinkLost,
     NeedsKey,
+    NeedsSignIn,
     Question,
     Report,
 )
@@ -45,7 +47,12 @@ from sshwarma.world.errors import Refused, Unavailable
 
 log = structlog.get_logger(__name__)
 
-State = Literal["new", "connecting", "up", "degraded", "down", "needs-key", "stopped"]
+State = Literal[
+    "new", "connecting", "up", "degraded", "down", "needs-key", "needs-sign-in", "stopped"
+]
+
+LOCKED_OUT: Final = ("needs-key", "needs-sign-in")
+"""States that only people can end."""
 
 QUEUE: Final = 50
 """Calls that may wait for a server that works on as many as it may."""
@@ -92,6 +99,9 @@ class Keeper(Protocol):
 
     def tell(self, person_id: str, words: str) -> None:
         """Let a person know of something that needs no answer."""
+
+    def wants_sign_in(self, reason: str) -> None:
+        """It does not let us in until somebody signs in."""
 
 
 @dataclass(eq=False)
@@ -185,6 +195,12 @@ class Supervisor:
         self._wake.set()
         await self.settled(seconds)
 
+    def redial(self, reason: str) -> None:
+        """Connect anew, now."""
+        if self._link is not None:
+            self._break(reason)
+        self._wake.set()
+
     async def call(
         self,
         tool: str,
@@ -246,6 +262,10 @@ class Supervisor:
                 f"{self.settings.name} went away amid it: {self._broken or self.reason or lost}.",
                 hint="It may have been done or not.",
             ) from lost
+        except NeedsKey as needs:
+            if link is self._link:
+                self._break(str(needs))
+            raise Unavailable(f"{self.settings.name} did not take it: {needs}.") from needs
         except LinkDoubtful as doubtful:
             self._doubtful = True
             self._wake.set()
@@ -261,11 +281,16 @@ class Supervisor:
             self._set("up")
         return result
 
+    @property
+    def why_down(self) -> str:
+        """Why nothing can be called, in words; empty if it is up."""
+        said = f": {self.reason}" if self.reason else ""
+        return "" if self.up else f"{self.settings.name} is not connected{said}"
+
     def _is_down(self) -> Unavailable:
         wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
         hint = f"It is tried again in {max(1, round(wait))} s." if wait is not None else ""
-        said = f": {self.reason}" if self.reason else ""
-        return Unavailable(f"{self.settings.name} is not connected{said}.", hint=hint)
+        return Unavailable(f"{self.why_down}.", hint=hint)
 
     def _timed_out(self) -> None:
         self._timeouts += 1
@@ -312,11 +337,12 @@ class Supervisor:
                 raise
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - a stranger's doing ends this link, no more
-            reason = self._broken or self._in_words(error)
+            known = self._broken and not isinstance(_leaf(error), NeedsKey)
+            reason = self._broken if known else self._in_words(error)
         else:
             reason = self._broken
         self._lose(marking)
-        if self.state not in ("needs-key", "stopped"):
+        if self.state not in (*LOCKED_OUT, "stopped"):
             self._set("down", reason)
         await asyncio.gather(*marking, return_exceptions=True)
         return reason
@@ -436,7 +462,7 @@ class Supervisor:
 
     def _wait_after(self, failures: int) -> float:
         timing = self._timing
-        if self.state == "needs-key":
+        if self.state in LOCKED_OUT:
             return timing.refresh
         longest = min(timing.longest_wait, timing.first_wait * 2 ** min(failures - 1, 20))
         return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - so that not all come at once
@@ -497,7 +523,10 @@ class Supervisor:
 
     def _in_words(self, error: BaseException) -> str:
         leaf = _leaf(error)
-        if isinstance(leaf, NeedsKey):
+        if isinstance(leaf, NeedsSignIn):
+            self._set("needs-sign-in", str(leaf))
+            self._keeper.wants_sign_in(str(leaf))
+        elif isinstance(leaf, NeedsKey):
             self._set("needs-key", str(leaf))
         self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
         if isinstance(leaf, TimeoutError):

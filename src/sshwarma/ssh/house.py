@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.keylike import begins_like_key, looks_like_key
+from sshwarma.keylike import holds_key
 from sshwarma.settings import LimitSettings
 from sshwarma.ssh.answers import Answers
 from sshwarma.ssh.feed import Feeds
@@ -69,8 +69,7 @@ class House:
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Keep a line in its agent's input history: soon, together with everybody else's. One that
         seems to hold a key is not kept."""
-        setting = typed.lstrip().lower().startswith("/model ")
-        if looks_like_key(typed) if setting else begins_like_key(typed):
+        if holds_key(typed):
             return
         self._typed.append((agent_id, typed))
         if self._typed_timer is None:

@@ -21,7 +21,7 @@ from sshwarma.world.caller import Caller, Within
 from sshwarma.world.calls import Ending
 from sshwarma.world.errors import Invalid, NotFound, Refused, Unavailable
 from sshwarma.world.events import Row
-from sshwarma.world.loadout import Item
+from sshwarma.world.loadout import UNAVAILABLE, Item
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -62,7 +62,8 @@ class Result:
 
 class Provider(Protocol):
     """Whoever can carry out some tools. One that has `seconds` says by it how long a call may take
-    in place of SECONDS; None, that it sees to that itself, and raises TimeoutError with words."""
+    in place of SECONDS; None, that it sees to that itself, and raises TimeoutError with words. One
+    that has `why_down` says by it, for a tool, why it is not there now."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
         """Carry out a tool that the caller may use, with arguments that fit its schema.
@@ -242,15 +243,23 @@ class Tools:
             of_server = item.thing.metadata.get(RUNS) == "mcp"
             space = item.thing.label.partition(":")[0]
             raise Unavailable(
-                f"{item.thing.label} cannot be used now: {item.obstacle}.",
+                f"{item.thing.label} cannot be used now: {self._obstacle(item)}.",
                 hint=f"/mcp show {space} says more." if of_server else "",
             )
         return item
 
+    def _obstacle(self, item: Item) -> str:
+        why_down = getattr(self._provider(item.thing), "why_down", None)
+        said = why_down(item.thing) if why_down and item.obstacle == UNAVAILABLE else ""
+        return said or item.obstacle
+
+    def _provider(self, tool: Thing) -> Provider | None:
+        return self._providers.get(tool.metadata.get(RUNS) or tool.parent_id or "")
+
     async def _carry_out(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
     ) -> tuple[Ending, Result]:
-        provider = self._providers.get(tool.metadata.get(RUNS) or tool.parent_id or "")
+        provider = self._provider(tool)
         if provider is None:
             return "error", Result(f"Nothing carries out {tool.label} now.", failed=True)
         try:

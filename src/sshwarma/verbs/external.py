@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
@@ -17,6 +16,7 @@ from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.verbs import servers
 from sshwarma.verbs.arguments import Arg, Flag, Many, Text, Word
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.signing import SignInBegun, begun, handed_in
 from sshwarma.verbs.views import Done, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, Scope
@@ -24,7 +24,8 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 
 Action = Literal[
-    "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log"
+    "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log",
+    "login", "logout",
 ]  # fmt: skip
 
 RESOLVE_SECONDS = 5.0
@@ -33,6 +34,9 @@ SETTLE_SECONDS = 30.0
 first, or starts on a busy machine, takes longer than a few seconds."""
 
 LOG_LINES = 100
+
+FIELDS: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
+"""What flags of /mcp add are called in settings, where that is another word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ def _(result: ServerLog) -> Block:
         "/mcp add files -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
         "/mcp show holler",
         "/mcp approve holler sample",
+        "/mcp login holler",
     ),
 )
 async def mcp(
@@ -75,18 +80,25 @@ async def mcp(
     trust: Flag = False,
     seconds: Annotated[float, Arg("number"), Field(gt=0, le=1800)] | None = None,
     memory: Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)] | None = None,
-) -> servers.ServerList | servers.ServerShown | ServerLog | Done:
+    oauth_client_id: Word | None = None,
+    oauth_client_secret: Word | None = None,
+    oauth_issuer: Word | None = None,
+    oauth_scope: Word | None = None,
+    oauth_machine: Flag = False,
+) -> servers.ServerList | servers.ServerShown | ServerLog | SignInBegun | Done:
     """Connect to MCP servers, whose tools can then be equipped
 
     `list` and `show` are for everyone; `log`, `refresh`, `enable`, `disable` and `approve` for
     admins; `add` and `remove` for owners, because a server started here can do what this program
-    can. What a server lists first is approved with it; tools that are new or changed later wait
-    until an admin has read them with `show` and says `approve`. `disable` also ends a server that
-    somebody brings along. /help servers tells more.
+    can; `login` and `logout` too, because all here then act in the owner's name there. What a
+    server lists first is approved with it; tools that are new or changed later wait until an admin
+    has read them with `show` and says `approve`. `disable` also ends a server that somebody brings
+    along. /help servers tells more.
 
     action: what to do.
     name: the server, and so the namespace of its tools.
-    target: for add, its URL, or -- and a command with its arguments; for approve, one tool.
+    target: for add, its URL, or -- and a command with its arguments; for approve, one tool; for
+        login, the address that your browser came back to.
     header: an HTTP header, as in 'Authorization: Bearer ${NAME}', which reads NAME from the
         environment of this server each time; may be given again.
     env: a variable for the command, as in KEY=${NAME}; may be given again.
@@ -96,12 +108,20 @@ async def mcp(
     trust: take new and changed tools without approval.
     seconds: the longest a call may take; 60 if left out.
     memory: MiB of data each process of the command may have; 4096 if left out.
+    oauth_client_id: how the provider knows us, where it wants clients to be registered with it.
+    oauth_client_secret: what proves that, as ${NAME}.
+    oauth_issuer: the authorization server that knows us; the secret goes nowhere else.
+    oauth_scope: the rights to ask for, in place of those the server says it needs.
+    oauth_machine: sign in by id and secret alone, without a person.
     """
     hub = caller.world.part(Hub)
     if hub is None:
         raise Unavailable("This server connects to no MCP servers.")
     given = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
-             "allow-private": allow_private, "seconds": seconds, "memory": memory}  # fmt: skip
+             "allow-private": allow_private, "seconds": seconds, "memory": memory,
+             "oauth-client-id": oauth_client_id, "oauth-client-secret": oauth_client_secret,
+             "oauth-issuer": oauth_issuer, "oauth-scope": oauth_scope,
+             "oauth-machine": oauth_machine}  # fmt: skip
     flags = [flag for flag, value in given.items() if value]
     if flags and action != "add":
         raise Invalid(f"--{flags[0]} belongs to /mcp add.")
@@ -110,9 +130,9 @@ async def mcp(
         return await servers.listed(caller, hub)
     if not name:
         raise Invalid(f"/mcp {action} needs a name.", hint="/mcp lists the servers.")
-    if action not in ("add", "approve"):
+    if action not in ("add", "approve", "login"):
         _no_more(target)
-    if action in ("add", "remove"):
+    if action in ("add", "remove", "login", "logout"):
         await caller.require(Right.OWN)
     elif action != "show":
         await caller.require(Right.ADMIN)
@@ -123,8 +143,7 @@ async def mcp(
             server = await hub.find(name)
             return ServerLog(name, tuple(hub.log_of(server)[-LOG_LINES:]))
         case "add":
-            declared = _declared(name, target, header, env, cwd, sse, allow_private, trust,
-                                 seconds, memory)  # fmt: skip
+            declared = _declared(name, target, {flag: given[flag] for flag in flags})
             await _reachable(declared)
             await hub.add(caller, declared)
             return await _added(caller, hub, name)
@@ -137,6 +156,16 @@ async def mcp(
         case "approve":
             approved = await hub.approve(caller, name, target)
             return Done(f"Approved {', '.join(approved)}.")
+        case "login":
+            if not target:
+                return await begun(caller, hub, name)
+            if not await handed_in(hub, name, target):
+                return Done(f"{name} takes its time: /mcp show {name}")
+            done = await _added(caller, hub, name)
+            return Done(f"You are signed in. {done.text}")
+        case "logout":
+            await hub.signing.logout(caller, await hub.find(name))
+            return Done(f"Signed out of {name}: nothing is kept of it.")
         case "enable":
             await hub.enable(caller, name, True)
             return await _added(caller, hub, name)
@@ -178,19 +207,8 @@ def _no_more(word: str | None) -> None:
         raise Invalid(f"{word[:40]} is one word too many.")
 
 
-def _declared(
-    name: str,
-    target: str | None,
-    headers: Iterable[str],
-    env: Iterable[str],
-    cwd: str | None,
-    sse: bool,
-    allow_private: bool,
-    trust: bool,
-    seconds: float | None,
-    memory: int | None,
-) -> McpSettings:
-    """A server as its owner described it.
+def _declared(name: str, target: str | None, flags: dict[str, Any]) -> McpSettings:
+    """A server as its owner described it, by the flags that were given.
 
     Raises:
         Invalid: saying what is wrong with that.
@@ -198,27 +216,18 @@ def _declared(
     names.check_name(name, "server")
     if not target:
         raise Invalid("Say where it is.", hint="/mcp add NAME URL, or /mcp add NAME -- COMMAND")
-    given: dict[str, Any] = {"name": name, "trust": trust}
+    given: dict[str, Any] = {"name": name}
+    given |= {FIELDS.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()}
     if target == "--" or target.startswith("-- "):
         given["command"] = tuple(_words(target.removeprefix("--")))
         if not given["command"]:
             raise Invalid("There is no command after the --.")
     else:
         given["url"] = check_url(target).geturl()
-    if headers:
-        given["headers"] = dict(_pair(text, ":", "'NAME: VALUE'") for text in headers)
-    if env:
-        given["env"] = dict(_pair(text, "=", "NAME=VALUE") for text in env)
-    if cwd is not None:
-        given["cwd"] = cwd
-    if sse:
-        given["sse"] = True
-    if allow_private:
-        given["allow_private"] = True
-    if seconds is not None:
-        given["call_seconds"] = seconds
-    if memory is not None:
-        given["memory_mib"] = memory
+    if "headers" in given:
+        given["headers"] = dict(_pair(text, ":", "'NAME: VALUE'") for text in given["headers"])
+    if "env" in given:
+        given["env"] = dict(_pair(text, "=", "NAME=VALUE") for text in given["env"])
     try:
         return McpSettings.model_validate(given)
     except ValidationError as error:
@@ -263,6 +272,8 @@ async def _added(caller: Caller, hub: Hub, name: str) -> Done:
     condition = await hub.settled(name, SETTLE_SECONDS)
     if condition.state in ("up", "degraded"):
         return Done(await _came_up(caller, hub, name))
+    if condition.state == "needs-sign-in":
+        return Done(f"{name} is kept, but {condition.reason}")
     if condition.state == "needs-key":
         return Done(f"{name} is kept, but {condition.reason}. /mcp refresh {name} tries again.")
     if condition.reason:

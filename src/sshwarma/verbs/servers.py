@@ -183,7 +183,7 @@ async def shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
         "" if condition.state == "up" else condition.reason,
         max(0, round(condition.retry_at - now)) if condition.retry_at else None,
         _where(caller, server, whole),
-        dict(_facts(server, whole)),
+        dict(_facts(server, hub.signing.standing(server), whole)),
         tuple(_tool_shown(server, tool) for tool in tools),
         tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
     )
@@ -204,7 +204,7 @@ def _where(caller: Caller, server: Thing, whole: bool) -> str:
     return shlex.join(settings.command) if whole else Path(settings.command[0]).name
 
 
-def _facts(server: Thing, whole: bool) -> Iterator[tuple[str, str]]:
+def _facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
     settings = catalog.settings_of(server)
     offered = server.metadata.get("origin") == catalog.OFFERED
     if server.metadata.get("server"):
@@ -214,6 +214,10 @@ def _facts(server: Thing, whole: bool) -> Iterator[tuple[str, str]]:
     for title, values in (("Headers", settings.headers), ("Environment", settings.env)):
         if values and whole:
             yield title, ", ".join(f"{name}={value}" for name, value in values.items())
+    if signed and whole:
+        yield "Sign-in", signed
+    if settings.oauth_client_id and whole:
+        yield "Client", settings.oauth_client_id
     if settings.cwd is not None and whole:
         yield "Folder", str(settings.cwd)
     if not offered:

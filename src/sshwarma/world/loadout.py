@@ -25,6 +25,9 @@ Source = Literal["room", "agent", "always"]
 
 NAMESPACE_KINDS: Final = ("container", "mcp", "toolset", "room")
 
+UNAVAILABLE: Final = "unavailable"
+"""The obstacle of a tool whose provider is not there."""
+
 ALWAYS: Final = "global"
 """The namespace whose tools are on everywhere."""
 
@@ -230,7 +233,7 @@ class Chains:
         elif off is not None:
             obstacle = "disabled" if off is tool else f"{off.name} is disabled"
         elif not tool.available:
-            obstacle = "unavailable"
+            obstacle = UNAVAILABLE
         elif tool.metadata.get("obstacle"):
             obstacle = str(tool.metadata["obstacle"])
         elif missing:
