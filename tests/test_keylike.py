@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.keylike import begins_like_key, looks_like_key
+from sshwarma.keylike import begins_like_key, holds_key, looks_like_key
 
 KEYS = (
     "sk-proj-AbCdEfGhIjKlMnOp1234567890",
@@ -41,3 +41,19 @@ def test_long_random_words_count_only_where_no_talk_is(key: str) -> None:
 def test_names_and_addresses_are_none(name: str) -> None:
     assert not looks_like_key(name)
     assert not begins_like_key(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("/mcp login tickets", True),
+        ("/mcp add tickets https://mcp.example.org/mcp", True),
+        ("/mcp login tickets http://127.0.0.1:2280/oauth/callback?code=abc&state=def", False),
+        ("  /MCP  login tickets code=abc", False),
+        (f"look at {KEYS[0]}", False),
+        (f"/model add a --key {RANDOM[0]}", False),
+        (f"it is {RANDOM[0]}", True),
+    ],
+)
+def test_lines_that_hold_a_key_or_a_code_are_not_kept(line: str, kept: bool) -> None:
+    assert holds_key(line) is not kept

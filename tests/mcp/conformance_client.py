@@ -9,16 +9,20 @@ With `--all` in place of a URL it runs every scenario that the hub is held to, o
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sshwarma import verbs
-from sshwarma.mcp.hub import Hub
+from sshwarma.mcp.hub import Condition, Hub
+from sshwarma.mcp.signing import Ours
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
@@ -41,8 +45,38 @@ SCENARIOS: Final = (
     ("2026-07-28", "http-invalid-tool-headers"),
     ("2026-07-28", "json-schema-ref-no-deref"),
     ("2026-07-28", "json-schema-2020-12-preservation"),
+    ("2025-03-26", "auth/2025-03-26-oauth-metadata-backcompat"),
+    ("2025-03-26", "auth/2025-03-26-oauth-endpoint-fallback"),
+    *(
+        (version, f"auth/{name}")
+        for version in ("2025-11-25", "2026-07-28")
+        for name in (
+            "metadata-default", "metadata-var1", "metadata-var2", "metadata-var3", "basic-cimd",
+            "scope-from-www-authenticate", "scope-from-scopes-supported",
+            "scope-omitted-when-undefined", "scope-step-up", "scope-retry-limit",
+            "token-endpoint-auth-basic", "token-endpoint-auth-post", "token-endpoint-auth-none",
+            "pre-registration", "client-credentials-basic",
+        )
+    ),
+    *(
+        ("2026-07-28", f"auth/{name}")
+        for name in (
+            "resource-mismatch", "offline-access-scope", "offline-access-not-supported",
+            "authorization-server-migration", "iss-supported", "iss-not-advertised",
+            "iss-supported-missing", "iss-wrong-issuer", "iss-unexpected", "iss-normalized",
+            "metadata-issuer-mismatch",
+        )
+    ),
+)  # fmt: skip
+"""All that is about a client, but for keys, devices and companies that vouch for it, which the hub
+does not speak of."""
+
+OURS: Final = Ours(
+    "http://127.0.0.1:3030/oauth/callback", "https://conformance-test.local/client-metadata.json"
 )
-"""All that is about a client without OAuth, which the hub does not speak."""
+
+LOGINS: Final = 3
+"""Times one signs in before one gives up."""
 
 
 class Client:
@@ -51,6 +85,8 @@ class Client:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.hub = Hub(world, folder)
+        self.hub.signing.ours = OURS
+        self._logins = 0
 
     async def connect(self, url: str) -> list[things.Thing]:
         world = self.world
@@ -59,12 +95,27 @@ class Client:
         world.bus.on_agent(person.id, self._told)
         self.caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
         await self.hub.start()
-        settings = McpSettings(name="suite", url=url, allow_private=True, call_seconds=20)
+        known = await asyncio.to_thread(_registered, url)
+        settings = McpSettings(name="suite", url=url, allow_private=True, call_seconds=20, **known)
         server = await self.hub.add(self.caller, settings)
+        while (await self._condition()).state == "needs-sign-in" and await self.login():
+            pass
+        return await world.store.read(lambda conn: things.children(conn, server.id, "tool"))
+
+    async def _condition(self) -> Condition:
         condition = await self.hub.settled("suite", 20)
         print("state:", condition.state, condition.reason, file=sys.stderr)
+        return condition
 
-        return await world.store.read(lambda conn: things.children(conn, server.id, "tool"))
+    async def login(self) -> bool:
+        """Sign in as a person with a browser does; whether that could be tried once more."""
+        self._logins += 1
+        if self._logins > LOGINS:
+            return False
+        server = await self.hub.find("suite")
+        page = await self.hub.signing.login(self.caller, server)
+        came_to = await asyncio.to_thread(_visited, page.url)
+        return await self.hub.signing.hand_in(server, came_to, 20)
 
     def _told(self, event: object) -> None:
         if isinstance(event, Asked) and event.hint:
@@ -78,6 +129,37 @@ class Client:
         # sends such.
         result = await self.hub.run(self.caller, tool, arguments)
         print(f"{tool.name}({arguments}): {result.failed}: {result.text[:300]}", file=sys.stderr)
+        if "/mcp login suite" in result.text and await self.login():
+            await self.call(tool, arguments)
+
+
+def _registered(url: str) -> dict[str, Any]:
+    """What the owner knows of a client that was registered for them."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    if "client_secret" not in context:
+        return {}
+    os.environ["SUITE_SECRET"] = context["client_secret"]
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    with urllib.request.urlopen(where, timeout=10) as answer:
+        issuer = json.load(answer)["authorization_servers"][0]
+    return {
+        "oauth_client_id": context["client_id"],
+        "oauth_client_secret": "${SUITE_SECRET}",
+        "oauth_issuer": issuer,
+        "oauth_machine": "client-credentials" in context["name"],
+    }
+
+
+def _visited(url: str) -> str:
+    """Where a browser is led that opens a page: the suite's authorization servers ask nothing."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        return connection.getresponse().headers["Location"]
+    finally:
+        connection.close()
 
 
 def sample(schema: dict[str, Any]) -> dict[str, Any]:

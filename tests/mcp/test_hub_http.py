@@ -219,7 +219,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
     ("path", "state", "why"),
     [
         ("/bad-gateway", "down", "it answers with HTTP 502: perhaps MCP is at another path"),
-        ("/locked", "needs-key", "it does not let us in (HTTP 401)"),
+        ("/locked", "needs-sign-in", "it wants a sign-in: /mcp login web"),
         ("/away", "down", "Redirect to http://localhost:9/mcp not followed"),
         ("/zipped", "down", "it sent a compressed answer"),
     ],
@@ -231,6 +231,18 @@ async def test_what_is_wrong_with_a_server_is_said(
     condition = await hubbed.hub.settled("web", 30)
     assert condition.state == state
     assert why in condition.reason
+
+
+async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
+    hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_TEST_TOKEN", "s3cret")
+    headers = {"authorization": "Bearer ${HUB_TEST_TOKEN}"}
+    url = f"{web.url}/locked"
+    await hubbed.add("web", url=url, allow_private=True, headers=headers, wait=False)
+    condition = await hubbed.hub.settled("web", 10)
+    assert condition.state == "needs-key"
+    assert condition.reason == "it does not let us in (HTTP 401)"
 
 
 async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web) -> None:
