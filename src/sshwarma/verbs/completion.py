@@ -27,7 +27,6 @@ from sshwarma.world.namespaces import LEAVES
 OFFERED = 200
 """Candidates offered at most."""
 
-STATE_WORDS = ("list", "add", "remove", "show", "clear", "directory")
 
 Option = tuple[str, str]
 """What is inserted, and a note on it."""
@@ -139,7 +138,7 @@ async def _values(
         case "state":
             return await _states(caller, given)
         case "word" if verb.name == "state":
-            return [(word, "") for word in STATE_WORDS]
+            return [*((word, "") for word in WHAT), *_called(caller)]
         case "word" if verb.name == "namespace" and given[0] == "set":
             return [(word, f"as in {example}") for word, example in namespaces.FIELDS.items()]
         case "text" if verb.name == "namespace" and given[0] == "set" and len(given) == 3:
@@ -155,10 +154,8 @@ async def _values(
         case "word" if verb.name == "skill" and given and given[0] not in ("list", "add"):
             known_skills = await caller.world.memo("skills", skills.all_skills)
             return [(skill.name, skill.description) for skill in known_skills]
-        case "word" if verb.name in ("state", "context"):
-            asks = given and given[0] in ("show", "clear", "rebuild")
-            models = [(f"@{name}", "") for name in _models(caller)]
-            return models if asks else [] if given else [*((word, "") for word in WHAT), *models]
+        case "word" if verb.name == "context" and given:
+            return _called(caller) if given[0] in ("show", "rebuild") else []
         case "command" if verb.name == "mcp" and given[:1] == ["approve"] and len(given) == 2:
             waiting = await caller.world.store.read(partial(catalog.waiting, name=given[1]))
             return [(tool.name, str(tool.metadata["obstacle"])) for tool in waiting]
@@ -187,6 +184,10 @@ async def _turns(caller: Caller) -> list[Option]:
 
 def _models(caller: Caller) -> list[str]:
     return sorted(agent.name for agent in caller.world.agents if agent.kind == "model")
+
+
+def _called(caller: Caller) -> list[Option]:
+    return [(f"@{name}", "") for name in _models(caller)]
 
 
 async def _verbs(caller: Caller) -> list[Option]:
@@ -270,7 +271,7 @@ async def _states(caller: Caller, given: list[str]) -> list[Option]:
         ]
     if given[:1] == ["remove"]:
         return [(state, "") for state in sorted(held) if not state.startswith("mcp:")]
-    return [(f"@{one.name}", "") for one in caller.world.agents if one.kind == "model"]
+    return _called(caller) if given[:1] in (["show"], ["clear"]) else []
 
 
 async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
