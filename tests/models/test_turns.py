@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sshwarma import verbs
-from sshwarma.models import turn as turn_loop
+from sshwarma.models import answer as one_answer
+from sshwarma.models import shown
+from sshwarma.models import turn as all_turns
 from sshwarma.models.budget import Budgets, Limits
 from sshwarma.models.guide import GREETING
 from sshwarma.models.port import (
@@ -253,7 +255,7 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
 async def test_one_that_says_nothing_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_loop, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(one_answer, "STALL_SECONDS", 0.01)
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         await asyncio.Event().wait()
@@ -531,12 +533,12 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
         if request.done:
             yield Text(request.done[-1].text)
             return
-        for number in range(turn_loop.CALLS_AT_ONCE + 1):
+        for number in range(one_answer.CALLS_AT_ONCE + 1):
             yield Call(str(number), "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all")
-    assert [row.kind for row in made].count("tool.result") == turn_loop.CALLS_AT_ONCE
+    assert [row.kind for row in made].count("tool.result") == one_answer.CALLS_AT_ONCE
     assert made[-2].kind == "tool.error"
     assert "At most 8 tools" in made[-1].content
 
@@ -548,7 +550,7 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
             yield Text(piece)
-            await asyncio.sleep(turn_loop.FRAME_SECONDS * 1.5)
+            await asyncio.sleep(shown.FRAME_SECONDS * 1.5)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
@@ -585,7 +587,7 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
 async def test_answers_at_once_are_bounded_in_a_room(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_loop, "AT_ONCE", 2)
+    monkeypatch.setattr(all_turns, "AT_ONCE", 2)
     go = asyncio.Event()
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
@@ -623,7 +625,7 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
 
     house.backend.context_tokens = 8_000
     house.backend.script = script
-    house.turns._composer = Counting()  # type: ignore[assignment]
+    house.turns._means = replace(house.turns._means, composer=Counting())  # type: ignore[arg-type]
     made = await house.says("alice", "@qwen go")
     assert said_by(made, house, "qwen") == ["now it fits"]
     assert told == [8_000, 500]
@@ -785,9 +787,9 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Waiting(2.2, "rate limited")
-        await asyncio.sleep(turn_loop.FRAME_SECONDS * 2)
+        await asyncio.sleep(shown.FRAME_SECONDS * 2)
         yield Text("at last")
-        await asyncio.sleep(turn_loop.FRAME_SECONDS * 2)
+        await asyncio.sleep(shown.FRAME_SECONDS * 2)
 
     house.backend.script = script
     await house.says("alice", "@qwen hi")
