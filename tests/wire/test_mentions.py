@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -114,21 +115,19 @@ def slow_model() -> Iterator[SlowModel]:
     server.server_close()
 
 
+@pytest.fixture
+def slow_house(serve: Callable[..., Server], slow_model: SlowModel) -> Server:
+    """A server in which @tale begins to answer, and goes on until it is stopped."""
+    url = f"http://127.0.0.1:{slow_model.server_address[1]}/v1"
+    model = {"name": "tale", "kind": "compatible", "model": "m", "base_url": url}
+    return serve(models=json.dumps([model]))
+
+
 @covers("stop")
 def test_an_answer_streams_while_it_comes_and_stops_when_told(
-    serve: Callable[..., Server], slow_model: SlowModel
+    slow_house: Server, slow_model: SlowModel
 ) -> None:
-    port = slow_model.server_address[1]
-    models = [
-        {
-            "name": "tale",
-            "kind": "compatible",
-            "model": "m",
-            "base_url": f"http://127.0.0.1:{port}/v1",
-        }
-    ]
-    server = serve(models=json.dumps(models))
-    teller, other = server.person("teller"), server.person("other")
+    teller, other = slow_house.person("teller"), slow_house.person("other")
     hers, his = teller.sit(), other.sit()
     hers.enter("@tale tell me a tale")
     for screen in (hers, his):
@@ -145,3 +144,25 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
     hers.wait_for("Stopped tale.")
     for one in (teller, other):
         one.hang_up()
+
+
+@covers("stop", "note")
+def test_a_pipe_that_comes_too_late_is_told_so_and_can_be_waited_for(slow_house: Server) -> None:
+    one = slow_house.person("one")
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    screen = one.sit()
+    with subprocess.Popen([*one.ssh(), "@tale what failed?"], **piped) as late:
+        screen.wait_for("tale: Once upon a time")
+        assert late.stdin and late.stderr
+        late.stdin.write(b"the log\n")
+        late.stdin.flush()
+        assert b"With --stdin it is waited for." in late.stderr.readline()
+        assert one.run("stop @tale").status == 0
+        late.communicate(timeout=30)
+    with subprocess.Popen([*one.ssh(), "note what failed: --stdin"], **piped) as patient:
+        with pytest.raises(subprocess.TimeoutExpired):
+            patient.wait(2)
+        patient.communicate(b"the log\n", timeout=30)
+    screen.wait_for("the log")
+    assert one.json("journal")["entries"][-1]["text"] == "what failed:\nthe log"
+    one.hang_up()

@@ -33,7 +33,12 @@ log = structlog.get_logger(__name__)
 PIPE_SECONDS: Final = 0.3
 """A command that can do without text waits this long for some to come from a pipe."""
 
-_DOOR_FLAG: Final = re.compile(r"\s--(json|room(?:=|\s+)(\S+))(?=\s|$)")
+TOO_LATE: Final = (
+    b"What came from the pipe was not read: nothing had come in the first 0.3 s."
+    b" With --stdin it is waited for.\n"
+)
+
+_DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
 
 
 class Exec:
@@ -50,9 +55,14 @@ class Exec:
         self._room.set()
         self._utf8 = house.utf8(dict(channel.env))
         self._json = False
+        self._waits = False  # for what comes from the pipe, however long that takes
+        self._unread = False  # whether nobody will read what comes now, and that is not said yet
         self._task = asyncio.get_running_loop().create_task(self._run(command))
 
     def data(self, data: bytes) -> None:
+        if self._unread:
+            self._unread = False  # said once
+            self._channel.write_stderr(TOO_LATE)
         # One byte over the limit is kept, to know that there was more.
         self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
         self._came.set()
@@ -114,11 +124,13 @@ class Exec:
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
-        """The command without this door's own flags, `--json` and `--room NAME`."""
+        """The command without this door's own flags: `--json`, `--stdin` and `--room NAME`."""
         room = ""
         for found in _DOOR_FLAG.finditer(f" {command}"):
             if found[1] == "json":
                 self._json = True
+            elif found[1] == "stdin":
+                self._waits = True
             else:
                 room = found[2]
         return _DOOR_FLAG.sub("", f" {command}").strip(), room
@@ -138,7 +150,7 @@ class Exec:
     async def _text_from_pipe(self, line: str) -> str | None:
         """What came on standard input, if the verb takes text. A verb that has none yet waits for
         it; one that has some waits a moment, because a pipe may have more and a terminal has no
-        end."""
+        end, and with `--stdin` as long as it takes."""
         if line.startswith("/"):
             first = line.split(None, 1)[0]
             known = find_verb(first)
@@ -158,10 +170,11 @@ class Exec:
                 lacks = needed and len(words) < len(known.positional)
         else:
             lacks = False
-        if not lacks:
+        if not lacks and not self._waits:
             try:
                 await asyncio.wait_for(self._came.wait(), PIPE_SECONDS)
             except TimeoutError:
+                self._unread = True
                 return None
         await self._ended.wait()
         if len(self._piped) > self._house.limits.stdin_bytes:
