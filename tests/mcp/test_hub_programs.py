@@ -129,7 +129,7 @@ async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hu
     await hubbed.poisoned(calls_at_once=2)
     supervisor = hubbed.hub._servers["mcp_evil"]
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
-    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._queued == 50)
+    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued == 50)
     one_more = await hubbed.call("evil:echo")
     assert one_more.text == "evil is busy: 2 calls run and 50 wait, which is the most."
     for task in running:

@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -36,11 +36,11 @@ from sshwarma.mcp.link import (
     LinkLost,
     NeedsKey,
     NeedsSignIn,
-    Question,
     Report,
 )
 from sshwarma.mcp.mending import Listing, clean
 from sshwarma.mcp.ring import Ring
+from sshwarma.mcp.working import Asker, Calls
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
 from sshwarma.world.errors import Refused, Unavailable
@@ -54,18 +54,10 @@ State = Literal[
 LOCKED_OUT: Final = ("needs-key", "needs-sign-in")
 """States that only people can end."""
 
-QUEUE: Final = 50
-"""Calls that may wait for a server that works on as many as it may."""
-
 STRIKES: Final = 3
 """Probes that fail before a connection is given up; calls that time out before one is doubted."""
 
 REASON_CHARACTERS: Final = 300
-
-AMBIGUOUS: Final = (
-    "It wanted to ask something, and did not say whether you or somebody else: calls of several"
-    " people run there. Nobody was asked. Call it again when it has ended."
-)
 
 STRANGERS: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
 """Libraries whose errors tell of the server; any other is a fault of ours, and is logged."""
@@ -85,8 +77,8 @@ class Timing:
     knock: float = 2.0  # while nothing listened at its address, somebody looks this often
 
 
-class Keeper(Protocol):
-    """Whoever keeps the record of what a server offers."""
+class Keeper(Asker, Protocol):
+    """Whoever keeps the record of what a server offers, and can reach people."""
 
     async def came_up(self, greeting: Greeting, listing: Listing) -> None:
         """It is connected and lists this, now or anew."""
@@ -94,26 +86,8 @@ class Keeper(Protocol):
     async def went_down(self) -> None:
         """It is not connected any more."""
 
-    async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
-        """A person's answers; None if they decline."""
-
-    def tell(self, person_id: str, words: str) -> None:
-        """Let a person know of something that needs no answer."""
-
     def wants_sign_in(self, reason: str) -> None:
         """It does not let us in until somebody signs in."""
-
-
-@dataclass(eq=False)
-class Working:
-    """A call while it runs: on whose behalf, and until when. Its time stands still while that
-    person is asked something."""
-
-    person_id: str | None
-    clock: asyncio.Timeout
-    asking: int = 0
-    left: float = 0.0
-    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Supervisor:
@@ -149,9 +123,7 @@ class Supervisor:
         self._doubtful = False
         self._relist_at: float | None = None
         self._unsettled: list[asyncio.Future[None]] = []
-        self._working: dict[object, Working] = {}
-        self._free = asyncio.Semaphore(settings.calls_at_once)
-        self._queued = 0
+        self._calls = Calls(settings, keeper, self.ring)
         self._timeouts = 0
         self._unreachable = False
 
@@ -179,7 +151,7 @@ class Supervisor:
     @property
     def in_flight(self) -> int:
         """Calls it works on now."""
-        return len(self._working)
+        return len(self._calls)
 
     async def settled(self, seconds: float) -> None:
         """Return when it is up or a try has failed, or after so many seconds."""
@@ -217,42 +189,19 @@ class Supervisor:
         """
         if self._link is None:
             raise self._is_down()
-        if self._free.locked() and self._queued >= QUEUE:
-            raise Unavailable(
-                f"{self.settings.name} is busy: {self.settings.calls_at_once} calls run and "
-                f"{QUEUE} wait, which is the most."
-            )
         try:
-            async with asyncio.timeout(self.settings.call_seconds) as clock:
-                await self._wait_for_turn()
-                try:
-                    return await self._carry_out(tool, arguments, person_id, report, clock)
-                finally:
-                    self._free.release()
+            async with self._calls.one(person_id) as mark:
+                return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
             self._timed_out()
             raise TimeoutError(f"It took longer than {self.settings.call_seconds:g} s.") from None
 
-    async def _wait_for_turn(self) -> None:
-        self._queued += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._queued -= 1
-
     async def _carry_out(
-        self,
-        tool: str,
-        arguments: dict[str, Any],
-        person_id: str | None,
-        report: Report | None,
-        clock: asyncio.Timeout,
+        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
     ) -> Result:
         link = self._link
         if link is None:  # it went while this call waited
             raise self._is_down()
-        mark = object()
-        working = self._working[mark] = Working(person_id, clock)
         try:
             result = await link.call(tool, arguments, report, mark)
         except LinkLost as lost:
@@ -273,9 +222,6 @@ class Supervisor:
                 f"{self.settings.name} gave no answer: {doubtful}.",
                 hint="It may have been done or not.",
             ) from doubtful
-        finally:
-            del self._working[mark]
-            working.over.set()
         self._timeouts = 0
         if self.state == "degraded":
             self._set("up")
@@ -348,7 +294,7 @@ class Supervisor:
         return reason
 
     async def _hold(self, marking: list[asyncio.Task[None]]) -> None:
-        hooks = Hooks(self._changed, self._break, self._ask)
+        hooks = Hooks(self._changed, self._break, self._calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
             async with self._slots, asyncio.timeout(settings.start_seconds):
@@ -479,32 +425,6 @@ class Supervisor:
             self._broken = reason[:REASON_CHARACTERS] or "the connection broke"
             self._wake.set()
 
-    async def _ask(self, question: Question, mark: object | None) -> dict[str, Any] | None:
-        """Ask the person behind a call. The older protocol does not say which call a question
-        belongs to: then it is asked only if all that run are of one person."""
-        known = self._working.get(mark) if mark is not None else None
-        concerned = [known] if known is not None else list(self._working.values())
-        people = {working.person_id for working in concerned}
-        if len(people) != 1 or (person_id := people.pop()) is None:
-            self.ring.note(f"a question was declined, nobody could be asked: {question.message}")
-            for passed_over in people if len(people) > 1 else ():
-                if passed_over is not None:
-                    self._keeper.tell(passed_over, AMBIGUOUS)
-            return None
-        asking = asyncio.create_task(self._keeper.ask(person_id, question))
-        over = asyncio.create_task(_all_over(concerned))
-        for working in concerned:
-            _hold_clock(working)
-        try:
-            await asyncio.wait({asking, over}, return_when=asyncio.FIRST_COMPLETED)
-            return asking.result() if asking.done() else None
-        finally:
-            for working in concerned:
-                _let_clock(working)
-            for task in (asking, over):
-                task.cancel()
-            await asyncio.gather(asking, over, return_exceptions=True)
-
     # Words.
 
     def _set(self, state: State, reason: str = "") -> None:
@@ -545,24 +465,3 @@ def _leaf(error: BaseException) -> BaseException:
         inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
         error = (inner or list(error.exceptions))[0]
     return error
-
-
-async def _all_over(concerned: list[Working]) -> None:
-    """Return when none of these calls runs any more: then nobody waits for an answer."""
-    for working in concerned:
-        await working.over.wait()
-
-
-def _hold_clock(working: Working) -> None:
-    working.asking += 1
-    when = working.clock.when()
-    if working.asking == 1 and when is not None:
-        working.left = when - asyncio.get_running_loop().time()
-        working.clock.reschedule(None)
-
-
-def _let_clock(working: Working) -> None:
-    working.asking -= 1
-    if working.asking == 0 and not working.over.is_set():
-        loop = asyncio.get_running_loop()
-        working.clock.reschedule(loop.time() + max(1.0, working.left))
