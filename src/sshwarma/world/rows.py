@@ -109,7 +109,10 @@ def of_turn(conn: Connection, turn_id: str) -> list[Row]:
 
 def by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
     """The rows of those ids, in the order of the log."""
-    query = select(rows).where(rows.c.id.in_(list(row_ids))).order_by(rows.c.n)
+    wanted = list(row_ids)
+    if not wanted:
+        return []
+    query = select(rows).where(rows.c.id.in_(wanted)).order_by(rows.c.n)
     return [from_row(row) for row in conn.execute(query).mappings()]
 
 

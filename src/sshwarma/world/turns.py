@@ -13,9 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import Conflict, NotFound
@@ -165,16 +177,24 @@ def path(
     return found[:limit][::-1]
 
 
-def _upwards(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
-    """A turn and those it follows, nearest first, up to `limit`."""
-    first = select(turns, select(1).scalar_subquery().label("depth")).where(turns.c.id == turn_id)
+def _above() -> Select[Any]:
+    first = select(turns, literal_column("1").label("depth")).where(turns.c.id == bindparam("leaf"))
     above = first.cte("above", recursive=True)
     following = select(turns, above.c.depth + 1).where(
-        turns.c.id == above.c.parent_turn_id, above.c.depth < limit
+        turns.c.id == above.c.parent_turn_id, above.c.depth < bindparam("most")
     )
     whole = above.union_all(following)
-    query = select(whole).order_by(whole.c.depth)
-    return [_of(row) for row in conn.execute(query).mappings()]
+    return select(whole).order_by(whole.c.depth)
+
+
+_ABOVE: Final = _above()
+"""Made once: making it takes longer than running it, and every context that is composed asks."""
+
+
+def _upwards(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
+    """A turn and those it follows, nearest first, up to `limit`."""
+    found = conn.execute(_ABOVE, {"leaf": turn_id, "most": limit})
+    return [_of(row) for row in found.mappings()]
 
 
 def newest(conn: Connection, room_id: str, limit: int) -> list[Turn]:
