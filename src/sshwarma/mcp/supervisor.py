@@ -189,12 +189,13 @@ class Supervisor:
         """
         if self._link is None:
             raise self._is_down()
+        seconds = self.settings.call_seconds
         try:
-            async with self._calls.one(person_id) as mark:
+            async with self._calls.one(person_id, seconds) as mark:
                 return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
             self._timed_out()
-            raise TimeoutError(f"It took longer than {self.settings.call_seconds:g} s.") from None
+            raise TimeoutError(f"It took longer than {seconds:g} s.") from None
 
     async def _carry_out(
         self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object

@@ -72,20 +72,20 @@ class Calls:
         return len(self._working)
 
     @asynccontextmanager
-    async def one(self, person_id: str | None) -> AsyncIterator[object]:
+    async def one(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
         """Have a call on somebody's behalf worked on, when its turn comes. Gives its mark, by which
         the server's questions are known to belong to it.
 
         Raises:
             Unavailable: if too many wait already.
-            TimeoutError: if it takes longer than the server may, its wait included.
+            TimeoutError: if it takes longer than that, its wait included.
         """
         if self._free.locked() and self.queued >= QUEUE:
             raise Unavailable(
                 f"{self._settings.name} is busy: {self._settings.calls_at_once} calls run and "
                 f"{QUEUE} wait, which is the most."
             )
-        async with asyncio.timeout(self._settings.call_seconds) as clock:
+        async with asyncio.timeout(seconds) as clock:
             await self._wait_for_turn()
             mark = object()
             working = self._working[mark] = _Working(person_id, clock)
