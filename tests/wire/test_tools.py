@@ -127,7 +127,9 @@ def test_a_tool_that_does_harm_costs_its_own_call_alone(
     hers = alice.sit(room=room)
     for name, (_, words) in HARM.items():
         hers.enter(f"/run {room}:{name}")
-        his.wait_for(f"{alice.name} → {room}:{name}")  # the call has begun
+        # The call has begun. Hers is read first: a client whose screen nobody reads sends no keys.
+        hers.wait_for(f"{alice.name} → {room}:{name}")
+        his.wait_for(f"{alice.name} → {room}:{name}")
         his.enter(f"still here {name}")
         his.wait_for(f"{bob.name}: still here {name}")
         hers.wait_for(f"✗ {room}:{name}")
