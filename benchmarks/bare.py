@@ -9,7 +9,7 @@ Other benchmarks import `Server` and `Clients` from here, to drive both and read
         await clients.do("connect", 200)
 
 Variants: `stock`, asyncssh as it comes but with AES-GCM; `lean`, its connection replaced by our
-LeanConnection; `door`, the whole of sshwarma.ssh.server with its guards.
+LeanConnection; `door`, the whole of sshwarma.ssh.transport.server with its guards.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any
 import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
-from sshwarma.ssh import server as door
-from sshwarma.ssh.admission import Limits
-from sshwarma.ssh.connection import LeanConnection
-from sshwarma.ssh.ports import Channel, Handler, Link, Peer
+from sshwarma.ssh.transport import server as door
+from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.connection import LeanConnection
+from sshwarma.ssh.transport.ports import Channel, Handler, Link, Peer
 
 VARIANTS = ("stock", "lean", "door")
 GCM = ["aes128-gcm@openssh.com"]

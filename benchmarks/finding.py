@@ -23,9 +23,9 @@ from sqlalchemy import event
 
 from sshwarma import verbs
 from sshwarma.tools.embedding import Embedder, HashedNgrams, MiniLM
-from sshwarma.tools.finding import Finder, Found, Space, by_words, likeness
 from sshwarma.tools.names import NameTable, for_model
-from sshwarma.tools.words import words
+from sshwarma.tools.search import Finder, Found, Space, by_words, likeness
+from sshwarma.tools.stemming import words
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
 from sshwarma.world.world import World

@@ -28,7 +28,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from sshwarma import operations, verbs
+from sshwarma import verbs
+from sshwarma.admin import operations
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import equipment, things
 from sshwarma.world.world import World

@@ -15,8 +15,8 @@ sys.path.insert(0, str(TOP))
 from docs.generate import PAGES  # noqa: E402 - the path is set above
 
 from sshwarma.settings import load_settings  # noqa: E402
+from sshwarma.verbs.preferences import topics  # noqa: E402
 from sshwarma.verbs.registry import find_verb, verb_names  # noqa: E402
-from sshwarma.verbs.yourself import topics  # noqa: E402
 
 
 @pytest.mark.parametrize("name", PAGES)

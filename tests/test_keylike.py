@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.keylike import begins_like_key, holds_key, looks_like_key
+from sshwarma.common.secret_detection import begins_like_key, holds_key, looks_like_key
 
 KEYS = (
     "sk-proj-AbCdEfGhIjKlMnOp1234567890",

@@ -16,38 +16,39 @@ import asyncssh
 import structlog
 from prometheus_client import CollectorRegistry
 
-from sshwarma import control, verbs
-from sshwarma.mcp import catalog
-from sshwarma.mcp.hub import Hub
-from sshwarma.mcp.serving.door import McpDoor
+from sshwarma import verbs
+from sshwarma.admin import control_socket
+from sshwarma.admin.operations import operate
+from sshwarma.lua_tools.provider import LIMITS, PROVIDER, LuaTools
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.mcp.server.server import McpDoor
 from sshwarma.models.budget import Budgets
 from sshwarma.models.roster import Roster
-from sshwarma.models.turn import Turns
-from sshwarma.operations import operate
+from sshwarma.models.turn_runner import Turns
 from sshwarma.settings import Settings, is_loopback, split_address
-from sshwarma.ssh.admission import Limits
-from sshwarma.ssh.gate import WorldGate
-from sshwarma.ssh.hostkey import fingerprint, load_host_key
-from sshwarma.ssh.house import House
-from sshwarma.ssh.server import Server, listen
-from sshwarma.ssh.sessions import WorldSessions
+from sshwarma.ssh.door.context import House
+from sshwarma.ssh.door.login import WorldGate
+from sshwarma.ssh.door.router import WorldSessions
+from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.host_key import fingerprint, load_host_key
+from sshwarma.ssh.transport.server import Server, listen
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Provider, Tools
 from sshwarma.tools.embedding import choose
-from sshwarma.tools.finding import Finder
-from sshwarma.tools.spaces import Ahead
-from sshwarma.toolsets.lua import LIMITS, PROVIDER, LuaTools
+from sshwarma.tools.namespace_index import Ahead
+from sshwarma.tools.search import Finder
 from sshwarma.verbs.dispatch import Pace
-from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.preferences import topics
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.yourself import topics
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
-from sshwarma.web.signing import our_addresses, signing_routes
-from sshwarma.world.conditions import Conditions
+from sshwarma.web.oauth_callback import our_addresses, signing_routes
 from sshwarma.world.errors import Refused
 from sshwarma.world.names import check_name
+from sshwarma.world.room_states import Conditions
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import Composer
 from sshwarma.wrap.host import LuaHost
@@ -123,7 +124,7 @@ class App:
     async def _start(self) -> None:
         settings, parts = self.settings, self._parts
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock: IO[str] = parts.enter_context(control.lock(settings.data_dir))
+        lock: IO[str] = parts.enter_context(control_socket.lock(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)
@@ -137,7 +138,7 @@ class App:
         lua_tools = LuaTools(scripts)
         hub = Hub(self.world, settings.data_dir / "mcp")
         providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
-        providers[catalog.RUNS] = hub
+        providers[server_records.RUNS] = hub
         providers[PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = Composer(lua)
@@ -193,7 +194,7 @@ class App:
         hub.signing.ours = our_addresses(settings.http, self.http.port if self.http else None)
         mcp.start()
         parts.push_async_callback(mcp.stop)
-        door = control.Control(settings.data_dir, partial(operate, self.world))
+        door = control_socket.Control(settings.data_dir, partial(operate, self.world))
         await door.start()
         parts.push_async_callback(door.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)

@@ -21,8 +21,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sshwarma import verbs
-from sshwarma.mcp.hub import Condition, Hub
-from sshwarma.mcp.signing import Ours
+from sshwarma.mcp.client.hub import Condition, Hub
+from sshwarma.mcp.client.oauth_login import Ours
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things

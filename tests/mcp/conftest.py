@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hubs import QUICK, Hubbed, children
 
-from sshwarma.mcp.supervisor import Timing
+from sshwarma.mcp.client.supervisor import Timing
 from sshwarma.world.world import World
 from world.living import Someone, alice, bob, newborn, qwen, world
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from driver.installed import POISONED
-from sshwarma.mcp import catalog
-from sshwarma.mcp.hub import Hub
-from sshwarma.mcp.supervisor import Timing
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.mcp.client.supervisor import Timing
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Outcome, Tools
-from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.world import equipment, things
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -39,7 +39,7 @@ class Hubbed:
         self.owner = owner
         self.hub = Hub(world, folder, timing)
         self.tools = Tools(
-            world, {**dict.fromkeys(("internal", "global"), Verbs()), catalog.RUNS: self.hub}
+            world, {**dict.fromkeys(("internal", "global"), Verbs()), server_records.RUNS: self.hub}
         )
         for part in (self.hub, self.tools):
             world.provide(part)
@@ -93,11 +93,11 @@ class Hubbed:
 
     def patience(self, name: str, seconds: float) -> None:
         """From now on a server's calls may take so long."""
-        running = self.hub._servers[catalog.server_id(name)]
+        running = self.hub._servers[server_records.server_id(name)]
         running.settings = running.settings.model_copy(update={"call_seconds": seconds})
 
     def state(self, name: str) -> str:
-        running = self.hub._servers.get(catalog.server_id(name))
+        running = self.hub._servers.get(server_records.server_id(name))
         return running.state if running else "none"
 
 
@@ -112,6 +112,6 @@ def children() -> list[str]:
             except OSError:
                 continue
             mine = status[1] == str(os.getpid()) and status[0] != "Z"
-            if mine and any(word.endswith(b"launch.py") for word in words):
+            if mine and any(word.endswith(b"spawn.py") for word in words):
                 found.append(b" ".join(words).decode())
     return found

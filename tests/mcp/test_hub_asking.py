@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hubs import Hubbed
 
-from sshwarma.mcp import asking
-from sshwarma.mcp.asking import value_of
-from sshwarma.mcp.link import Field
+from sshwarma.mcp.client import elicitation
+from sshwarma.mcp.client.elicitation import value_of
+from sshwarma.mcp.client.link import Field
 from sshwarma.tools.call import Outcome
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import Asked
@@ -102,7 +102,7 @@ async def test_a_call_that_is_stopped_asks_no_more(
 async def test_no_answer_in_time_is_no(
     hubbed: Hubbed, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(elicitation, "ANSWER_SECONDS", 2.0)
     await hubbed.poisoned(call_seconds=1.5)
     hers = Terminal(alice)
     # The time of the call stands still while its person is asked.

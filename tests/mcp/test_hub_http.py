@@ -23,7 +23,7 @@ import pytest
 from hubs import QUICK, Hubbed
 
 from driver.installed import NODE, from_npm
-from sshwarma.mcp.address import Blocked, check_url, vetted, why_not
+from sshwarma.mcp.client.address import Blocked, check_url, vetted, why_not
 from sshwarma.world.errors import Invalid
 from world.living import do, refused
 

@@ -10,7 +10,7 @@ from hubs import Hubbed
 from sqlalchemy import select
 
 from driver.installed import POISONED
-from sshwarma.mcp.mending import DESCRIPTION_BYTES, Bad, mend
+from sshwarma.mcp.client.sanitize import DESCRIPTION_BYTES, Bad, mend
 from sshwarma.tools.names import for_model
 from sshwarma.verbs.completion import complete
 from sshwarma.world import things

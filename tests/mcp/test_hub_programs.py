@@ -15,7 +15,7 @@ import pytest
 from hubs import QUICK, Hubbed
 
 from driver.installed import POISONED
-from sshwarma.mcp.flow import BYTES, Flow
+from sshwarma.mcp.client.throttle import BYTES, Flow
 from sshwarma.world.errors import Unavailable
 from world.living import do
 

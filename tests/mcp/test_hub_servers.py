@@ -102,7 +102,7 @@ child.wait()
 
 def test_whoever_is_killed_takes_servers_and_their_children_along(tmp_path: Path) -> None:
     """As a power cut ends the server: nothing gets to say goodbye."""
-    launch = Path(__file__).parents[2] / "src" / "sshwarma" / "mcp" / "launch.py"
+    launch = Path(__file__).parents[2] / "src" / "sshwarma" / "mcp" / "client" / "spawn.py"
     # A shell that ignores what it is told, and a child of it that reads nothing.
     script = "trap '' TERM HUP; sleep 1000 & echo $! > pids; echo $$ >> pids; sleep 1000"
     holder = subprocess.Popen(
@@ -143,7 +143,7 @@ def _alive(pid: int) -> bool:
 
 
 def _launchers() -> list[int]:
-    return [pid for pid in _children_of(os.getpid()) if b"launch.py" in _words(pid)]
+    return [pid for pid in _children_of(os.getpid()) if b"spawn.py" in _words(pid)]
 
 
 def _words(pid: int) -> bytes:

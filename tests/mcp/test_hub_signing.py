@@ -17,14 +17,14 @@ import pytest
 from hubs import Hubbed
 
 from driver.guarded import Guarded, guarding, visit
-from sshwarma.mcp import signing
-from sshwarma.mcp.bearer import Bearer
-from sshwarma.mcp.credentials import Challenge, Credentials, Kept
-from sshwarma.mcp.oauth import sign_in
-from sshwarma.mcp.signing import Ours, SignIn
+from sshwarma.mcp.client import oauth_login
+from sshwarma.mcp.client.bearer import Bearer
+from sshwarma.mcp.client.credentials import Challenge, Credentials, Kept
+from sshwarma.mcp.client.oauth import sign_in
+from sshwarma.mcp.client.oauth_login import Ours, SignIn
 from sshwarma.settings import HttpSettings, McpSettings
-from sshwarma.verbs.signing import SignInBegun
-from sshwarma.web.signing import our_addresses
+from sshwarma.verbs.mcp_login import SignInBegun
+from sshwarma.web.oauth_callback import our_addresses
 from sshwarma.world.errors import Refused, Unavailable
 from world.living import do, refused
 
@@ -111,7 +111,7 @@ async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await signed_in(hubbed, guarded)
-    monkeypatch.setattr("sshwarma.mcp.bearer.TROUBLE_SECONDS", 0.0)
+    monkeypatch.setattr("sshwarma.mcp.client.bearer.TROUBLE_SECONDS", 0.0)
     guarded.control("trouble")
     guarded.control("expire")
     outcome = await hubbed.call("guarded:whoami")
@@ -149,7 +149,7 @@ async def test_a_person_who_says_no_or_nothing(
     no = f"{page.redirect}?error=access_denied&state={state}"
     why = await refused(hubbed.owner, f"/mcp login guarded {no}")
     assert str(why) == "You were not signed in: access_denied."
-    monkeypatch.setattr(signing, "SIGN_IN_SECONDS", 5.0)
+    monkeypatch.setattr(oauth_login, "SIGN_IN_SECONDS", 5.0)
     page = await begun(hubbed)
     server = await hubbed.server("guarded")
     await hubbed.until(lambda: server.id not in hubbed.hub.signing._under_way, SECONDS)

@@ -17,17 +17,18 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from prometheus_client import CollectorRegistry
 
-from sshwarma import operations, verbs
-from sshwarma.mcp.serving import guests as guests_module
-from sshwarma.mcp.serving.door import McpDoor
-from sshwarma.mcp.serving.guests import Guests
+from sshwarma import verbs
+from sshwarma.admin import operations
+from sshwarma.mcp.server import clients as guests_module
+from sshwarma.mcp.server.clients import Guests
+from sshwarma.mcp.server.server import McpDoor
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Result, Tools
 from sshwarma.tools.embedding import HashedNgrams
-from sshwarma.tools.finding import Finder
+from sshwarma.tools.search import Finder
 from sshwarma.verbs.dispatch import Pace, run_line
-from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.world import agents, equipment, namespaces, things, tokens

@@ -62,15 +62,15 @@ from mcp_types import (
 )
 from prometheus_client import CollectorRegistry
 
-from sshwarma import logs, verbs
-from sshwarma.mcp.serving import door, endpoint
-from sshwarma.mcp.serving.guests import Guests
-from sshwarma.mcp.serving.protocol import Context, Protocol
-from sshwarma.settings import HttpSettings, LimitSettings, LogSettings
+from sshwarma import verbs
+from sshwarma.mcp.server import endpoint, server
+from sshwarma.mcp.server.clients import Guests
+from sshwarma.mcp.server.protocol import Context, Protocol
+from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import Pace
-from sshwarma.verbs.provider import Verbs
 from sshwarma.verbs.registry import tool_specs
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.world import agents, equipment, things, tokens
@@ -631,12 +631,12 @@ class Open(endpoint.Serving):
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=door.LINE_BYTES,
+            max_request_body_size=server.LINE_BYTES,
             event_store=Events(),
             retry_interval=100,
         )
 
-    async def _token(self, scope: door.Asgi) -> Token | None:
+    async def _token(self, scope: server.Asgi) -> Token | None:
         world = self._guests.world
         found = await world.store.read(lambda conn: tokens.live(conn, self.agent_id))
         return found[0]

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from mcp_server.conftest import Served, serving, words
-from sshwarma import operations
-from sshwarma.mcp.serving import endpoint
-from sshwarma.mcp.serving import guests as guests_module
+from sshwarma.admin import operations
+from sshwarma.mcp.server import clients as guests_module
+from sshwarma.mcp.server import endpoint
 from sshwarma.tools.call import Result
 
 HELLO = {

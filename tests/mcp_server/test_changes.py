@@ -18,7 +18,7 @@ from mcp.shared.subscriptions import (
 )
 
 from mcp_server.conftest import Expiry, Served, words
-from sshwarma.mcp.serving import changes, protocol
+from sshwarma.mcp.server import notifications, protocol
 
 pytestmark = pytest.mark.filterwarnings(
     # What the older era has and the newer has not is deprecated, and tested here.
@@ -222,7 +222,7 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
 
 
 async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "URIS", 2)
+    monkeypatch.setattr(notifications, "URIS", 2)
     monkeypatch.setattr(protocol, "URIS", 2)
     token = await served.newcomer("ann")
     async with listening(served, token, "legacy", "room://lobby", "room://home") as ears:

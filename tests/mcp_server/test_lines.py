@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sshwarma.ssh.service import HELD_BACK, PIECE, LineChannel
+from sshwarma.ssh.door.line_channel import HELD_BACK, PIECE, LineChannel
 from sshwarma.tools.names import MCP_LENGTH, for_mcp
 
 

@@ -10,9 +10,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_server.conftest import Expiry, Served, words
-from sshwarma import operations
-from sshwarma.mcp.serving import guests as guests_module
-from sshwarma.mcp.serving import waiting
+from sshwarma.admin import operations
+from sshwarma.mcp.server import clients as guests_module
+from sshwarma.mcp.server import wait_events
 from sshwarma.tools.call import Result
 
 
@@ -109,23 +109,23 @@ async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
     await served.agent("eve")
     async with served.client(token) as client:
         cursor = (await events(client, seconds=0))["cursor"]
-    for number in range(waiting.EVENTS + 5):
+    for number in range(wait_events.EVENTS + 5):
         await served.do("ben", f"line {number}")
     await served.do("ben", "/tell eve not for ann")
     async with served.client(token, "legacy") as client:
         found, more = [], True
         while more:
             answer = await events(client, cursor, 0)
-            assert len(answer["events"]) <= waiting.EVENTS
+            assert len(answer["events"]) <= wait_events.EVENTS
             found += [event["text"] for event in answer["events"]]
             cursor, more = answer["cursor"], answer["more"]
-    assert found == [f"line {number}" for number in range(waiting.EVENTS + 5)]
+    assert found == [f"line {number}" for number in range(wait_events.EVENTS + 5)]
 
 
 async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "REPORT_SECONDS", 0.05)
+    monkeypatch.setattr(wait_events, "REPORT_SECONDS", 0.05)
     token = await served.newcomer("ann")
     heard: list[float] = []
 

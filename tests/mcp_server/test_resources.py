@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from mcp_server.conftest import Served
-from sshwarma.mcp.serving import resources
+from sshwarma.mcp.server import resources
 from sshwarma.world.errors import NotFound
 
 

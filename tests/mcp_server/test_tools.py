@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_server.conftest import Served, words
-from sshwarma.mcp.serving.catalogue import PAGE
+from sshwarma.mcp.server.tool_list import PAGE
 from sshwarma.tools.call import Result
 from sshwarma.world.errors import Conflict
 

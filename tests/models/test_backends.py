@@ -18,12 +18,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sshwarma.models import backends, providers
 from sshwarma.models import discover as discover_module
-from sshwarma.models.backends import ModelBackend, collapsed
-from sshwarma.models.discover import LOCAL, discover
-from sshwarma.models.faults import LONGEST_WAIT, PATIENCE, Fault
-from sshwarma.models.port import (
+from sshwarma.models import providers, pydantic_ai_backend
+from sshwarma.models.backend import (
     BackendFailed,
     Call,
     Done,
@@ -36,7 +33,10 @@ from sshwarma.models.port import (
     Usage,
     Waiting,
 )
+from sshwarma.models.discover import LOCAL, discover
+from sshwarma.models.errors import LONGEST_WAIT, PATIENCE, Fault
 from sshwarma.models.providers import Loaded, load
+from sshwarma.models.pydantic_ai_backend import ModelBackend, collapsed
 from sshwarma.models.secrets import Secret, place, read_key
 from sshwarma.settings import ModelSettings, load_settings
 
@@ -92,7 +92,7 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
         made.waits.append(right_wait(fault, tried))
         return 0
 
-    monkeypatch.setattr(backends, "load", loaded)
+    monkeypatch.setattr(pydantic_ai_backend, "load", loaded)
     monkeypatch.setattr(Fault, "wait", wait)
     yield made
     await made.backend.close()
@@ -440,7 +440,7 @@ def test_two_models_have_two_names(tmp_path: Path) -> None:
 
 def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
     code = (
-        "import sys, sshwarma.models.backends, sshwarma.models.discover\n"
+        "import sys, sshwarma.models.pydantic_ai_backend, sshwarma.models.discover\n"
         "late = {'pydantic_ai', 'openai', 'anthropic', 'httpx2', 'genai_prices'}\n"
         "assert not late & set(sys.modules), late & set(sys.modules)\n"
     )
@@ -461,7 +461,7 @@ async def test_two_first_questions_load_once(monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.02)  # in a thread: what importing does
         return object()
 
-    monkeypatch.setattr(backends, "load", loaded)
+    monkeypatch.setattr(pydantic_ai_backend, "load", loaded)
     backend = ModelBackend(settings(), {})
     first, second = await asyncio.gather(backend.ready(), backend.ready())
     assert first is second

@@ -12,8 +12,8 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import budget as budgets_module
+from sshwarma.models.backend import Usage
 from sshwarma.models.budget import Budget, Budgets, Limits, OverBudget, Used
-from sshwarma.models.port import Usage
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, usage

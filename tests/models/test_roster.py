@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
-from sshwarma.models import backends
-from sshwarma.models.backends import ModelBackend
-from sshwarma.models.port import Request, Text
+from sshwarma.models import pydantic_ai_backend
+from sshwarma.models.backend import Request, Text
 from sshwarma.models.providers import Loaded
+from sshwarma.models.pydantic_ai_backend import ModelBackend
 from sshwarma.models.roster import MODELS, Roster, check_price
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
@@ -48,7 +48,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
         made.append(Http())
         return Loaded(settings.model, {}, Secret(""), made[-1])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(backends, "load", load)
+    monkeypatch.setattr(pydantic_ai_backend, "load", load)
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.models.state import MOST_CHARACTERS, read, visible
+from sshwarma.models.notes_block import MOST_CHARACTERS, read, visible
 
 BLOCK = "---STATE---\nGoal: a\n---END STATE---"
 

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
-from sshwarma.models import answer as one_answer
-from sshwarma.models import shown
-from sshwarma.models import turn as all_turns
-from sshwarma.models.budget import Budgets, Limits
-from sshwarma.models.guide import GREETING
-from sshwarma.models.port import (
+from sshwarma.models import live_answer
+from sshwarma.models import turn_loop as one_answer
+from sshwarma.models import turn_runner as all_turns
+from sshwarma.models.backend import (
     BackendFailed,
     Call,
     Done,
@@ -28,16 +26,18 @@ from sshwarma.models.port import (
     Usage,
     Waiting,
 )
+from sshwarma.models.budget import Budgets, Limits
+from sshwarma.models.guide import GREETING
 from sshwarma.models.roster import Roster
-from sshwarma.models.steps import shortened
-from sshwarma.models.turn import Turns
+from sshwarma.models.truncate_results import shortened
+from sshwarma.models.turn_runner import Turns
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.preferences import topics
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.yourself import topics
-from sshwarma.world import agents, namespaces, rows, states, things
+from sshwarma.verbs.tool_provider import Verbs
+from sshwarma.world import agents, namespaces, notes, rows, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, Refused
 from sshwarma.world.events import Row, StreamEnded, Streaming
@@ -550,14 +550,14 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
             yield Text(piece)
-            await asyncio.sleep(shown.FRAME_SECONDS * 1.5)
+            await asyncio.sleep(live_answer.FRAME_SECONDS * 1.5)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
     assert said_by(made, house, "qwen") == ["Done."]
     assert made[-1].meta["state"] == "Goal: ship"
     assert {text.strip() for text in heard} <= {"", "Done."}
-    kept = await house.world.store.read(lambda conn: states.read(conn, "lobby", "qwen"))
+    kept = await house.world.store.read(lambda conn: notes.read(conn, "lobby", "qwen"))
     assert kept == "Goal: ship"
 
 
@@ -787,9 +787,9 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         yield Waiting(2.2, "rate limited")
-        await asyncio.sleep(shown.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
         yield Text("at last")
-        await asyncio.sleep(shown.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
 
     house.backend.script = script
     await house.says("alice", "@qwen hi")

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from sshwarma import archive, control
-from sshwarma.archive import BadArchive, backup, restore
+from sshwarma.admin import backup as archive
+from sshwarma.admin import control_socket
+from sshwarma.admin.backup import BadArchive, backup, restore
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
 from sshwarma.world.world import World
@@ -100,7 +101,7 @@ def test_a_round_trip_is_the_same_database(database: Path, made: Path, tmp_path:
     target = tmp_path / "new"
     restore(made, target)
     assert sizes(target / "world.db") == sizes(database)
-    assert sorted(path.name for path in target.iterdir()) == [control.LOCK, "world.db"]
+    assert sorted(path.name for path in target.iterdir()) == [control_socket.LOCK, "world.db"]
     assert made.stat().st_mode & 0o777 == 0o600
     assert (target / "world.db").stat().st_mode & 0o777 == 0o600
     assert target.stat().st_mode & 0o777 == 0o700
@@ -142,7 +143,7 @@ def test_a_restore_replaces_a_world_only_if_told_and_keeps_it(database: Path, ma
 
 
 def test_a_restore_under_a_running_server_is_refused(database: Path, made: Path) -> None:
-    with control.lock(database.parent), pytest.raises(control.Taken):
+    with control_socket.lock(database.parent), pytest.raises(control_socket.Taken):
         restore(made, database.parent, force=True)
 
 
@@ -192,7 +193,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: s
     target = tmp_path / "deep" / "data"
     with pytest.raises(BadArchive, match=r"bad\.tar\.gz"):
         restore(bad, target)
-    assert [path.name for path in target.iterdir()] == [control.LOCK]
+    assert [path.name for path in target.iterdir()] == [control_socket.LOCK]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma import control, doctor
-from sshwarma.cli import main
-from sshwarma.doctor import Finding
+from sshwarma.admin import control_socket, doctor
+from sshwarma.admin.doctor import Finding
+from sshwarma.cli.main import main
 from sshwarma.settings import Settings, load_settings
 
 
@@ -62,7 +62,7 @@ def test_a_directory_others_can_read(data: Path) -> None:
 
 
 def test_a_host_key_others_can_read(data: Path) -> None:
-    from sshwarma.ssh.hostkey import HOST_KEY
+    from sshwarma.ssh.transport.host_key import HOST_KEY
 
     key = data / HOST_KEY
     key.write_text("x")
@@ -108,7 +108,7 @@ def test_a_port_that_is_taken(data: Path) -> None:
 
 
 def test_a_running_server(data: Path) -> None:
-    with control.lock(data):
+    with control_socket.lock(data):
         assert of(data, "server").found == "running"
     assert of(data, "server").found == "not running"
 

@@ -14,9 +14,9 @@ import asyncssh
 import pytest
 from sqlalchemy import text
 
-from sshwarma import control
-from sshwarma.control import Control, ask
-from sshwarma.operations import OPERATIONS, operate
+from sshwarma.admin import control_socket
+from sshwarma.admin.control_socket import Control, ask
+from sshwarma.admin.operations import OPERATIONS, operate
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Refused
 from sshwarma.world.events import Event, MustLeave
 from sshwarma.world.world import World
@@ -119,13 +119,13 @@ async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[
     path = tmp_path / "d"
     if request.param == "long":
         path = path.joinpath(*(["a-directory-with-quite-a-long-name"] * 8))
-        assert len(str(path / control.SOCKET)) > 200
+        assert len(str(path / control_socket.SOCKET)) > 200
     path.mkdir(parents=True)
     door = Control(path, partial(operate, world))
     await door.start()
     yield path
     await door.stop()
-    assert not (path / control.SOCKET).exists()
+    assert not (path / control_socket.SOCKET).exists()
 
 
 async def test_the_running_server_carries_out_operations(
@@ -142,7 +142,7 @@ async def test_the_running_server_carries_out_operations(
 
 
 async def test_the_socket_is_the_operators_alone(data_dir: Path) -> None:
-    mode = (data_dir / control.SOCKET).stat().st_mode
+    mode = (data_dir / control_socket.SOCKET).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
@@ -159,12 +159,12 @@ async def test_operations_at_once(world: World, data_dir: Path) -> None:
 @pytest.mark.parametrize("request_line", [
     b"", b"\n", b"nonsense\n", b"[]\n", b"null\n", b"{}\n", b'{"op": 1, "args": 2}\n',
     b'{"op": "keys_list", "args": {"nothing": 1}}\n', b"\xff\xfe\n", b"[" * 60_000 + b"\n",
-    b"x" * (control.REQUEST_BYTES + 10) + b"\n",
+    b"x" * (control_socket.REQUEST_BYTES + 10) + b"\n",
 ])  # fmt: skip
 async def test_a_broken_request_ends_only_itself(
     world: World, data_dir: Path, request_line: bytes
 ) -> None:
-    with control._short(data_dir / control.SOCKET) as path:
+    with control_socket._short(data_dir / control_socket.SOCKET) as path:
         reader, writer = await asyncio.open_unix_connection(path)
     writer.write(request_line)
     writer.write_eof()
@@ -188,9 +188,9 @@ async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_
 
 
 def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
-    with control.lock(tmp_path), pytest.raises(control.Taken, match=str(tmp_path)):
-        control.lock(tmp_path)
-    control.lock(tmp_path).close()
+    with control_socket.lock(tmp_path), pytest.raises(control_socket.Taken, match=str(tmp_path)):
+        control_socket.lock(tmp_path)
+    control_socket.lock(tmp_path).close()
 
 
 def test_every_operation_is_tried() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sshwarma.cli import main
+from sshwarma.cli.main import main
 from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
 
 

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from sshwarma.ssh import answers as coming
-from sshwarma.ssh.answers import LIVE_CHARACTERS, LIVE_LINES, LIVE_STEP, Answers, Coming, newest
-from sshwarma.terminal.code import highlighted
+from sshwarma.ssh.door import live_answers as coming
+from sshwarma.ssh.door.live_answers import (
+    LIVE_CHARACTERS,
+    LIVE_LINES,
+    LIVE_STEP,
+    Answers,
+    Coming,
+    newest,
+)
+from sshwarma.terminal.highlight import highlighted
 from sshwarma.world.agents import Agent, Directory
 from sshwarma.world.events import Bus, StreamEnded, Streaming
 

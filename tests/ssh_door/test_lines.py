@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from sshwarma.settings import LimitSettings
-from sshwarma.ssh.house import House
-from sshwarma.ssh.lines import LineShell
+from sshwarma.ssh.door.context import House
+from sshwarma.ssh.door.line_shell import LineShell
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import agents

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import asyncssh
 import pytest
 
-from sshwarma.ssh.admission import Limits
-from sshwarma.ssh.ports import Channel, Handler, Link, Peer, Refused
-from sshwarma.ssh.server import Server, listen
+from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.ports import Channel, Handler, Link, Peer, Refused
+from sshwarma.ssh.transport.server import Server, listen
 
 SECONDS = 30.0
 """The longest any test waits for one thing."""

@@ -11,7 +11,7 @@ from asyncssh.connection import SSHClientConnection, SSHClientConnectionOptions
 from asyncssh.constants import MSG_USERAUTH_REQUEST
 from asyncssh.packet import Boolean, String
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import within
 

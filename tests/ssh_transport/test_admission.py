@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sshwarma.ssh.admission import (
+from sshwarma.ssh.transport.admission import (
     ADDRESSES_REMEMBERED,
     Admission,
     Limits,
@@ -14,7 +14,7 @@ from sshwarma.ssh.admission import (
     NotAdmitted,
     Ticket,
 )
-from sshwarma.ssh.ports import Refused
+from sshwarma.ssh.transport.ports import Refused
 
 
 class Clock:

@@ -19,9 +19,9 @@ import pytest
 from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 
-from sshwarma.ssh.channel import LeanChannel
-from sshwarma.ssh.guard import GuardedConnection
-from sshwarma.ssh.server import KEX
+from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.guard import GuardedConnection
+from sshwarma.ssh.transport.server import KEX
 
 READ_AT = "2.24.1"
 

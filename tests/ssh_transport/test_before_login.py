@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import asyncssh
 import pytest
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Serve, World, until, within
 

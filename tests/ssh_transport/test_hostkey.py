@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from sshwarma.ssh.hostkey import (
+from sshwarma.ssh.transport.host_key import (
     HOST_KEY,
     UnusableKey,
     fingerprint,

@@ -8,7 +8,7 @@ import signal
 import asyncssh
 import pytest
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Serve, Ssh, World, finish, until, within
 

@@ -8,7 +8,7 @@ import asyncssh
 import pytest
 from asyncssh.packet import Boolean, String, UInt32
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Ssh, World, finish, until, within
 

@@ -8,7 +8,7 @@ import socket
 import asyncssh
 import pytest
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Program, Serve, World, until, within
 

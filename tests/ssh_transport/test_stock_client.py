@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncssh import SSHKey
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Serve, Ssh, World, finish, until, within
 

@@ -7,7 +7,7 @@ import asyncio
 import asyncssh
 import pytest
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Serve, World, until, within
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import asyncssh
 import pytest
 
-from sshwarma.ssh.server import Server
+from sshwarma.ssh.transport.server import Server
 
 from .conftest import Connect, Serve, Ssh, World, until, within
 from .scripted import Scripted, scripted

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sshwarma.terminal import markdown
-from sshwarma.terminal.code import LANGUAGES, code_lines, highlighted, style_of
+from sshwarma.terminal.highlight import LANGUAGES, code_lines, highlighted, style_of
 from sshwarma.terminal.markdown import BRACKETS_MAX, CELLS_MAX, NESTING_MAX, marked, prepare
 from sshwarma.terminal.render import Look, plain, render
 from sshwarma.terminal.text import STYLES, Block, Line, Table

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from person import Person
 
+from sshwarma.terminal.escape import safe
 from sshwarma.terminal.render import Look, plain, render
-from sshwarma.terminal.safe import safe
 from sshwarma.terminal.text import STYLES, block, line
 from sshwarma.terminal.width import MARKS_MAX, clusters, width
 

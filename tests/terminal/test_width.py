@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.safe import safe
+from sshwarma.terminal.escape import safe
 from sshwarma.terminal.width import after, before, boundary, clip, clusters, width
 
 TEXT = st.text(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sshwarma.tools import embedding
 from sshwarma.tools.embedding import LENGTH, MODEL_PACKAGE, HashedNgrams, MiniLM, choose
-from sshwarma.tools.words import inflections, stem, words
+from sshwarma.tools.stemming import inflections, stem, words
 
 EMBEDDER = HashedNgrams()
 

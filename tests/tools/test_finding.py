@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.tools import finding
+from sshwarma.tools import search
 from sshwarma.tools.embedding import HashedNgrams
-from sshwarma.tools.finding import Finder, Found, Space, by_words, likeness
-from sshwarma.tools.words import words
+from sshwarma.tools.search import Finder, Found, Space, by_words, likeness
+from sshwarma.tools.stemming import words
 
 REQUIREMENT = Space(
     "requirement",
@@ -190,7 +190,7 @@ async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() 
 async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(finding, "REMEMBERED", 3)
+    monkeypatch.setattr(search, "REMEMBERED", 3)
     finder = Finder(HashedNgrams())
     await finder.prepare(SPACES)
     assert await finder.find("push my code to the server", SPACES) == await find(

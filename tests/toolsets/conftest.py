@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from sshwarma.lua_tools.provider import LIMITS, PROVIDER, LuaTools
 from sshwarma.tools.call import Provider, Tools
-from sshwarma.toolsets.lua import LIMITS, PROVIDER, LuaTools
-from sshwarma.verbs.provider import Verbs
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
 from world.living import Someone, alice, bob, do, guest, newborn, qwen, world

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.lua_tools import creation
+from sshwarma.lua_tools.declaration import declared
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import for_mcp, for_model
-from sshwarma.toolsets import making
-from sshwarma.toolsets.declaration import declared
 from sshwarma.verbs.bags import Edit
-from sshwarma.verbs.examining import Examined
+from sshwarma.verbs.examine import Examined
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
@@ -276,8 +276,8 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
 async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
     def many(tx: Change) -> None:
         bag = things.get_live(tx.conn, den)
-        for n in range(making.TOOLS):
-            making.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)
+        for n in range(creation.TOOLS):
+            creation.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)
 
     await alice.world.change(many)
     assert "100 tools" in (await refused(alice, "/tool new over = return 1")).message

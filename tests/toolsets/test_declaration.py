@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.toolsets.declaration import DESCRIPTION, PARAMETERS, declared
+from sshwarma.lua_tools.declaration import DESCRIPTION, PARAMETERS, declared
 from sshwarma.world.errors import Invalid
 
 

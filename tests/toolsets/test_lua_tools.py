@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from sshwarma.lua_tools import provider as lua_tools
+from sshwarma.lua_tools.provider import rendered
 from sshwarma.tools.call import Tools
-from sshwarma.toolsets import lua as lua_tools
-from sshwarma.toolsets.lua import rendered
-from sshwarma.verbs.running import Ran
+from sshwarma.verbs.run import Ran
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
 from world.living import Someone, do

@@ -6,7 +6,7 @@ import pytest
 
 from sshwarma.terminal.render import plain
 from sshwarma.tools.call import Tools
-from sshwarma.tools.spaces import spaces
+from sshwarma.tools.namespace_index import spaces
 from sshwarma.verbs.views import draw
 from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable

@@ -11,8 +11,8 @@ from sqlalchemy import text
 from sshwarma.terminal.render import plain
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.provider import Verbs
-from sshwarma.verbs.remembering import SNIPPET, snippet
+from sshwarma.verbs.history import SNIPPET, snippet
+from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import calls, equipment, rows, things, turns, usage
 from sshwarma.world.errors import Forbidden, Invalid, NotFound

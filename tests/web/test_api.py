@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sshwarma import operations, verbs
+from sshwarma import verbs
+from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.verbs.registry import every_verb, tool_specs

@@ -310,7 +310,7 @@ def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Ser
 
 def _programs(server: Server) -> list[int]:
     """What the server's launchers have started."""
-    launchers = _children(server.process.pid, b"launch.py")
+    launchers = _children(server.process.pid, b"spawn.py")
     return [pid for launcher in launchers for pid in _children(launcher, b"")]
 
 

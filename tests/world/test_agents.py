@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.world import agents, directs
+from sshwarma.world import agents, private_messages
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import Event, MustLeave
@@ -187,8 +187,8 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
     for who in (alice, bob, guest):
         world.bus.on_agent(who.id, lambda e, who=who: heard.append((who.name, e.row.content)))
     world.bus.on_room("lobby", lambda e: heard.append(("lobby", e.row.content)))
-    forth = await world.change(lambda tx: directs.tell(tx, alice.id, bob.id, "psst"))
-    back = await world.change(lambda tx: directs.tell(tx, bob.id, alice.id, "what"))
+    forth = await world.change(lambda tx: private_messages.tell(tx, alice.id, bob.id, "psst"))
+    back = await world.change(lambda tx: private_messages.tell(tx, bob.id, alice.id, "what"))
     assert sorted(heard) == [("alice", "psst"), ("alice", "what"), ("bob", "psst"), ("bob", "what")]
     assert (forth.room_id, forth.seq, back.room_id, back.seq) == (
         forth.room_id,
@@ -198,12 +198,12 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
     )
 
     def check(conn: Any) -> None:
-        assert directs.log_of(conn, bob.id, alice.id) == forth.room_id
-        assert directs.log_of(conn, guest.id, alice.id) is None
-        assert directs.logs_of(conn, alice.id) == directs.logs_of(conn, bob.id)
-        assert directs.logs_of(conn, guest.id) == []
-        assert directs.last_from(conn, alice.id) == bob.id
-        assert directs.last_from(conn, bob.id) == alice.id
-        assert directs.last_from(conn, guest.id) is None
+        assert private_messages.log_of(conn, bob.id, alice.id) == forth.room_id
+        assert private_messages.log_of(conn, guest.id, alice.id) is None
+        assert private_messages.logs_of(conn, alice.id) == private_messages.logs_of(conn, bob.id)
+        assert private_messages.logs_of(conn, guest.id) == []
+        assert private_messages.last_from(conn, alice.id) == bob.id
+        assert private_messages.last_from(conn, bob.id) == alice.id
+        assert private_messages.last_from(conn, guest.id) is None
 
     await world.store.read(check)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from sshwarma.world import agents, collect, rows, schema, things
+from sshwarma.world import agents, garbage, rows, schema, things
 from sshwarma.world.world import World
 from world.living import Someone, do, everything, make, refused
 
@@ -23,7 +23,7 @@ async def ids_of(world: World) -> set[str]:
 
 async def age(world: World, thing_id: str, days: int) -> None:
     query = text("UPDATE things SET deleted_at = deleted_at - :ms WHERE id = :id")
-    values = {"ms": days * collect.DAY_MS + 1000, "id": thing_id}
+    values = {"ms": days * garbage.DAY_MS + 1000, "id": thing_id}
     await world.change(lambda tx: tx.conn.execute(query, values))
 
 
@@ -134,4 +134,4 @@ def test_whoever_may_point_at_a_thing_is_known_to_the_purge() -> None:
         schema.equipped.c.context_id, schema.equipped.c.thing_id, schema.exits.c.from_room_id,
         schema.exits.c.to_room_id, schema.room_members.c.room_id, schema.things.c.parent_id,
     }  # fmt: skip
-    assert pointing == {*collect._REFERENCES} | taken_with_it
+    assert pointing == {*garbage._REFERENCES} | taken_with_it

@@ -15,8 +15,8 @@ from sqlalchemy import insert
 
 from sshwarma.world import (
     agents,
-    directs,
     equipment,
+    private_messages,
     report_worker,
     reports,
     rooms,
@@ -107,7 +107,7 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
 
     made = await world.change(fill)
     await world.store.write(lambda tx: agents.remember_input(tx, [(carol.id, f"say {SECRET}")]))
-    logs = await world.store.read(lambda conn: directs.logs_of(conn, bob.id))
+    logs = await world.store.read(lambda conn: private_messages.logs_of(conn, bob.id))
     assert len(logs) == 1
     may_read = ("lobby", "home", made["den"], *logs)
     everyone = (*may_read, made["vault"])

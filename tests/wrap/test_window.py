@@ -21,7 +21,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import fit
 from sshwarma.wrap.layers import tokens
-from sshwarma.wrap.told import Policy, Teller, clip
+from sshwarma.wrap.transcript import Policy, Teller, clip
 
 
 class Log:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sshwarma.models.port import Usage
+from sshwarma.models.backend import Usage
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
 from sshwarma.world.world import World

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sshwarma.models.port import Call, Offer, Part, Request, Text
+from sshwarma.models.backend import Call, Offer, Part, Request, Text
 
 GREETING: Final = (
     "I am the guide: no model, only rules. I can look around for you and answer from the help."

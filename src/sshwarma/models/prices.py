@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sshwarma.importing import importing
-from sshwarma.models.port import Usage
+from sshwarma.common.lazy_import import importing
+from sshwarma.models.backend import Usage
 from sshwarma.models.providers import address
 from sshwarma.settings import ModelSettings
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from sshwarma.importing import importing
-from sshwarma.models.port import BackendFailed
+from sshwarma.common.lazy_import import importing
+from sshwarma.models.backend import BackendFailed
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
 

@@ -17,10 +17,10 @@ import structlog
 from pydantic import ValidationError
 
 from sshwarma.models import prices
-from sshwarma.models.backends import ModelBackend
+from sshwarma.models.backend import Backend, BackendFailed
 from sshwarma.models.budget import Limits
 from sshwarma.models.guide import Guide
-from sshwarma.models.port import Backend, BackendFailed
+from sshwarma.models.pydantic_ai_backend import ModelBackend
 from sshwarma.settings import ModelSettings
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent

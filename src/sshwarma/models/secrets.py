@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sshwarma.models.port import BackendFailed
+from sshwarma.models.backend import BackendFailed
 from sshwarma.settings import ModelKind, ModelSettings
 
 USUAL: Final[Mapping[ModelKind, str]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sshwarma.terminal.safe import TAB
+from sshwarma.terminal.escape import TAB
 from sshwarma.terminal.width import after, before, boundary, cluster_width
 
 LINE_LIMIT: Final = 64 * 1024

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sshwarma.terminal.safe import safe
+from sshwarma.terminal.escape import safe
 from sshwarma.terminal.text import Line, line
 from sshwarma.terminal.width import boundary, clip, width
 

@@ -20,7 +20,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from sshwarma.terminal.code import code_lines
+from sshwarma.terminal.highlight import code_lines
 from sshwarma.terminal.text import BARE, Line, Span, Style, Table, paragraphs
 
 NESTING_MAX: Final = 24

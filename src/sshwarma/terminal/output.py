@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.line_mode import LineMode
+from sshwarma.terminal.plain_screen import LineMode
 from sshwarma.terminal.render import Look, render
 from sshwarma.terminal.screen import Screen, View, clamp
 from sshwarma.terminal.text import Block, block, line

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sshwarma.terminal.safe import safe
+from sshwarma.terminal.escape import safe
 from sshwarma.terminal.text import BARE, Block, Line, Span, Table
 from sshwarma.terminal.theme import RESET, start_of
 from sshwarma.terminal.width import clip, cluster_width, clusters, width

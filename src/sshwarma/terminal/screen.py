@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Final
 
 from sshwarma.terminal.completion import MENU_ROWS, Menu
+from sshwarma.terminal.escape import safe
 from sshwarma.terminal.layout import layout
 from sshwarma.terminal.render import Look, clipped, render, styled
-from sshwarma.terminal.safe import safe
 from sshwarma.terminal.text import Block, Line, Span
 from sshwarma.terminal.width import before as previous
 from sshwarma.terminal.width import width

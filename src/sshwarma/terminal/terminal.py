@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.terminal import theme as themes
-from sshwarma.terminal.choosing import Choosing
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.completion import Source
+from sshwarma.terminal.completion_menu import Choosing
 from sshwarma.terminal.editor import Act, Editor
 from sshwarma.terminal.history import History
 from sshwarma.terminal.keys import Key, Parser

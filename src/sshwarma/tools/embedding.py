@@ -17,7 +17,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from sshwarma.tools.words import SENSES, STOP, stem, words
+from sshwarma.tools.stemming import SENSES, STOP, stem, words
 
 LENGTH: Final = 20_000
 """Characters of a text that are read; what follows does not change its vector."""

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim
 from sshwarma.verbs.arguments import Arg, ThingName, Word
-from sshwarma.verbs.reference import bags, find_thing
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import bags, find_thing
 from sshwarma.verbs.views import Done, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, Scope

@@ -8,15 +8,15 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from sshwarma.models.opening import open_turns
-from sshwarma.models.turn import Turns
+from sshwarma.lua_tools import creation
+from sshwarma.models.open_turns import open_turns
+from sshwarma.models.turn_runner import Turns
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
 from sshwarma.verbs.moving import Moved, go_to
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.talking import Said, check_room
-from sshwarma.verbs.turning import (
+from sshwarma.verbs.turns import (
     ANCESTRY,
     MOST_LISTED,
     TurnListed,
@@ -198,7 +198,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
 
     def work(tx: Change) -> Thing:
         room = clones.clone(tx, source.id, name, caller.agent)
-        making.copy(tx, source.id, room, caller.agent.id)
+        creation.copy(tx, source.id, room, caller.agent.id)
         return room
 
     made = await caller.change(work)

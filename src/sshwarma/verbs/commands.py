@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sshwarma.lua_tools.declaration import summary
+from sshwarma.lua_tools.provider import LuaTools
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.tools.arguments import split_words
-from sshwarma.toolsets.declaration import summary
-from sshwarma.toolsets.lua import LuaTools
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import view
 from sshwarma.world.access import Right

@@ -8,16 +8,16 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
-from sshwarma.mcp import catalog
+from sshwarma.mcp.client import server_records
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands, namespaces
 from sshwarma.verbs.context import WHAT
 from sshwarma.verbs.inventory import to_equip
+from sshwarma.verbs.model import FIELDS
+from sshwarma.verbs.preferences import PREFERENCES, topics
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
-from sshwarma.verbs.roster import FIELDS
-from sshwarma.verbs.turning import LISTED, one_listed
-from sshwarma.verbs.yourself import PREFERENCES, topics
+from sshwarma.verbs.turns import LISTED, one_listed
 from sshwarma.world import skills, things, tokens, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -147,7 +147,7 @@ async def _values(
             known_words = {"add": get_args(ModelKind), "set": FIELDS}
             return [(word, "") for word in known_words.get(given[0], ())]
         case "word" if verb.name == "mcp" and given:
-            servers = await caller.world.memo("mcp servers", catalog.servers)
+            servers = await caller.world.memo("mcp servers", server_records.servers)
             return [(server.name, server.description) for server in servers]
         case "word" if verb.name in ("message", "branch") and given:
             return [] if given[0] == "list" else await _turns(caller)
@@ -157,7 +157,7 @@ async def _values(
         case "word" if verb.name == "context" and given:
             return _called(caller) if given[0] in ("show", "rebuild") else []
         case "command" if verb.name == "mcp" and given[:1] == ["approve"] and len(given) == 2:
-            waiting = await caller.world.store.read(partial(catalog.waiting, name=given[1]))
+            waiting = await caller.world.store.read(partial(server_records.waiting, name=given[1]))
             return [(tool.name, str(tool.metadata["obstacle"])) for tool in waiting]
         case "word" if verb.name == "token" and given[:1] == ["revoke"]:
             mine = await caller.world.store.read(lambda conn: tokens.live(conn, caller.agent.id))

@@ -7,18 +7,18 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn import Turns
+from sshwarma.models.turn_runner import Turns
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.tools.names import for_model
 from sshwarma.verbs.arguments import AgentName, StateName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, draw, view
-from sshwarma.world import namespaces, states, things, turns
+from sshwarma.world import namespaces, notes, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.conditions import DIRECTORY, Conditions
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.room_states import DIRECTORY, Conditions
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
 from sshwarma.wrap.compose import TOKENS, Composed, Composer
@@ -205,9 +205,9 @@ async def _rebuild(caller: Caller, agent: Agent) -> Done:
             if turn.agent_id == agent.id:
                 for row in reversed(turns.rows_of(tx.conn, turn)):
                     if "state" in row.meta and row.author_id == agent.id:
-                        states.write(tx, caller.room_id, agent.id, agent.name, row.meta["state"])
+                        notes.write(tx, caller.room_id, agent.id, agent.name, row.meta["state"])
                         return True
-        states.write(tx, caller.room_id, agent.id, agent.name, "")
+        notes.write(tx, caller.room_id, agent.id, agent.name, "")
         return False
 
     found = await caller.change(work, f"had {agent.name}'s notes rebuilt")
@@ -305,11 +305,11 @@ async def state(
     if what == "clear":
         await caller.require(Right.BUILD)
         await caller.change(
-            lambda tx: states.write(tx, caller.room_id, agent.id, agent.name, ""),
+            lambda tx: notes.write(tx, caller.room_id, agent.id, agent.name, ""),
             f"cleared {agent.name}'s notes",
         )
     room = await caller.room()
-    known = await caller.world.store.read(lambda conn: states.get(conn, room.id, agent.name))
+    known = await caller.world.store.read(lambda conn: notes.get(conn, room.id, agent.name))
     text = (known.content or "") if known else ""
     return State(room.name, agent.name, text, known.updated_at if known else None)
 

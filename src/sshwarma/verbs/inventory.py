@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import Context, Patterns, Priority
-from sshwarma.verbs.reference import bags, context_of, readable_context
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import bags, context_of, readable_context
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, Scope

@@ -7,8 +7,8 @@ from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Count, Text
+from sshwarma.verbs.history import Entry, entry_of, snippet
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.remembering import Entry, entry_of, snippet
 from sshwarma.verbs.views import clock, columns, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right

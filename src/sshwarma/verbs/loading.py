@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.tools.finding import Finder
-from sshwarma.tools.spaces import spaces
+from sshwarma.tools.namespace_index import spaces
+from sshwarma.tools.search import Finder
 from sshwarma.verbs.arguments import Context, Flag, NamespaceName, Text
 from sshwarma.verbs.namespaces import NamespaceListed, all_listed
-from sshwarma.verbs.reference import context_of
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import context_of
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, Scope

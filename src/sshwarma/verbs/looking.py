@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sshwarma.models.turn import Turns
+from sshwarma.models.turn_runner import Turns
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import ThingName
-from sshwarma.verbs.examining import Examined, ThingHere, examine
+from sshwarma.verbs.examine import Examined, ThingHere, examine
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import ago, columns, listed, view
 from sshwarma.world.access import Right

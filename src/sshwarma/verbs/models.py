@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sshwarma.models.turn import Turns
+from sshwarma.models.turn_runner import Turns
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view

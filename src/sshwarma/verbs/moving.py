@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.toolsets import making
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import listed, view
@@ -141,7 +141,7 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
 
     def work(tx: Change) -> Thing:
         room = rooms_of_world.fork(tx, source.id, name, caller.agent)
-        making.copy(tx, source.id, room, caller.agent.id)
+        creation.copy(tx, source.id, room, caller.agent.id)
         return room
 
     made = await caller.change(work)

@@ -7,11 +7,11 @@ from typing import Final, Literal
 
 from sqlalchemy import Connection
 
+from sshwarma.lua_tools import rename
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.toolsets import moving
 from sshwarma.verbs.arguments import NamespaceName, Text, Word
-from sshwarma.verbs.reference import maker_or_admin
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import maker_or_admin
 from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, Scope
@@ -247,7 +247,7 @@ async def _move(caller: Caller, thing: Thing, parent: str) -> Done:
         await may_make(caller, f"{parent}.{thing.name}")
     else:
         await caller.require(Right.CREATE)
-    moved = await caller.change(lambda tx: moving.move(tx, thing, parent, caller.room_id))
+    moved = await caller.change(lambda tx: rename.move(tx, thing, parent, caller.room_id))
     return Done(f"{thing.label} is now {moved.label}.")
 
 

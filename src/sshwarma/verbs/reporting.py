@@ -11,12 +11,12 @@ from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
 from sshwarma.verbs.arguments import AgentName, Flag, Text, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, counted, view
-from sshwarma.world import directs, figures, reports
+from sshwarma.world import private_messages, reports, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Refused
-from sshwarma.world.figures import SkillUse, Spent, ToolCount
 from sshwarma.world.ids import now_ms
+from sshwarma.world.statistics import SkillUse, Spent, ToolCount
 
 BAR = 20
 SHOWN_CELL = 60
@@ -218,7 +218,7 @@ async def sql(caller: Caller, text: Text) -> Selected:
     rooms = [
         room.id for room in await world.rooms() if Right.ENTER in room.rights_of(caller.agent, now)
     ]
-    told = await world.store.read(lambda conn: directs.logs_of(conn, caller.agent.id))
+    told = await world.store.read(lambda conn: private_messages.logs_of(conn, caller.agent.id))
     admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
     scope = reports.Scope(caller.agent.id, (*rooms, *told), admin)
     try:
@@ -363,28 +363,28 @@ async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = F
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
     def count(conn: Connection) -> Stats:
-        span = figures.time_range(conn, room_id, agent_id)
-        tools = figures.tool_counts(conn, room_id, agent_id)
-        rooms = figures.by_room(conn, agent_id) if all else ()
+        span = statistics.time_range(conn, room_id, agent_id)
+        tools = statistics.tool_counts(conn, room_id, agent_id)
+        rooms = statistics.by_room(conn, agent_id) if all else ()
         return Stats(
             scope="every room" if all else room.name,
             of=agent.name if agent else None,
             since=span[0] if span else None,
             until=span[1] if span else None,
             spent=tuple(
-                _model_use(caller, used) for used in figures.by_model(conn, room_id, agent_id)
+                _model_use(caller, used) for used in statistics.by_model(conn, room_id, agent_id)
             ),
-            total=figures.total(conn, room_id, agent_id),
+            total=statistics.total(conn, room_id, agent_id),
             tools=tools,
             calls=sum(one.calls for one in tools),
             errors=sum(one.errors for one in tools),
-            skills=figures.skills(conn, room_id, agent_id),
+            skills=statistics.skills(conn, room_id, agent_id),
             rooms=tuple(RoomUse(**asdict(spent), room=name) for name, spent in rooms),
         )
 
     return await caller.world.store.read(count)
 
 
-def _model_use(caller: Caller, used: figures.ModelSpent) -> ModelUse:
+def _model_use(caller: Caller, used: statistics.ModelSpent) -> ModelUse:
     who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
     return ModelUse(**asdict(used.spent), model=used.model, agents=tuple(who))

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, select
 
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.verbs.arguments import Arg, Priority, Word
-from sshwarma.verbs.reference import context_of, maker_or_admin
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import context_of, maker_or_admin
 from sshwarma.verbs.views import Done, columns, counted, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, Scope

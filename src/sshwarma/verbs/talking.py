@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sshwarma.models.opening import open_turns
-from sshwarma.models.turn import AT_ONCE, Turns
+from sshwarma.models.open_turns import open_turns
+from sshwarma.models.turn_runner import AT_ONCE, Turns
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
-from sshwarma.world import directs, rows, turns
+from sshwarma.world import private_messages, rows, turns
 from sshwarma.world.access import Right, Scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -198,7 +198,9 @@ async def reply(caller: Caller, text: Text) -> Said:
 
     text: what to say.
     """
-    other_id = await caller.world.store.read(lambda conn: directs.last_from(conn, caller.agent.id))
+    other_id = await caller.world.store.read(
+        lambda conn: private_messages.last_from(conn, caller.agent.id)
+    )
     other = caller.world.agents.get(other_id)
     if other is None:
         raise NotFound("Nobody has told you anything yet.", hint="/tell NAME starts it.")
@@ -211,7 +213,9 @@ async def _tell(caller: Caller, other: Agent, text: str) -> Said:
     if other.disabled:
         raise NotFound(f"{other.name} cannot be reached.")
     words = _checked(caller, text)
-    row = await caller.world.change(lambda tx: directs.tell(tx, caller.agent.id, other.id, words))
+    row = await caller.world.change(
+        lambda tx: private_messages.tell(tx, caller.agent.id, other.id, words)
+    )
     return Said("", row.seq, caller.agent.name, words, to=other.name)
 
 

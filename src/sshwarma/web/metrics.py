@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sshwarma.tools.finding import Finder
+from sshwarma.tools.search import Finder
 from sshwarma.world.world import World
 
 LAG_SECONDS: Final = 0.1

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import insert, select
 
-from sshwarma.world import rooms, rows, states, things, turns
+from sshwarma.world import notes, rooms, rows, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import rows as rows_table
@@ -41,10 +41,10 @@ def clone(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     size = things.get_live(tx.conn, source_id).metadata.get("context_size")
     if size is not None:
         things.set_metadata(tx, room.id, context_size=size)
-    container = things.child(tx.conn, source_id, states.CONTAINER, "container")
+    container = things.child(tx.conn, source_id, notes.CONTAINER, "container")
     for state in things.children(tx.conn, container.id, "data") if container else ():
         agent_id = str(state.metadata.get("agent_id"))
-        states.write(tx, room.id, agent_id, state.name, state.content or "")
+        notes.write(tx, room.id, agent_id, state.name, state.content or "")
     return room
 
 

@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from sshwarma.world.shipped import shipped
+from sshwarma.world.resources import shipped
 from sshwarma.world.store import engine_for
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from sshwarma.world.events import Row
 from sshwarma.wrap.layers import Line, tokens
-from sshwarma.wrap.told import Teller
+from sshwarma.wrap.transcript import Teller
 from sshwarma.wrap.window import adopted
 
 STEP: Final = 0.3

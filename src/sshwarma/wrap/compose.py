@@ -14,12 +14,12 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import Connection
 
-from sshwarma.world import namespaces, states, things
+from sshwarma.world import namespaces, notes, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.shipped import shipped
+from sshwarma.world.resources import shipped
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
@@ -35,7 +35,7 @@ from sshwarma.wrap.layers import (
     tokens,
     within_budget,
 )
-from sshwarma.wrap.told import Policy, Teller
+from sshwarma.wrap.transcript import Policy, Teller
 from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
@@ -147,7 +147,7 @@ class Composer:
 
         def read(conn: Connection) -> tuple[Window, str, dict[str, Policy]]:
             seen = window.read(conn, room.id, room.context_size, before)
-            state = states.read(conn, room.id, agent.name)
+            state = notes.read(conn, room.id, agent.name)
             return seen, state, _policies(conn, seen.rows)
 
         seen, state, policies = await world.store.read(read)

@@ -9,8 +9,8 @@ import pytest
 from mocked import KEYS, WIRES, Ask, Wire, scripts
 
 from driver.aimock import Mock, mocking
-from sshwarma.models import faults
-from sshwarma.models.backends import ModelBackend
+from sshwarma.models import errors
+from sshwarma.models.pydantic_ai_backend import ModelBackend
 from sshwarma.settings import ModelSettings
 
 
@@ -28,7 +28,7 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 @pytest.fixture
 async def backend(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ask]:
     """Makes a backend of a wire at an address; closes it in the end. Backoff is short."""
-    monkeypatch.setattr(faults, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(errors, "FIRST_WAIT", 0.001)
     made: list[ModelBackend] = []
 
     def make(wire: Wire, url: str, **more: Any) -> ModelBackend:

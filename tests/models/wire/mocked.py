@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sshwarma.models.backends import ModelBackend
+from sshwarma.models.pydantic_ai_backend import ModelBackend
 
 KEYS = {"OPENAI_API_KEY": "sk-openai-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
 

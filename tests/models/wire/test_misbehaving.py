@@ -12,7 +12,7 @@ import pytest
 from mocked import WIRES, Ask, Wire
 from test_wires import calls, heard, question, text
 
-from sshwarma.models.port import Call, Thought, Usage
+from sshwarma.models.backend import Call, Thought, Usage
 
 BY_NAME = {wire.name: wire for wire in WIRES}
 CHAT, ANTHROPIC, RESPONSES = BY_NAME["chat"], BY_NAME["anthropic"], BY_NAME["responses"]
@@ -282,7 +282,7 @@ async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
 async def test_thoughts_are_kept_apart_and_go_back_with_their_step(
     server: Server, backend: Ask
 ) -> None:
-    from sshwarma.models.port import Done, Step
+    from sshwarma.models.backend import Done, Step
 
     qwen = backend(ANTHROPIC, server.url)
     thinking = {"type": "thinking", "thinking": "", "signature": ""}

@@ -11,8 +11,7 @@ import pytest
 from mocked import KEYS, Ask, Wire
 
 from driver.aimock import Mock
-from sshwarma.models.backends import ModelBackend
-from sshwarma.models.port import (
+from sshwarma.models.backend import (
     BackendFailed,
     Call,
     Done,
@@ -25,6 +24,7 @@ from sshwarma.models.port import (
     Usage,
     Waiting,
 )
+from sshwarma.models.pydantic_ai_backend import ModelBackend
 
 
 def offer(name: str, argument: str) -> Offer:

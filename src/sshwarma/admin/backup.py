@@ -1,0 +1,158 @@
+"""Backup and restore: one tar with the database as it was at one moment, and what is in it.
+
+The copy is made by SQLite's online backup, so it is consistent while the server writes. Host and
+operator keys are not in it: whoever holds a backup must not be able to pose as the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import sshwarma
+from sshwarma.admin import control_socket
+
+DATABASE: Final = "world.db"
+MANIFEST: Final = "manifest.json"
+MANIFEST_BYTES: Final = 65_536
+
+
+class BadArchive(RuntimeError):
+    """The file is no backup of ours, or is damaged."""
+
+
+def backup(database: Path, to: Path) -> dict[str, Any]:
+    """Write a backup, 0600. The server may be running.
+
+    Raises:
+        FileNotFoundError: if there is no world.
+        FileExistsError: if `to` is there already.
+    """
+    if not database.exists():
+        raise FileNotFoundError(f"there is no world at {database}")
+    with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:
+        copy = Path(work) / DATABASE
+        with (
+            contextlib.closing(
+                sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+            schema = target.execute("SELECT version_num FROM alembic_version").fetchone()[0]
+            things = target.execute("SELECT count(*) FROM things").fetchone()[0]
+            rows = target.execute("SELECT count(*) FROM rows").fetchone()[0]
+        manifest = {
+            "program": f"sshwarma {sshwarma.__version__}",
+            "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "schema": schema,
+            "things": things,
+            "rows": rows,
+            "bytes": copy.stat().st_size,
+            "sha256": _sha256(copy),
+        }
+        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+            text = json.dumps(manifest, indent=2).encode()
+            entry = tarfile.TarInfo(MANIFEST)
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text))
+            tar.add(copy, DATABASE)
+    return manifest
+
+
+def restore(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
+    """Put a backup's database into a data directory. No server may be running there.
+
+    Raises:
+        BadArchive: if the file is no backup, or its database is not what was written.
+        FileExistsError: if a world is there, unless `force`; then it is kept beside, renamed.
+        control.Taken: if a server is running there.
+    """
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = data_dir / DATABASE
+    with control_socket.lock(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
+        if target.exists() and not force:
+            raise FileExistsError(f"there is a world at {target}; --force replaces it")
+        copy = Path(work) / DATABASE
+        manifest = _unpack(archive, copy)
+        if target.exists():
+            kept = target.with_name(f"world-replaced-{time.strftime('%Y%m%d-%H%M%S')}.db")
+            with contextlib.closing(sqlite3.connect(target)) as before:
+                before.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            target.rename(kept)
+            for suffix in ("-wal", "-shm"):
+                target.with_name(target.name + suffix).unlink(missing_ok=True)
+        copy.rename(target)
+    return manifest
+
+
+def _unpack(archive: Path, copy: Path) -> dict[str, Any]:
+    """Read the two entries we know; nothing else in the file is looked at or written."""
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            manifest = _manifest(tar)
+            second = tar.next()
+            size = manifest.get("bytes")
+            if (
+                second is None
+                or second.name != DATABASE
+                or not second.isfile()
+                or second.size != size
+            ):
+                raise BadArchive(f"{archive} does not hold the database its manifest names")
+            content = tar.extractfile(second)
+            if content is None:
+                raise BadArchive(f"{archive} does not hold a database")
+            with copy.open("xb") as file:
+                shutil.copyfileobj(content, file)
+    except (
+        tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
+    ) as error:  # fmt: skip
+        raise BadArchive(f"{archive} cannot be read as a backup: {error}") from error
+    if _sha256(copy) != manifest.get("sha256"):
+        raise BadArchive(f"{archive} is damaged: its database is not what was written")
+    verdict = _verdict(copy)
+    if verdict != "ok":
+        raise BadArchive(f"the database in {archive} is damaged: {verdict}")
+    copy.chmod(0o600)
+    return manifest
+
+
+def _manifest(tar: tarfile.TarFile) -> dict[str, Any]:
+    first = tar.next()
+    if first is not None and first.name == MANIFEST and first.isfile():
+        content = tar.extractfile(first)
+        if content is not None and first.size <= MANIFEST_BYTES:
+            manifest = json.loads(content.read())
+            if isinstance(manifest, dict):
+                return manifest
+    raise ValueError("it does not begin with a manifest")
+
+
+def _verdict(copy: Path) -> str:
+    """`ok`, or what is wrong with a database."""
+    try:
+        with contextlib.closing(sqlite3.connect(copy)) as database:
+            database.execute("SELECT version_num FROM alembic_version").fetchone()
+            return str(database.execute("PRAGMA integrity_check").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        return str(error)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""The `sshwarma` command line."""

@@ -1,0 +1,99 @@
+"""Making Lua tools: where they lie, what they are called, and that no two can be mistaken."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sshwarma.lua_tools.declaration import Declaration
+from sshwarma.lua_tools.provider import PROVIDER
+from sshwarma.tools.call import RUNS
+from sshwarma.tools.names import claim
+from sshwarma.world import equipment, overrides, things
+from sshwarma.world.errors import Conflict
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+TOOLS: Final = 100
+"""Most tools that people make in one place: every model that has them is told of each."""
+
+
+def is_lua(thing: Thing) -> bool:
+    """Whether a thing is a tool that somebody wrote in Lua."""
+    return thing.kind == "tool" and thing.metadata.get(RUNS) == PROVIDER
+
+
+def store(
+    tx: Change, bag: Thing, name: str, source: str, declaration: Declaration, by: str
+) -> tuple[Thing, bool]:
+    """Make a tool in a room, on an agent or in a namespace, or give one another script. Returns
+    it, and whether it is new. What lies in a room is on in it; one of an agent's own is equipped
+    on that agent; one in a namespace is on where that is loaded.
+
+    Raises:
+        Conflict: if there is no room for it, or its name is taken or would be mistaken.
+    """
+    metadata: dict[str, Any] = {RUNS: PROVIDER, "input_schema": declaration.input_schema}
+    known = things.child(tx.conn, bag.id, name, "tool")
+    if known is not None:
+        if not is_lua(known):
+            raise Conflict(f"{known.label} is not a tool that somebody wrote here.")
+        return (
+            things.change(
+                tx,
+                known.id,
+                content=source,
+                description=declaration.description or None,
+                metadata={**known.metadata, **metadata},
+            ),
+            False,
+        )
+    if len(things.children(tx.conn, bag.id, "tool", limit=TOOLS)) >= TOOLS:
+        raise Conflict(f"There are {TOOLS} tools already, which is the most.")
+    return _make(tx, bag, name, source, declaration.description, metadata, by), True
+
+
+def copy(tx: Change, from_id: str, to: Thing, by: str) -> None:
+    """Give a room the Lua tools of another, under its own name, as they are there: what is off or
+    disabled stays so. The room has the equipment of the other already."""
+    rows = {row.thing.id: row for row in equipment.rows_of(tx.conn, [from_id])}
+    for tool in things.children(tx.conn, from_id, "tool"):
+        if not is_lua(tool):
+            continue
+        source = tool.content or ""
+        made = _make(tx, to, tool.name, source, tool.description, tool.metadata, by)
+        decided = overrides.of_tool(tx.conn, tool)
+        overrides.decide(tx, made, enabled=decided.enabled, description=decided.description)
+        row = rows.get(tool.id)
+        if row is not None and row.live:
+            equipment.unequip(tx, to.id, [tool])
+            equipment.equip(tx, to.id, [made], row.priority)
+        elif row is not None:
+            equipment.unequip(tx, to.id, [made], through_namespace=[made.id])
+
+
+def _make(
+    tx: Change,
+    bag: Thing,
+    name: str,
+    source: str,
+    description: str,
+    metadata: dict[str, Any],
+    by: str,
+) -> Thing:
+    qualified = f"{bag.label}:{name}"
+    claim(tx, qualified)
+    tool = things.create(
+        tx,
+        bag.id,
+        "tool",
+        name,
+        qualified_name=qualified,
+        description=description,
+        content=source,
+        metadata=metadata,
+        created_by=by,
+    )
+    overrides.forget(tx, tool)
+    if bag.kind == "agent":
+        equipment.equip(tx, bag.id, [tool])
+    return tool

@@ -1,0 +1,207 @@
+"""Lua tools and commands: scripts that people wrote, run in processes of their own for whoever
+calls them.
+
+A script gets its arguments and a little of where it runs, as data. What it calls with `host.call`
+goes through `Tools.call` as its caller, with its caller's loadout: it can do nothing that its
+caller could not, and everything it does is in the room's log as its caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sshwarma.tools.arguments import schema_of
+from sshwarma.tools.call import DEPTH, Result, Tools
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.resources import shipped
+from sshwarma.world.things import Thing
+from sshwarma.wrap.host import Call, Limits, LuaError, LuaHost, Script
+from sshwarma.wrap.protocol import MIB
+
+PROVIDER: Final = "lua"
+"""What the metadata of a Lua tool names as its provider."""
+
+AT_ONCE: Final = 3
+"""Scripts that run at the same time, but for those that others called."""
+
+OF_ONE_AGENT: Final = 2
+"""Of those, scripts that one agent runs; its others wait, and hold up nobody else."""
+
+WAITING_OF_ONE_AGENT: Final = 16
+
+LIMITS: Final = Limits(
+    seconds=2.0,
+    total_seconds=50.0,
+    memory=96 * MIB,
+    output=128 * 1024,
+    log=16_384,
+    snapshot=4 * MIB,
+    calls=32,
+    # A script waits while what it called runs: a process each, and never one that waits for another
+    # to get its turn.
+    workers=AT_ONCE * DEPTH,
+)
+
+HERE: Final = 50
+"""Names of those present that a script is told."""
+
+
+class LuaTools:
+    """The provider of Lua tools; runs commands too."""
+
+    def __init__(self, host: LuaHost) -> None:
+        self._host = host
+        self._driver = Script(
+            "tool.lua", (shipped("embedded") / "tool.lua").read_text(encoding="utf-8")
+        )
+        self._slots = _Slots()
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+        """Carry out a Lua tool; what goes wrong in it is a failed result with the place."""
+        given = _defaults(schema_of(tool)) | arguments
+        return await self._run(caller, tool.name, tool, {"args": given})
+
+    async def command(self, caller: Caller, script: Thing, text: str, words: list[str]) -> Result:
+        """Carry out a script that was typed as a command, with what was typed after its name."""
+        name = f"/{script.name.removeprefix('command:')}"
+        given = {"args": text, "words": words}
+        return await self._run(caller.inside(name), name, script, given)
+
+    async def check(self, name: str, source: str) -> None:
+        """Go on only with a script that can be read as Lua.
+
+        Raises:
+            Invalid: saying on which line it cannot.
+        """
+        call = {"source": source, "name": name, "given": {}, "seed": 0}
+        try:
+            await self._host.run([self._driver, Script(name, "")], "check", call)
+        except LuaError as error:
+            raise Invalid(f"That is not Lua: {error}.") from error
+
+    async def _run(self, caller: Caller, name: str, script: Thing, given: dict[str, Any]) -> Result:
+        printed: list[str] = []
+        call = {
+            "source": script.content or "",
+            "name": name,
+            "given": given | await _surroundings(caller),
+            "seed": secrets.randbits(63),
+        }
+        # The second script is there to be blamed: its lines are those of the source.
+        scripts = [self._driver, Script(name, "")]
+        nested = caller.within is not None and len(caller.within.names) > 1
+        try:
+            async with self._slots.one(caller.agent.id, nested=nested):
+                value = await self._host.run(
+                    scripts, "run", call, call=_calls(caller), log=printed.append
+                )
+        except LuaError as error:
+            # A script whose last act was a call has no line left; the driver's says nothing.
+            words = error.message if error.script == self._driver.name else str(error)
+            return Result(words, failed=True, printed=tuple(printed))
+        text = rendered(value)
+        if not text and not printed:
+            text = "(no result)"
+        structured = value if isinstance(value, dict | list) else None
+        return Result(text, structured, printed=tuple(printed))
+
+
+def rendered(value: Any) -> str:
+    """What a script gave, as text: a table of plain values a line each, a deeper one as JSON."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case dict() if value and all(map(_is_plain, value.values())):
+            return "\n".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
+        case [*items] if items and all(map(_is_plain, items)):
+            return "\n".join(map(_plain, items))
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False, indent=2)
+        case _:
+            return _plain(value)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict | list) and not (isinstance(value, str) and "\n" in value)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _calls(caller: Caller) -> Call:
+    """What `host.call` of a script means."""
+
+    async def call(name: str, arguments: dict[str, Any]) -> Any:
+        tools = caller.world.part(Tools)
+        if tools is None:
+            raise Unavailable("This server calls no tools.")
+        outcome = await tools.call(caller, name, arguments)
+        if outcome.how != "result":
+            said = outcome.text.startswith(outcome.tool)
+            raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
+        return outcome.text if outcome.structured is None else outcome.structured
+
+    return call
+
+
+async def _surroundings(caller: Caller) -> dict[str, Any]:
+    world, room = caller.world, await caller.room()
+    here = world.presence.in_room(room.id, HERE)
+    return {
+        "caller": {"name": caller.agent.name, "kind": caller.agent.kind},
+        "room": {"name": room.name, "description": room.description, "vibe": room.vibe},
+        "here": sorted(world.agents.name_of(present.agent_id) for present in here),
+        "now": int(time.time()),
+    }
+
+
+def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: described["default"]
+        for name, described in schema.get("properties", {}).items()
+        if "default" in described
+    }
+
+
+class _Slots:
+    """Whose turn it is to run a script. One that another script called needs none: its caller
+    holds one, and waits."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(AT_ONCE)
+        self._of: dict[str, asyncio.Semaphore] = {}
+        self._wanted: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def one(self, agent_id: str, *, nested: bool) -> AsyncIterator[None]:
+        """Hold a slot.
+
+        Raises:
+            Unavailable: if too many of the agent's scripts wait already.
+        """
+        if nested:
+            yield
+            return
+        wanted = self._wanted.get(agent_id, 0)
+        if wanted >= OF_ONE_AGENT + WAITING_OF_ONE_AGENT:
+            raise Unavailable(
+                f"{WAITING_OF_ONE_AGENT} scripts of yours wait already, which is the most."
+            )
+        self._wanted[agent_id] = wanted + 1
+        try:
+            async with self._of.setdefault(agent_id, asyncio.Semaphore(OF_ONE_AGENT)), self._all:
+                yield
+        finally:
+            self._wanted[agent_id] -= 1
+            if not self._wanted[agent_id]:
+                del self._wanted[agent_id], self._of[agent_id]

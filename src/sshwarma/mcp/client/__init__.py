@@ -1,0 +1,1 @@
+"""The world as a client of MCP servers: their tools become things."""

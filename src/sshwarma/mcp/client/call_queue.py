@@ -1,0 +1,139 @@
+"""The calls that one server works on: how many at once, how long each, and who is behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from sshwarma.mcp.client.link import Question
+from sshwarma.mcp.client.log_buffer import Ring
+from sshwarma.settings import McpSettings
+from sshwarma.world.errors import Unavailable
+
+QUEUE: Final = 50
+"""Calls that may wait for a server that works on as many as it may."""
+
+AMBIGUOUS: Final = (
+    "It wanted to ask something, and did not say whether you or somebody else: calls of several"
+    " people run there. Nobody was asked. Call it again when it has ended."
+)
+
+
+class Asker(Protocol):
+    """Whoever can reach people."""
+
+    async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
+        """A person's answers; None if they decline."""
+
+    def tell(self, person_id: str, words: str) -> None:
+        """Let a person know of something that needs no answer."""
+
+
+@dataclass(eq=False)
+class _Working:
+    """A call while it runs: on whose behalf, and until when. Its time stands still while that
+    person is asked something."""
+
+    person_id: str | None
+    clock: asyncio.Timeout
+    asking: int = 0
+    left: float = 0.0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hold_clock(self) -> None:
+        self.asking += 1
+        when = self.clock.when()
+        if self.asking == 1 and when is not None:
+            self.left = when - asyncio.get_running_loop().time()
+            self.clock.reschedule(None)
+
+    def let_clock(self) -> None:
+        self.asking -= 1
+        if self.asking == 0 and not self.over.is_set():
+            loop = asyncio.get_running_loop()
+            self.clock.reschedule(loop.time() + max(1.0, self.left))
+
+
+class Calls:
+    """Its length is how many the server works on now; `queued` wait for their turn."""
+
+    def __init__(self, settings: McpSettings, asker: Asker, ring: Ring) -> None:
+        self._settings = settings
+        self._asker = asker
+        self._ring = ring
+        self._working: dict[object, _Working] = {}
+        self._free = asyncio.Semaphore(settings.calls_at_once)
+        self.queued = 0
+
+    def __len__(self) -> int:
+        return len(self._working)
+
+    @asynccontextmanager
+    async def one(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
+        """Have a call on somebody's behalf worked on, when its turn comes. Gives its mark, by which
+        the server's questions are known to belong to it.
+
+        Raises:
+            Unavailable: if too many wait already.
+            TimeoutError: if it takes longer than that, its wait included.
+        """
+        if self._free.locked() and self.queued >= QUEUE:
+            raise Unavailable(
+                f"{self._settings.name} is busy: {self._settings.calls_at_once} calls run and "
+                f"{QUEUE} wait, which is the most."
+            )
+        async with asyncio.timeout(seconds) as clock:
+            await self._wait_for_turn()
+            mark = object()
+            working = self._working[mark] = _Working(person_id, clock)
+            try:
+                yield mark
+            finally:
+                del self._working[mark]
+                working.over.set()
+                self._free.release()
+
+    async def ask(self, question: Question, mark: object | None) -> dict[str, Any] | None:
+        """Ask the person behind a call. The older protocol does not say which call a question
+        belongs to: then it is asked only if all that run are of one person."""
+        known = self._working.get(mark) if mark is not None else None
+        concerned = [known] if known is not None else list(self._working.values())
+        people = {working.person_id for working in concerned}
+        if len(people) != 1 or (person_id := people.pop()) is None:
+            self._decline(question, people)
+            return None
+        asking = asyncio.create_task(self._asker.ask(person_id, question))
+        over = asyncio.create_task(_all_over(concerned))
+        for working in concerned:
+            working.hold_clock()
+        try:
+            await asyncio.wait({asking, over}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
+        finally:
+            for working in concerned:
+                working.let_clock()
+            for task in (asking, over):
+                task.cancel()
+            await asyncio.gather(asking, over, return_exceptions=True)
+
+    def _decline(self, question: Question, people: Iterable[str | None]) -> None:
+        self._ring.note(f"a question was declined, nobody could be asked: {question.message}")
+        for person_id in people:
+            if person_id is not None:
+                self._asker.tell(person_id, AMBIGUOUS)
+
+    async def _wait_for_turn(self) -> None:
+        self.queued += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.queued -= 1
+
+
+async def _all_over(concerned: list[_Working]) -> None:
+    """Return when none of these calls runs any more: then nobody waits for an answer."""
+    for working in concerned:
+        await working.over.wait()

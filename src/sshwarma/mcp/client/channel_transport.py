@@ -1,0 +1,59 @@
+"""A server that somebody brings along: its messages come over a channel of theirs, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from sshwarma.mcp.client.line_stream import Lines
+from sshwarma.mcp.client.log_buffer import Ring
+from sshwarma.mcp.client.stdio import LINE_BYTES, Incoming, pass_on
+from sshwarma.mcp.client.throttle import Flow
+
+
+@asynccontextmanager
+async def channel(
+    lines: Lines, ring: Ring, ended: Callable[[str], None]
+) -> AsyncIterator[
+    tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+]:
+    """A transport over lines that are there already. `ended` is told when no more will come, and
+    why. Leaving it leaves the channel open: it is whose it was."""
+    heard, read = anyio.create_memory_object_stream[Incoming](0)
+    write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def come() -> AsyncIterator[bytes]:
+        while (line := await lines.read_line(LINE_BYTES)) is not None:
+            yield line
+
+    async def listen() -> None:
+        try:
+            why = await pass_on(come(), heard, ring, Flow())
+        except ValueError as error:
+            why = str(error)
+        ended(why or "it ended")
+        heard.close()
+
+    async def speak() -> None:
+        async for sent in to_send:
+            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                await lines.write(text.encode() + b"\n")
+            except ConnectionError:
+                return  # that it goes is seen by who listens
+
+    tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
+    try:
+        yield read, write
+    finally:
+        for task in tasks:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (heard, read, write, to_send):
+            stream.close()

@@ -1,0 +1,148 @@
+"""HTTP to a server that may mean harm: only to addresses that were checked, never more than so
+many bytes, and nothing compressed, because that hides how much it is."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Final
+
+import httpcore2
+import httpx2
+
+from sshwarma.mcp.client.address import Resolve, resolve, vetted
+from sshwarma.mcp.client.stdio import LINE_BYTES, QUOTES, quotes
+from sshwarma.mcp.client.throttle import Flow
+
+CONNECT_SECONDS: Final = 10.0
+ADDRESSES: Final = 4
+"""Addresses of one name that are tried."""
+
+STREAM_BYTES: Final = 16 * LINE_BYTES
+"""The longest stream of events that answers one request."""
+
+
+class TooLong(httpx2.StreamError):
+    """An answer had more bytes than are taken."""
+
+
+class Backend(httpcore2.AsyncNetworkBackend):
+    """Connects to an address only after it was checked, and to the very one that was."""
+
+    def __init__(self, allow_private: bool, resolve: Resolve = resolve) -> None:
+        self._inner = httpcore2.AnyIOBackend()
+        self._allow_private = allow_private
+        self._resolve = resolve
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the interface is httpcore's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            addresses = await vetted(
+                host, port, allow_private=self._allow_private, resolve=self._resolve
+            )
+        except OSError as error:
+            raise httpcore2.ConnectError(f"{host}: {error.strerror or error}") from error
+        failed = httpcore2.ConnectError(f"{host} has no address")
+        for address in addresses[:ADDRESSES]:
+            try:
+                return await self._inner.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = httpcore2.ConnectError(f"nothing answers at {host} port {port}")
+                failed.__cause__ = error
+        raise failed
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class Transport(httpx2.AsyncHTTPTransport):
+    """What a client sends through. `refused` is the status that said who may not come in, or 0;
+    `failed` the last that said anything else was wrong, or 0."""
+
+    def __init__(self, context: ssl.SSLContext, backend: Backend, connections: int) -> None:
+        super().__init__(verify=context, trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context, max_connections=connections, network_backend=backend
+        )
+        self.refused = self.failed = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if response.status_code in (401, 403):
+            self.refused = response.status_code
+        elif response.is_error:
+            self.failed = response.status_code
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("it sent a compressed answer, which was not asked for")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it is ours
+        kind = response.headers.get("content-type", "").lower()
+        response.stream = _Bounded(
+            response.stream, request.method, events=kind.startswith("text/event-stream")
+        )
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends in an error after so many bytes or parts. A stream of events that answers
+    no request may go on for ever."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
+        self._inner = inner
+        self._events = events
+        self._flow = Flow()
+        answers = method == "POST" or not events
+        self._most = (STREAM_BYTES if events else LINE_BYTES) if answers else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = parts = 0
+        async for part in self._inner:
+            seen += len(part)
+            if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
+                parts = 0  # the event before was taken
+            parts += quotes(part)
+            if self._most is not None and parts > QUOTES:
+                raise TooLong("It answered with a message of too many parts, which is not taken.")
+            if self._most is not None and seen > self._most:
+                raise TooLong(
+                    f"It answered with over {self._most // (1024 * 1024)} MiB, which is not taken."
+                )
+            if self._events:
+                await self._flow.take(_events_in(part), len(part))
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _events_in(part: bytes) -> int:
+    return part.count(b"\n\n") + part.count(b"\r\n\r\n")
+
+
+def client(
+    transport: Transport,
+    headers: Mapping[str, str],
+    user_agent: str,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """A client without a read timeout: one slow answer would end every other on its connection.
+    Each call has a time of its own instead."""
+    return httpx2.AsyncClient(
+        transport=transport,
+        auth=auth,
+        headers={"Accept-Encoding": "identity", "User-Agent": user_agent, **headers},
+        timeout=httpx2.Timeout(CONNECT_SECONDS, read=None, pool=None),
+    )
+
+
+def ssl_context() -> ssl.SSLContext:
+    """What TLS is checked against. Reads files: not for the event loop."""
+    return httpx2.create_ssl_context()

@@ -1,0 +1,380 @@
+"""Signing in to MCP servers: a person opens a page in their browser, and what the page comes back
+with reaches us by our own http port, or is pasted.
+
+A sign-in is a task of its own, so that neither a connection nor a command waits for a person. There
+is one at a time for a server, it ends after SIGN_IN_SECONDS, and with the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+
+from sshwarma.common.lazy_import import importing
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.credentials import Credentials
+from sshwarma.settings import McpSettings
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from sshwarma.world.events import Asked
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+SIGN_IN_SECONDS: Final = 600.0
+"""A person has this long to come back with the answer."""
+
+PAGE_SECONDS: Final = 45.0
+"""A server and its authorization server have this long to say which page is to be opened."""
+
+ADDRESS_CHARACTERS: Final = 8_000
+
+CALLBACK: Final = "/oauth/callback"
+DOCUMENT: Final = "/oauth/client.json"
+
+LOOPBACK: Final = f"http://127.0.0.1:2280{CALLBACK}"
+"""Where a page comes back to if there is no http port: nothing answers there, but the browser shows
+the address, which can be pasted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What authorization servers are told of us: where their page comes back to, and where a
+    document that describes us can be read, if it can."""
+
+    redirect: str = LOOPBACK
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a person is asked to open, and where it comes back to. `issuer` is who signs them in;
+    `scope` what is asked for."""
+
+    url: str
+    redirect: str
+    issuer: str = ""
+    scope: str = ""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+    @property
+    def state(self) -> str:
+        """What the answer must repeat."""
+        return parse_qs(urlsplit(self.url).query).get("state", [""])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the page came back with."""
+
+    code: str
+    state: str
+    issuer: str | None
+
+
+class SignIn:
+    """One sign-in while it is under way."""
+
+    def __init__(self, name: str, ours: Ours) -> None:
+        loop = asyncio.get_running_loop()
+        self.name = name
+        self.ours = ours
+        self.pasted = False  # what it came back with was
+        self.task: asyncio.Task[None]
+        self._page: asyncio.Future[Page] = loop.create_future()
+        self._answer: asyncio.Future[Returned] = loop.create_future()
+
+    @property
+    def page(self) -> Page | None:
+        """What is to be opened, once that is known."""
+        return self._page.result() if self._page.done() else None
+
+    def show(self, page: Page) -> None:
+        """Have this page opened."""
+        self._page.set_result(page)
+
+    async def returned(self) -> Returned:
+        """What the page comes back with.
+
+        Raises:
+            Unavailable: if it comes back with a refusal.
+        """
+        return await self._answer
+
+    async def shown(self) -> Page:
+        """The page, as soon as there is one.
+
+        Raises:
+            Refused: if the sign-in ends before.
+        """
+        waiting: set[asyncio.Future[Any]] = {self._page, self.task}
+        await asyncio.wait(waiting, timeout=PAGE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if self._page.done():
+            return self._page.result()
+        if self.task.done() and not self.task.cancelled():
+            self.task.result()
+        raise Unavailable(f"{self.name} did not say in {PAGE_SECONDS:.0f} s how to sign in.")
+
+    def take(self, query: Mapping[str, str]) -> None:
+        """Take what the page came back with, once."""
+        if self._answer.done():
+            raise Conflict("That sign-in has its answer already.")
+        if query.get("error") or not query.get("code"):
+            why = query.get("error_description") or query.get("error") or "it brought no code"
+            self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(why)}."))
+            return
+        self._answer.set_result(Returned(query["code"], query["state"], query.get("iss")))
+
+
+Flow: TypeAlias = Callable[[McpSettings, Credentials, SignIn], Awaitable[None]]
+"""Signs in: asks the servers, has the page shown, and keeps the tokens."""
+
+
+class Signing:
+    """The sign-ins of a hub, and what is kept of those that are done, in `folder`. `redial` has a
+    server connected to again."""
+
+    def __init__(
+        self, world: World, folder: Path, redial: Callable[[Thing], Awaitable[None]]
+    ) -> None:
+        self.ours = Ours()
+        self._world = world
+        self._folder = folder
+        self._redial = redial
+        self._known: dict[str, Credentials] = {}
+        self._under_way: dict[str, SignIn] = {}
+
+    def credentials(self, server: Thing) -> Credentials | None:
+        """Those of a server, if it is one that can be signed in to."""
+        settings = server_records.settings_of(server)
+        if settings.url is None or settings.has_key:
+            return None
+        known = self._known.get(server.id)
+        if known is None:
+            known = Credentials(self._folder / f"{server.name}.json", settings.url)
+            self._known[server.id] = known
+        return known
+
+    async def login(self, caller: Caller, server: Thing) -> Page:
+        """Begin to sign in to a server; one that is under way already is given up.
+
+        Raises:
+            Refused: if it cannot be signed in to, saying why.
+        """
+        settings = server_records.settings_of(server)
+        credentials = self.credentials(server)
+        if settings.url is None:
+            raise Invalid(f"{server.name} is a program: there is nothing to sign in to.")
+        if credentials is None:
+            raise Invalid(
+                f"{server.name} is sent a key in its headers, and needs no sign-in.",
+                hint="Add it without that header to sign in instead.",
+            )
+        if settings.oauth_machine:
+            raise Invalid(
+                f"{server.name} is signed in to with its client id and secret, without a person.",
+                hint=f"/mcp refresh {server.name} tries it now.",
+            )
+        if not server.enabled:
+            raise Unavailable(f"{server.name} is disabled.", hint=f"/mcp enable {server.name}")
+        await self.cancel(server)
+        await credentials.load()
+        flow: Flow = await asyncio.get_running_loop().run_in_executor(None, _load, "sign_in")
+        under_way = SignIn(server.name, self.ours)
+        work = self._work(caller, server, settings, credentials, flow, under_way)
+        under_way.task = asyncio.create_task(work, name=f"sign-in {server.name}")
+        under_way.task.add_done_callback(lambda _: self._ended(server, under_way))
+        self._under_way[server.id] = under_way
+        try:
+            return await under_way.shown()
+        except BaseException:
+            under_way.task.cancel()
+            raise
+
+    async def hand_in(self, server: Thing, address: str, seconds: float) -> bool:
+        """Take the address that the page came back to. Returns whether the sign-in is done, after
+        so many seconds at most.
+
+        Raises:
+            NotFound: if no sign-in waits for one.
+            Refused: if it is not the right one, or the sign-in fails.
+        """
+        under_way = self._under_way.get(server.id)
+        if under_way is None or under_way.page is None:
+            raise NotFound(
+                f"No sign-in to {server.name} waits for an address.",
+                hint=f"/mcp login {server.name} begins one.",
+            )
+        query = _query(address)
+        if not _same(query.get("state", ""), under_way.page.state):
+            raise Invalid(
+                "That is not what this sign-in came back with.",
+                hint="Paste the whole address that your browser shows at the end; it begins with"
+                f" {under_way.page.redirect}",
+            )
+        under_way.pasted = True
+        under_way.take(query)
+        done, _ = await asyncio.wait({under_way.task}, timeout=seconds)
+        if done and under_way.task.cancelled():
+            raise Unavailable(f"The sign-in to {server.name} was given up.")
+        if done:
+            under_way.task.result()
+        return bool(done)
+
+    def came_back(self, query: Mapping[str, str]) -> str:
+        """Take what came to our http port. Returns the name of the server.
+
+        Raises:
+            NotFound: if no sign-in waits for it.
+        """
+        for under_way in self._under_way.values():
+            page = under_way.page
+            if page is not None and _same(query.get("state", ""), page.state):
+                under_way.take(query)
+                return under_way.name
+        raise NotFound("No sign-in waits for that: it is done, or was given up.")
+
+    async def logout(self, caller: Caller, server: Thing) -> None:
+        """Forget the tokens of a server and our registration, and give the tokens back where that
+        can be done.
+
+        Raises:
+            NotFound: if there are none.
+        """
+        credentials = self.credentials(server)
+        kept = await credentials.load() if credentials is not None else None
+        if credentials is None or kept is None or not (kept.tokens or kept.client):
+            raise NotFound(f"Nobody is signed in to {server.name}.")
+        await self.cancel(server)
+        revoke = await asyncio.get_running_loop().run_in_executor(None, _load, "revoke")
+        settings = server_records.settings_of(server)
+        async with credentials.lock:
+            # What is given back is forgotten first: that must not depend on a stranger.
+            await credentials.forget()
+        await revoke(settings, kept)
+        await caller.change(lambda _: None, tell=f"signed out of the MCP server {server.name}")
+        await self._redial(server)
+
+    async def forget(self, server: Thing) -> None:
+        """The server is removed: nothing is kept of it."""
+        await self.cancel(server)
+        credentials = self.credentials(server)
+        if credentials is not None:
+            await credentials.forget()
+        self._known.pop(server.id, None)
+
+    async def cancel(self, server: Thing) -> None:
+        """Give up the sign-in to a server, if one is under way."""
+        under_way = self._under_way.pop(server.id, None)
+        if under_way is not None:
+            under_way.task.cancel()
+            await asyncio.gather(under_way.task, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Give up all that are under way."""
+        tasks = [under_way.task for under_way in self._under_way.values()]
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def standing(self, server: Thing) -> str:
+        """How the sign-in to a server stands, in a few words; empty if it has to do with none."""
+        credentials = self._known.get(server.id)
+        if credentials is None:
+            return ""
+        under_way = self._under_way.get(server.id)
+        if under_way is not None and under_way.page is not None:
+            return f"under way at {under_way.page.host}"
+        if credentials.wanted:
+            return f"a tool wants more rights ({credentials.wanted}): /mcp login {server.name}"
+        if not credentials.token:
+            return credentials.kept.ended
+        where = urlsplit(str((credentials.kept.issuer or {}).get("issuer", ""))).netloc
+        renews = "; renewed by itself" if credentials.renews else ""
+        return f"signed in{f' by way of {where}' if where else ''}{renews}"
+
+    def tell_owners(self, name: str, reason: str) -> None:
+        """Let the owners who are here know that a server wants a sign-in."""
+        for agent in self._world.agents:
+            if agent.role == "owner" and agent.kind == "person":
+                self._tell(agent.id, name, reason)
+
+    async def _work(
+        self,
+        caller: Caller,
+        server: Thing,
+        settings: McpSettings,
+        credentials: Credentials,
+        flow: Flow,
+        under_way: SignIn,
+    ) -> None:
+        try:
+            async with asyncio.timeout(SIGN_IN_SECONDS):
+                await flow(settings, credentials, under_way)
+        except TimeoutError:
+            late = f"Nobody came back within {SIGN_IN_SECONDS / 60:.0f} minutes."
+            self._tell(caller.agent.id, server.name, late)
+            raise Unavailable(late) from None
+        except Refused as refused:
+            if under_way.page is not None and not under_way.pasted:
+                self._tell(caller.agent.id, server.name, str(refused))
+            raise
+        await _quietly(caller, server).change(
+            lambda _: None, tell=f"signed in to the MCP server {server.name}"
+        )
+        await self._redial(server)
+        if not under_way.pasted:  # whoever pastes is told by that
+            self._tell(caller.agent.id, server.name, "You are signed in.")
+
+    def _ended(self, server: Thing, under_way: SignIn) -> None:
+        if self._under_way.get(server.id) is under_way:
+            del self._under_way[server.id]
+        task = under_way.task
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Refused):
+            log.error("a sign-in failed", server=server.name, exc_info=error)
+
+    def _tell(self, agent_id: str, name: str, text: str) -> None:
+        self._world.bus.publish(Asked(agent_id, name, text, ""))
+
+
+def _load(what: str) -> Any:
+    """A function of the module that needs the SDK."""
+    with importing():
+        return getattr(importlib.import_module("sshwarma.mcp.client.oauth"), what)
+
+
+def _quietly(caller: Caller, server: Thing) -> Caller:
+    """The caller, with a line that can be kept: what was typed may hold a code."""
+    return caller.asking(caller.verb, f"/mcp login {server.name}")
+
+
+def _query(address: str) -> dict[str, str]:
+    """The parameters of an address, or of what comes after its question mark."""
+    text = address.strip().strip("'\"<>")
+    if len(text) > ADDRESS_CHARACTERS:
+        raise Invalid(f"An address has at most {ADDRESS_CHARACTERS} characters.")
+    text = "".join(text.split())  # a terminal may have broken it
+    query = text.partition("?")[2].partition("#")[0] or text
+    return {name: values[0] for name, values in parse_qs(query).items()}
+
+
+def _same(given: str, wanted: str) -> bool:
+    return bool(wanted) and secrets.compare_digest(given.encode(), wanted.encode())
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())[:200].rstrip(".")

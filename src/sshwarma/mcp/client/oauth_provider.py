@@ -1,0 +1,264 @@
+"""The SDK's providers of OAuth, as we have them: they remember in our credentials, keep to what our
+owner has said of the authorization server, and ask for no more rights than are needed."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import extract_scope_from_www_auth, issuers_match, union_scopes
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+)
+from mcp.shared.auth_utils import calculate_token_expiry
+from pydantic import AnyUrl
+
+from sshwarma.mcp.client.address import check_url
+from sshwarma.mcp.client.credentials import Challenge, Credentials
+from sshwarma.mcp.client.environment import expanded
+from sshwarma.mcp.client.oauth_login import Ours, Page, SignIn
+from sshwarma.mcp.client.sanitize import clean
+from sshwarma.settings import McpSettings
+
+SCOPE_CHARACTERS: Final = 200
+
+
+class Storage:
+    """What the SDK's provider remembers by. `ours` is None where nobody signs in anew."""
+
+    def __init__(self, settings: McpSettings, credentials: Credentials, ours: Ours | None) -> None:
+        self._settings = settings
+        self._credentials = credentials
+        self._ours = ours
+        self.context: OAuthContext | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        tokens = self._credentials.kept.tokens
+        if self._settings.oauth_machine:
+            return None  # it is asked for anew each time, never by a refresh token
+        return OAuthToken.model_validate(tokens) if tokens else None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        context, kept = self.context, self._credentials.kept
+        assert context is not None  # noqa: S101 - it is set where this is made
+        new = replace(
+            kept,
+            tokens=as_json(tokens),
+            expires_at=calculate_token_expiry(tokens.expires_in),
+            issuer=as_json(context.oauth_metadata),
+            resource=as_json(context.protected_resource_metadata),
+            client=as_json(context.client_info),
+            ended="",
+        )
+        if self._settings.oauth_client_secret and new.client is not None:
+            new.client.pop("client_secret", None)  # that is read from the environment each time
+        if self._ours is None:
+            await self._credentials.store(new)
+            return
+        async with self._credentials.lock:  # a renewal of the tokens before must not come after
+            await self._credentials.store(new)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        settings, kept = self._settings, self._credentials.kept
+        if settings.oauth_client_id:
+            return registered(settings, self._ours)
+        if kept.client is None:
+            return None
+        client = OAuthClientInformationFull.model_validate(kept.client)
+        if self._ours is None:
+            return client
+        elsewhere = client.redirect_uris and self._ours.redirect not in map(
+            str, client.redirect_uris
+        )
+        over = client.client_secret_expires_at and client.client_secret_expires_at <= time.time()
+        return None if elsewhere or over else client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        kept = self._credentials.kept
+        await self._credentials.store(replace(kept, client=as_json(client_info)))
+
+
+class Provider(OAuthClientProvider):
+    """The SDK's, for a person; without one (`under_way` None) it only renews. The methods it
+    changes are those that the SDK's own variants change."""
+
+    def __init__(
+        self, settings: McpSettings, credentials: Credentials, under_way: SignIn | None
+    ) -> None:
+        ours = under_way.ours if under_way is not None else Ours()
+        local = urlsplit(ours.redirect).scheme == "http"
+        storage = Storage(settings, credentials, ours if under_way is not None else None)
+        super().__init__(
+            settings.url or "",
+            OAuthClientMetadata(
+                redirect_uris=[AnyUrl(ours.redirect)],
+                client_name="sshwarma",
+                application_type="native" if local else "web",
+                software_id="sshwarma",
+                software_version=version("sshwarma"),
+            ),
+            storage,
+            self._show,
+            self._returned,
+            client_metadata_url=ours.document or None,
+        )
+        storage.context = self.context
+        self._settings = settings
+        self._under_way = under_way
+        self._challenged = credentials.challenge
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return _wanted(advertised, self._settings.oauth_issuer)
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        context, settings = self.context, self._settings
+        metadata = context.oauth_metadata
+        if settings.oauth_issuer:
+            _check_issuer(metadata, settings.oauth_issuer)
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise OAuthFlowError("its authorization server does not know PKCE with S256")
+        if context.client_info is not None and settings.oauth_client_secret:
+            context.client_info.token_endpoint_auth_method = _method(metadata)
+        context.client_metadata.scope = self._scope()
+        return await super()._perform_authorization()
+
+    def _scope(self) -> str | None:
+        """What is asked for: what our owner or the server says. Neither saying anything, the SDK
+        would ask for all there is; it is not asked for here."""
+        context, challenged = self.context, self._challenged
+        prm, metadata = context.protected_resource_metadata, context.oauth_metadata
+        said = None
+        if challenged is not None:
+            said = extract_scope_from_www_auth(response_of(challenged, None))
+        if self._settings.oauth_scope:
+            more = said if challenged is not None and challenged.status == 403 else None
+            return union_scopes(self._settings.oauth_scope, more)
+        if said or (prm is not None and prm.scopes_supported is not None):
+            return context.client_metadata.scope
+        offline = metadata is not None and "offline_access" in (metadata.scopes_supported or ())
+        return "offline_access" if offline else None
+
+    async def _show(self, url: str) -> None:
+        if self._under_way is None:
+            raise OAuthFlowError("it wants a person")
+        check_safe(url, self._settings)
+        metadata = self.context.oauth_metadata
+        self._under_way.show(
+            Page(
+                check_url(url).geturl(),
+                self._under_way.ours.redirect,
+                str(metadata.issuer) if metadata is not None else "",
+                clean(self.context.client_metadata.scope or "")[:SCOPE_CHARACTERS],
+            )
+        )
+
+    async def _returned(self) -> AuthorizationCodeResult:
+        assert self._under_way is not None  # noqa: S101 - `_show` comes before
+        came = await self._under_way.returned()
+        return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
+
+
+class Machine(ClientCredentialsOAuthProvider):
+    """The SDK's, for a client that acts as itself."""
+
+    def __init__(self, settings: McpSettings, credentials: Credentials) -> None:
+        storage = Storage(settings, credentials, None)
+        super().__init__(
+            settings.url or "",
+            storage,
+            settings.oauth_client_id,
+            _secret(settings),
+            scope=settings.oauth_scope or None,
+            issuer=settings.oauth_issuer,
+        )
+        storage.context = self.context
+        self._wanted_issuer = settings.oauth_issuer
+        self._wanted_scope = settings.oauth_scope
+        self.context.token_expiry_time = 1.0
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return _wanted(advertised, self._wanted_issuer)
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        if self.context.client_info is not None:
+            method = _method(self.context.oauth_metadata)
+            self.context.client_info.token_endpoint_auth_method = method
+        if self._wanted_scope:
+            self.context.client_metadata.scope = self._wanted_scope
+        return await super()._perform_authorization()
+
+
+def response_of(challenge: Challenge, request: httpx2.Request | None) -> httpx2.Response:
+    headers = {"WWW-Authenticate": challenge.header} if challenge.header else {}
+    return httpx2.Response(challenge.status, headers=headers, request=request)
+
+
+def registered(settings: McpSettings, ours: Ours | None) -> OAuthClientInformationFull:
+    """The client that our owner has registered."""
+    return OAuthClientInformationFull(
+        client_id=settings.oauth_client_id,
+        client_secret=_secret(settings) or None,
+        redirect_uris=[AnyUrl(ours.redirect)] if ours is not None else None,
+        token_endpoint_auth_method="client_secret_basic"
+        if settings.oauth_client_secret
+        else "none",
+        issuer=settings.oauth_issuer or None,
+    )
+
+
+def _secret(settings: McpSettings) -> str:
+    return expanded({"secret": settings.oauth_client_secret}, os.environ)["secret"]
+
+
+def _method(metadata: OAuthMetadata | None) -> str:
+    """How a secret is sent: as the authorization server takes it."""
+    known = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
+    only_post = known and "client_secret_basic" not in known and "client_secret_post" in known
+    return "client_secret_post" if only_post else "client_secret_basic"
+
+
+def _wanted(advertised: list[str], issuer: str) -> str:
+    """The authorization server to use: the one our owner named, else the first."""
+    if not issuer:
+        return advertised[0]
+    for server in advertised:
+        if issuers_match(server, issuer):
+            return server
+    raise OAuthFlowError(f"it leads to {advertised[0]} in place of {issuer}")
+
+
+def _check_issuer(metadata: OAuthMetadata | None, issuer: str) -> None:
+    if metadata is None or not issuers_match(str(metadata.issuer), issuer):
+        found = metadata.issuer if metadata is not None else "an unknown authorization server"
+        raise OAuthFlowError(f"it leads to {found} in place of {issuer}")
+
+
+def check_safe(url: str, settings: McpSettings) -> None:
+    """Go on if a URL may be used for signing in: http or https, no less safe than the server's.
+
+    Raises:
+        Invalid: if it is no such URL.
+        OAuthFlowError: if it would be spoken to in plain text.
+    """
+    parts = check_url(url)
+    if parts.scheme == "http" and urlsplit(settings.url or "").scheme == "https":
+        raise OAuthFlowError(f"{parts.netloc} would be spoken to without TLS")
+
+
+def as_json(model: Any) -> dict[str, Any] | None:
+    if model is None:
+        return None
+    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    return dumped

@@ -1,0 +1,452 @@
+"""Servers and their tools as things: made, kept up to date, taken away and brought back.
+
+A tool has the same id whenever its server lists it, so that its equipment and what people have set
+on it outlive connections, removals and restarts. What people have not approved cannot be used: new
+and changed tools wait, with what the server says of them now under `pending`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from sshwarma.mcp.client.link import Greeting
+from sshwarma.mcp.client.sanitize import Listing, Offered
+from sshwarma.settings import McpSettings
+from sshwarma.world import rooms, things
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+PARENT: Final = "mcps"
+RUNS: Final = "mcp"
+"""What the metadata of a tool says of who carries it out."""
+
+OFFERED: Final = "offered"
+"""The origin of a server that somebody brings along."""
+
+CHANGED: Final = "changed since it was approved"
+NEW: Final = "new, and not approved yet"
+
+_TOLD: Final = (
+    "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
+)  # fmt: skip
+"""What of an offered tool its metadata keeps; its description is the thing's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a listing changed, by the names of tools."""
+
+    added: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()  # for approval, now and not before
+    gone: tuple[str, ...] = ()
+
+
+def server_id(name: str) -> str:
+    """The id of the thing of a server, which is that of its name for ever."""
+    return f"mcp_{name}"
+
+
+def offer_id(room_id: str, name: str) -> str:
+    """The id of the thing of a server that somebody brings along: another in every room, so that
+    it cannot come by the equipment of a server of the same name."""
+    return f"mcp_offer_{room_id}_{name}"
+
+
+def tool_id(server: Thing, tool: str) -> str:
+    """The id of a tool. No id of a server has a colon, so no two tools share one."""
+    return f"tool_{server.id.removeprefix('mcp_')}:{tool}"
+
+
+def settings_of(server: Thing) -> McpSettings:
+    """How a server is reached, as it was declared."""
+    return McpSettings.model_validate({**server.metadata["entry"], "name": server.name})
+
+
+def servers(conn: Connection) -> list[Thing]:
+    """Every live server, by name."""
+    return [thing for thing in things.children(conn, PARENT, "mcp") if "entry" in thing.metadata]
+
+
+def offers(conn: Connection, room_id: str) -> list[Thing]:
+    """The live servers that people bring along to a room, by name."""
+    found = things.children(conn, room_id, "mcp")
+    return [thing for thing in found if thing.metadata.get("origin") == OFFERED]
+
+
+def find(conn: Connection, name: str) -> Thing:
+    """The live server of that name.
+
+    Raises:
+        NotFound: if there is none.
+    """
+    known = things.get(conn, server_id(name))
+    if known is None or known.deleted_at is not None:
+        known = things.by_qualified_name(conn, name)
+    if known is None or known.kind != "mcp":
+        raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
+    return known
+
+
+def declare(
+    tx: Change, settings: McpSettings, *, created_by: str | None, from_settings: bool
+) -> Thing:
+    """Make the thing of a server, or bring back the one that had its name. What it lists first is
+    approved as it is seen.
+
+    Raises:
+        Conflict: if something else has the name.
+    """
+    entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
+    known = things.get(tx.conn, server_id(settings.name))
+    _check_free(tx.conn, settings.name, server_id(settings.name))
+    if known is None:
+        return things.create(
+            tx,
+            PARENT,
+            "mcp",
+            settings.name,
+            id=server_id(settings.name),
+            qualified_name=settings.name,
+            description=_described(settings),
+            metadata=metadata,
+            created_by=created_by,
+        )
+    live = known.deleted_at is None
+    if live and not from_settings:
+        raise Conflict(
+            f"There is an MCP server named {settings.name} already.",
+            hint=f"/mcp remove {settings.name} first.",
+        )
+    if live and {**known.metadata, **metadata} == known.metadata:
+        return known
+    if not live:
+        things.restore(tx, known)
+    kept = {key: value for key, value in known.metadata.items() if key in _KEPT}
+    return things.change(
+        tx,
+        known.id,
+        description=_described(settings),
+        metadata=kept | metadata,
+        available=0,
+        enabled=int(known.enabled) if live else 1,
+    )
+
+
+def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
+    """Make the thing of a server that somebody brings along, in a room, or bring it back. What
+    lies in a room is on in it, and so are its tools.
+
+    Raises:
+        Conflict: if something else has the name, or another offers it here now.
+    """
+    own_id = offer_id(room_id, settings.name)
+    _check_free(tx.conn, settings.name, own_id)
+    entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED, "load_with_parent": True}
+    known = things.get(tx.conn, own_id)
+    if known is None:
+        return things.create(
+            tx,
+            room_id,
+            "mcp",
+            settings.name,
+            id=own_id,
+            qualified_name=settings.name,
+            description="Tools that somebody here brings along",
+            metadata=metadata,
+            created_by=created_by,
+        )
+    if known.deleted_at is None:
+        raise Conflict(f"{settings.name} is offered here already.")
+    things.restore(tx, known)
+    return things.change(
+        tx, own_id, metadata=metadata, available=0, enabled=1, created_by=created_by
+    )
+
+
+def take_back_offers(tx: Change) -> None:
+    """Remove the servers of people who went with the program that served them."""
+    query = select(things_table).where(
+        things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
+    )
+    for row in tx.conn.execute(query).mappings().all():
+        server = things.from_row(row)
+        if server.metadata.get("origin") == OFFERED:
+            remove(tx, server)
+
+
+def _check_free(conn: Connection, name: str, own_id: str) -> None:
+    """Go on if nothing but the thing of that id has the name.
+
+    Raises:
+        Conflict: if something has.
+    """
+    holder = things.by_qualified_name(conn, name)
+    if holder is not None and holder.id != own_id:
+        raise Conflict(f"{name} is the name of a {holder.kind} already.")
+    if rooms.id_of(conn, name) is not None:
+        raise Conflict(f"{name} is the name of a room: its tools are called so.")
+    if things.child(conn, "agents", name, "agent") is not None:
+        raise Conflict(f"{name} is the name of an agent: their tools are called so.")
+
+
+_ITS: Final = "Tools of "
+
+_KEPT: Final = ("required_states", "keywords", "load_with_parent")
+"""What people set on a namespace, which outlives its removal."""
+
+
+def remove(tx: Change, server: Thing) -> None:
+    """Take a server and its tools away. Their equipment stays, for when they return."""
+    tx.conn.execute(
+        update(things_table)
+        .where(
+            things_table.c.parent_id == server.id,
+            things_table.c.kind == "tool",
+            things_table.c.deleted_at.is_(None),
+        )
+        .values(available=0, deleted_at=tx.now, updated_at=tx.now)
+    )
+    things.change(tx, server.id, available=0)
+    things.delete(tx, server)
+
+
+def set_down(tx: Change, server_ids: Sequence[str]) -> None:
+    """Servers are not connected: none of their tools can be used."""
+    for column in (things_table.c.parent_id, things_table.c.id):
+        tx.conn.execute(
+            update(things_table)
+            .where(
+                column.in_(server_ids),
+                things_table.c.kind.in_(("tool", "mcp")),
+                things_table.c.available == 1,
+            )
+            .values(available=0, updated_at=tx.now)
+        )
+    tx.emit(WorldChanged(PARENT))
+
+
+def publish(
+    tx: Change, server_id: str, greeting: Greeting, listing: Listing, *, trust: bool
+) -> Published:
+    """A server is connected and lists these tools: one change of the world, however many they are.
+
+    Raises:
+        NotFound: if the server was removed meanwhile.
+    """
+    server = things.get_live(tx.conn, server_id)
+    approve = trust or not server.metadata.get("listed")
+    before = {thing.id: thing for thing in _tools(tx.conn, server.id)}
+    refused = list(listing.refused)
+    wanted: dict[str, Offered] = {}
+    taken = _taken(tx.conn, server, listing)
+    for tool in listing.tools:
+        if tool.name in taken:
+            refused.append((tool.name, "something else has that name here"))
+        else:
+            wanted[tool_id(server, tool.name)] = tool
+    made, changed = [], []
+    added: list[str] = []
+    waiting: list[str] = []
+    for thing_id, tool in wanted.items():
+        known = before.get(thing_id)
+        description, metadata = _merged(known, tool, approve=approve)
+        now_waits = bool(metadata.get("pending"))
+        if now_waits and not (known and known.metadata.get("pending") == metadata["pending"]):
+            waiting.append(tool.name)
+        if known is None or known.deleted_at is not None:
+            added.append(tool.name)
+        columns = {
+            "description": description or None,
+            "metadata": things.dump(metadata),
+            "qualified_name": f"{server.name}:{tool.name}",
+            "updated_at": tx.now,
+        }
+        if known is None:
+            made.append(
+                columns
+                | {
+                    "id": thing_id,
+                    "parent_id": server.id,
+                    "kind": "tool",
+                    "name": tool.name,
+                    "available": 1,
+                    "created_at": tx.now,
+                }
+            )
+        elif _differs(known, description, metadata):
+            changed.append(
+                {f"b_{name}": value for name, value in columns.items()} | {"b_id": known.id}
+            )
+    gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
+    _store(tx, made, changed)
+    _mark_gone(tx, gone)
+    said = {
+        "listed": True,
+        "version": greeting.version,
+        "server": greeting.server,
+        "era": greeting.era if greeting.era == "legacy" else None,
+        "refused": [list(entry) for entry in refused] or None,
+    }
+    kept = {key: value for key, value in (server.metadata | said).items() if value is not None}
+    # What the server calls itself says more than its address; what people wrote says more still.
+    own = not server.description or server.description.startswith(_ITS)
+    words = f"{_ITS}{greeting.server}" if own and greeting.server else server.description
+    if kept != server.metadata or not server.available or words != server.description:
+        tx.conn.execute(
+            update(things_table)
+            .where(things_table.c.id == server.id)
+            .values(available=1, metadata=things.dump(kept), description=words, updated_at=tx.now)
+        )
+        tx.emit(WorldChanged(PARENT))
+    elif made or changed or gone:
+        tx.emit(WorldChanged(PARENT))
+    return Published(tuple(added), tuple(waiting), tuple(tool.name for tool in gone))
+
+
+def waiting(conn: Connection, name: str) -> list[Thing]:
+    """The tools of a server that wait for approval; none if there is no such server."""
+    server = things.get(conn, server_id(name))
+    found = _tools(conn, server.id) if server is not None else []
+    return [thing for thing in found if thing.deleted_at is None and thing.metadata.get("pending")]
+
+
+def said_now(tool: Thing) -> str:
+    """The fingerprint of what a server says of a tool now, approved or not."""
+    return str((tool.metadata.get("pending") or tool.metadata).get("fingerprint", ""))
+
+
+def approve(
+    tx: Change, server: Thing, tool: str | None, read: Mapping[str, str] | None = None
+) -> list[str]:
+    """Take what tools are said to be now as what they are: all that wait, or one. Returns their
+    names. `read` has the fingerprints that were read, by the ids of tools.
+
+    Raises:
+        NotFound: if none waits.
+        Conflict: if a server says something else of one than what was read; then none is taken.
+    """
+    waits = waiting(tx.conn, server.name)
+    chosen = [thing for thing in waits if tool in (None, thing.name, thing.qualified_name)]
+    if not chosen:
+        which = (
+            f"{tool} of {server.name} does not wait" if tool else f"Nothing of {server.name} waits"
+        )
+        raise NotFound(f"{which} for approval.", hint=f"/mcp show {server.name}")
+    unread = [t.name for t in chosen if read is not None and read.get(t.id) != said_now(t)]
+    if unread:
+        raise Conflict(
+            f"You have not read what {server.name} says of {', '.join(unread[:10])} now.",
+            hint=f"/mcp show {server.name}, then approve.",
+        )
+    for thing in chosen:
+        pending = thing.metadata["pending"]
+        rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
+        told = {key: pending[key] for key in _TOLD if pending.get(key) is not None}
+        kept = {k: v for k, v in rest.items() if k not in _TOLD} | told
+        things.change(tx, thing.id, description=pending["description"] or None, metadata=kept)
+    return [thing.name for thing in chosen]
+
+
+def _merged(known: Thing | None, tool: Offered, *, approve: bool) -> tuple[str, dict[str, Any]]:
+    """Description and metadata of a tool, with what the server says of it in use or waiting."""
+    said = asdict(tool)
+    said["mended"] = list(tool.mended)
+    told = {key: said[key] for key in _TOLD if said[key] not in (None, [], "", {})}
+    told["input_schema"] = tool.input_schema
+    old = known.metadata if known else {}
+    rest = {k: v for k, v in old.items() if k not in (*_TOLD, "pending", "obstacle", "runs")}
+    rest["runs"] = RUNS
+    if approve or old.get("fingerprint") == tool.fingerprint:
+        return tool.description, rest | told
+    pending = told | {"description": tool.description}
+    in_use = {key: old[key] for key in _TOLD if key in old}
+    obstacle = CHANGED if "fingerprint" in old else NEW
+    # What has not been read by a person is told to no model: not even its description.
+    description = known.description if known and "fingerprint" in old else ""
+    return description, rest | in_use | {"remote": tool.remote} | {
+        "pending": pending,
+        "obstacle": obstacle,
+    }
+
+
+def _differs(known: Thing, description: str, metadata: dict[str, Any]) -> bool:
+    return (
+        not known.available
+        or known.deleted_at is not None
+        or known.description != description
+        or known.metadata != metadata
+    )
+
+
+def _store(tx: Change, made: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
+    if made:
+        tx.conn.execute(insert(things_table), made)
+    if changed:
+        tx.conn.execute(
+            update(things_table)
+            .where(things_table.c.id == bindparam("b_id"))
+            .values(
+                description=bindparam("b_description"),
+                metadata=bindparam("b_metadata"),
+                qualified_name=bindparam("b_qualified_name"),
+                updated_at=bindparam("b_updated_at"),
+                available=1,
+                deleted_at=None,
+            ),
+            changed,
+        )
+
+
+def _mark_gone(tx: Change, gone: list[Thing]) -> None:
+    if gone:
+        tx.conn.execute(
+            update(things_table)
+            .where(things_table.c.id == bindparam("b_id"))
+            .values(available=0, deleted_at=tx.now, updated_at=tx.now),
+            [{"b_id": thing.id} for thing in gone],
+        )
+
+
+def _tools(conn: Connection, server_id: str) -> list[Thing]:
+    """Every tool a server ever had."""
+    query = select(things_table).where(
+        things_table.c.parent_id == server_id, things_table.c.kind == "tool"
+    )
+    return [things.from_row(row) for row in conn.execute(query).mappings()]
+
+
+def _taken(conn: Connection, server: Thing, listing: Listing) -> set[str]:
+    """Names of tools whose place or qualified name something else has."""
+    prefix = f"{server.name}:"
+    rows = conn.execute(
+        select(things_table.c.id, things_table.c.qualified_name).where(
+            things_table.c.qualified_name >= prefix,
+            things_table.c.qualified_name < prefix + "\U0010ffff",
+            things_table.c.deleted_at.is_(None),
+        )
+    )
+    held = {row.qualified_name.removeprefix(prefix): row.id for row in rows}
+    return {
+        tool.name
+        for tool in listing.tools
+        if tool.name in held and held[tool.name] != tool_id(server, tool.name)
+    }
+
+
+def _described(settings: McpSettings) -> str:
+    """Whose tools these are, for models and whoever looks: how the server is reached is the
+    owners' business."""
+    if settings.url is not None:
+        return f"{_ITS}{urlsplit(settings.url).hostname}"
+    return f"{_ITS}{Path(settings.command[0]).name}"

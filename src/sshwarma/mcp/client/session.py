@@ -1,0 +1,440 @@
+"""A live connection to one server, by way of the SDK. Importing this takes two seconds; `hub` does
+it in a thread, when there is a server to connect to.
+
+Both eras of the protocol: the SDK asks what a server knows and falls back to the handshake; one
+that ends at being asked is tried once more with the handshake alone, and that is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from sshwarma.mcp.client import http
+from sshwarma.mcp.client.address import Resolve, check_url, resolve
+from sshwarma.mcp.client.bearer import Bearer
+from sshwarma.mcp.client.channel_transport import channel
+from sshwarma.mcp.client.credentials import Credentials
+from sshwarma.mcp.client.environment import expanded, for_program
+from sshwarma.mcp.client.line_stream import Lines
+from sshwarma.mcp.client.link import (
+    Era,
+    Field,
+    Greeting,
+    Hooks,
+    LinkDoubtful,
+    LinkLost,
+    NeedsKey,
+    NeedsSignIn,
+    Question,
+    Report,
+)
+from sshwarma.mcp.client.log_buffer import Ring
+from sshwarma.mcp.client.results import result_of
+from sshwarma.mcp.client.sanitize import Bad, Listing, Offered, clean, mend
+from sshwarma.mcp.client.stdio import LINE_BYTES, NOT_TAKEN, program
+from sshwarma.settings import McpSettings
+from sshwarma.tools.call import Result
+
+PAGES: Final = 100
+"""Pages of a listing that are read."""
+
+LISTED: Final = 5_000
+"""Entries of a listing that are looked at."""
+
+LISTEN_AGAIN_SECONDS: Final = 5.0
+PROGRESS_CHARACTERS: Final = 100
+MESSAGE_CHARACTERS: Final = 2_000
+FIELDS: Final = 20
+
+ME: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
+
+# What the SDK has to say of a server goes to that server's log; on ours it would be a stranger's.
+for _name in ("client", "mcp.client", "mcp.shared"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+_calling: ContextVar[object | None] = ContextVar("calling", default=None)
+"""The mark of the call this task carries out: questions of the newer protocol are asked in it."""
+
+
+@asynccontextmanager
+async def dial(
+    settings: McpSettings,
+    folder: Path,
+    era: Era,
+    ring: Ring,
+    hooks: Hooks,
+    resolve: Resolve = resolve,
+    lines: Lines | None = None,
+    credentials: Credentials | None = None,
+) -> AsyncIterator[Session]:
+    """Connect to a server; leaving ends the connection, and the program if it is one. One that
+    somebody brings along is at the other end of `lines`; one that can be signed in to has
+    `credentials`.
+
+    Raises:
+        NeedsKey, NeedsSignIn: if it does not let us in.
+        Refused, MCPError, OSError, ExceptionGroup: if there is no connection.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            client, bearer = await _connected(
+                stack, settings, folder, era, ring, hooks, resolve, lines, credentials
+            )
+        except Exception as error:
+            once = settings.url is not None or lines is not None
+            if era == "legacy" or once or not _may_be_old(error):
+                raise
+            ring.note("it ended when it was asked for its version; the handshake is tried")
+            era = "legacy"
+            client, bearer = await _connected(stack, settings, folder, era, ring, hooks, resolve)
+        session = Session(client, era, hooks, bearer)
+        stack.push_async_callback(session.stop)
+        session.start()
+        yield session
+
+
+async def _connected(
+    stack: AsyncExitStack,
+    settings: McpSettings,
+    folder: Path,
+    era: Era,
+    ring: Ring,
+    hooks: Hooks,
+    resolve: Resolve,
+    lines: Lines | None = None,
+    credentials: Credentials | None = None,
+) -> tuple[Client, Bearer | None]:
+    """A client that has greeted, entered on the stack; nothing is left there if it fails. With
+    what signs its requests, if something does."""
+    ended: list[str] = []
+    greeted = False
+
+    def gone(reason: str) -> None:
+        """Its program has ended: while it is greeted that is a failure to connect."""
+        if greeted:
+            hooks.ended(reason)
+        else:
+            ended.append(reason)
+
+    async with AsyncExitStack() as mine:
+        sender: http.Transport | None = None
+        bearer: Bearer | None = None
+        if lines is not None:
+            transport: Any = channel(lines, ring, gone)
+        elif settings.url is None:
+            env = for_program(settings.env, os.environ)
+            memory = settings.memory_mib * 1024 * 1024
+            transport = program(settings.command, env, settings.cwd or folder, memory, ring, gone)
+        else:
+            check_url(settings.url)
+            loop = asyncio.get_running_loop()
+            context = await loop.run_in_executor(None, http.ssl_context)
+            backend = http.Backend(settings.allow_private, resolve)
+            sender = http.Transport(context, backend, settings.calls_at_once + 8)
+            headers = expanded(settings.headers, os.environ)
+            if credentials is not None:
+                await credentials.load()
+                bearer = Bearer(settings, credentials, gone, resolve)
+            web = http.client(sender, headers, f"sshwarma/{ME.version}", bearer)
+            if settings.sse:  # it enters the client itself
+                transport = sse_client(
+                    settings.url,
+                    httpx_client_factory=lambda headers=None, timeout=None, auth=None: web,
+                )
+            else:
+                await mine.enter_async_context(web)
+                transport = streamable_http_client(
+                    settings.url, http_client=web, max_sse_event_size=LINE_BYTES
+                )
+
+        async def heard(message: Any) -> None:
+            if isinstance(message, types.ToolListChangedNotification):
+                hooks.changed()
+
+        async def asked(context: ClientRequestContext, params: Any) -> types.ElicitResult:
+            return await _ask(hooks, params)
+
+        client = Client(
+            transport,
+            mode=era,
+            client_info=ME,
+            cache=None,
+            message_handler=heard,
+            elicitation_callback=asked,
+        )
+        try:
+            await mine.enter_async_context(client)
+        except Exception as error:
+            _check_let_in(bearer, error)
+            if sender is not None and sender.refused:
+                raise NeedsKey(f"it does not let us in (HTTP {sender.refused})") from error
+            if ended:
+                raise LinkLost(ended[0]) from error
+            if sender is not None and sender.failed:
+                words = f"it answers with HTTP {sender.failed}: perhaps MCP is at another path"
+                raise LinkLost(words) from error
+            raise
+        stack.push_async_exit(mine.pop_all())
+        greeted = True
+        for reason in ended:
+            hooks.ended(reason)
+        return client, bearer
+
+
+def _check_let_in(bearer: Bearer | None, error: Exception) -> None:
+    """Go on if a failure does not come of who we are."""
+    if bearer is None:
+        return
+    if bearer.refused:
+        raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+    if bearer.trouble:
+        raise LinkLost(bearer.trouble) from error
+
+
+def _may_be_old(error: BaseException) -> bool:
+    """Whether a failure may come of a program that ends at a question it does not know."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_may_be_old(inner) for inner in error.exceptions)
+    return isinstance(error, (MCPError, ValidationError, LinkLost))
+
+
+class Session:
+    """The connection; `link.Link`."""
+
+    def __init__(
+        self, client: Client, era: Era, hooks: Hooks, bearer: Bearer | None = None
+    ) -> None:
+        self._client = client
+        self._bearer = bearer
+        self._hooks = hooks
+        self._modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        info = client.server_info
+        self.greeting = Greeting(
+            client.protocol_version,
+            clean(f"{info.name} {info.version}")[:100] if info else "",
+            era,
+        )
+        self._listening: asyncio.Task[None] | None = None
+        self._mended: dict[str, Offered] = {}
+
+    def start(self) -> None:
+        """Hear of changes to the listing, where the protocol has a stream for that."""
+        if self._modern:
+            self._listening = asyncio.create_task(self._listen())
+
+    async def stop(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def tools(self, most: int) -> Listing:
+        try:
+            raw = await _raw_tools(self._client.session)
+        except MCPError as error:
+            _check_let_in(self._bearer, error)
+            raise
+        if self._modern:
+            raw = [_bad_headers(entry) or entry for entry in raw]
+        # Checking hundreds of schemas takes a while: not on the loop.
+        loop = asyncio.get_running_loop()
+        listing = await loop.run_in_executor(None, mend, raw, most, self._mended)
+        self._mended = {tool.fingerprint: tool for tool in listing.tools}
+        _remember(self._client.session, listing)
+        return listing
+
+    async def probe(self) -> None:
+        session = self._client.session
+        if self._modern:
+            await session.send_discover(self._client.protocol_version)
+        else:
+            await session.send_ping()
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
+    ) -> Result:
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if report is not None:
+                report(_progress(progress, total, message))
+
+        was = _calling.set(mark)
+        bearer = self._bearer
+        wanted = bearer.wants if bearer is not None else 0
+        try:
+            answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
+        except MCPError as error:
+            said = clean(error.message)[:MESSAGE_CHARACTERS]
+            if bearer is not None and bearer.refused:
+                raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+            if bearer is not None and bearer.wants != wanted:
+                return Result(bearer.lacking, failed=True)
+            if bearer is not None and bearer.trouble:
+                return Result(f"Nothing was done: {bearer.trouble}.", failed=True)
+            if error.code == types.CONNECTION_CLOSED:
+                lost = error.message == "Connection closed"
+                raise (LinkLost if lost else LinkDoubtful)(said) from error
+            if error.code == types.INVALID_REQUEST and "session" in said.lower():
+                raise LinkLost(said) from error  # it was started anew, and knows us no more
+            if error.code == NOT_TAKEN:
+                return Result(said, failed=True)
+            return Result(f"The server refused: {said}", failed=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            said = f"Its answer is none by the protocol: {where}: {first['msg']}."
+            return Result(clean(said)[:MESSAGE_CHARACTERS], failed=True)
+        except RuntimeError as error:  # it lied about its schema, or never stopped asking
+            said = clean(str(error).partition("\n")[0])[:MESSAGE_CHARACTERS]
+            return Result(f"Its answer cannot be taken: {said}", failed=True)
+        finally:
+            _calling.reset(was)
+        return result_of(answer)
+
+    async def _listen(self) -> None:
+        """Nothing is replayed over a stream that broke: after each break, all is looked at anew."""
+        while True:
+            with suppress(SubscriptionLost):
+                try:
+                    async with self._client.listen(tools_list_changed=True) as changes:
+                        async for _ in changes:
+                            self._hooks.changed()
+                except (MCPError, ListenNotSupportedError):
+                    return  # it has none; the listing is looked at now and then
+            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+            self._hooks.changed()
+
+
+async def _raw_tools(session: ClientSession) -> list[Any]:
+    """The listing just as it came: the SDK's own call fails whole over one bad entry, and drops
+    others without a word. These private names are the SDK's of 2.3; a test holds them."""
+    raw: list[Any] = []
+    cursor: str | None = None
+    for _ in range(PAGES):
+        params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        data = types.ListToolsRequest(params=params).model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+        options: Any = {}
+        session._stamp(data, options)
+        answer = await session._dispatcher.send_raw_request(
+            data["method"], data.get("params"), options
+        )
+        page = answer.get("tools")
+        raw += page if isinstance(page, list) else []
+        following = answer.get("nextCursor")
+        if not isinstance(following, str) or not following or len(raw) >= LISTED:
+            break
+        cursor = following
+    return raw[:LISTED]
+
+
+def _bad_headers(entry: Any) -> Bad | None:
+    """Why the protocol has clients drop a tool: its x-mcp-header annotations are wrong."""
+    schema = entry.get("inputSchema") if isinstance(entry, dict) else None
+    why = find_invalid_x_mcp_header(schema) if isinstance(schema, dict) else None
+    return Bad(str(entry.get("name")), f"x-mcp-header: {clean(why)[:120]}") if why else None
+
+
+def _remember(session: ClientSession, listing: Listing) -> None:
+    """Tell the SDK what was taken: it mirrors headers and checks answers by it."""
+    tools = [
+        types.Tool(
+            name=tool.remote, input_schema=tool.input_schema, output_schema=tool.output_schema
+        )
+        for tool in listing.tools
+    ]
+    session._absorb_tool_listing(types.ListToolsResult(tools=tools), complete=True)
+
+
+def _progress(progress: float, total: float | None, message: str | None) -> str:
+    share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+    said = " ".join(clean(message or "").split())
+    return f"{share} {said}".strip()[:PROGRESS_CHARACTERS]
+
+
+async def _ask(hooks: Hooks, params: Any) -> types.ElicitResult:
+    declined = types.ElicitResult(action="decline")
+    message = clean(params.message)[:MESSAGE_CHARACTERS]
+    if isinstance(params, types.ElicitRequestURLParams):
+        parts = urlsplit(params.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return declined
+        answer = await hooks.ask(Question(message, url=clean(params.url)[:1_000]), _calling.get())
+        return declined if answer is None else types.ElicitResult(action="accept")
+    fields = _fields(params.requested_schema)
+    if fields is None:
+        return declined
+    answer = await hooks.ask(Question(message, fields), _calling.get())
+    return declined if answer is None else types.ElicitResult(action="accept", content=answer)
+
+
+def _fields(schema: Any) -> tuple[Field, ...] | None:
+    """The fields of a form; None if it is not one that can be asked here."""
+    properties = schema.get("properties", {}) if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or len(properties) > FIELDS:
+        return None
+    required = schema.get("required")
+    made = []
+    for name, said in properties.items():
+        if not isinstance(said, dict):
+            return None
+        kind = str(said.get("type", "string"))
+        items = said.get("items") if isinstance(said.get("items"), dict) else None
+        if kind == "array":
+            kind = "choices"
+        if kind not in ("string", "number", "integer", "boolean", "choices"):
+            return None
+        title = str(said.get("description") or said.get("title") or name)
+        limits = {key: said[key] for key in _LIMITS if isinstance(said.get(key), (int, float))}
+        made.append(
+            Field(
+                str(name),
+                kind,
+                clean(title)[:200],
+                isinstance(required, list) and name in required,
+                said.get("default"),
+                _options(items if kind == "choices" and items else said),
+                limits,
+            )
+        )
+    return tuple(made)
+
+
+_LIMITS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+
+
+def _options(said: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    titled = said.get("oneOf") or said.get("anyOf")
+    if isinstance(titled, list):
+        return tuple(
+            (str(one["const"]), clean(str(one.get("title", one["const"]))))
+            for one in titled
+            if isinstance(one, dict) and "const" in one
+        )
+    values = said.get("enum")
+    if not isinstance(values, list):
+        return ()
+    names = said.get("enumNames")
+    titles = names if isinstance(names, list) and len(names) == len(values) else values
+    return tuple(
+        (str(value), clean(str(title))) for value, title in zip(values, titles, strict=True)
+    )

@@ -1,0 +1,105 @@
+"""Starts a program that ends with us, whatever happens: run as a file, by a bare interpreter.
+
+`spawn.py PARENT MEMORY PROGRAM ARGUMENTS...` stays beside the program, which gets a process group
+of its own, and limits: MEMORY bytes of data, so many files, no core, no more rights than we have.
+When the program ends, what it left in its group is killed; when our parent asks by SIGTERM, the
+group is asked, and after GRACE seconds killed; when our parent is gone, which the kernel tells us,
+it is killed at once. Knows nothing of the package, so that it starts quickly.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS = 38
+OPEN_FILES = 1024
+GRACE = 2.0
+
+
+def main() -> int:
+    """Run the program; its exit status, as a shell would give it."""
+    parent, memory, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    watched = {signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    _die_with_parent(signal.SIGTERM)
+    if os.getppid() != parent:
+        return 1
+    child = os.fork()
+    if child == 0:
+        _become(command, memory, before)
+    with contextlib.suppress(OSError):  # whoever of the two is first; the other finds it done
+        os.setpgid(child, child)
+    for end in (0, 1):
+        os.close(end)  # or the program's own end of them would never be the last
+    return _wait(parent, child, watched)
+
+
+def _become(command: list[str], memory: int, mask: Iterable[int]) -> None:
+    try:
+        os.setpgid(0, 0)
+        _die_with_parent(signal.SIGKILL)
+        _confine(memory)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.execvp(command[0], command)  # noqa: S606 - no shell is the point
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def _confine(memory: int) -> None:
+    """Limits of each process for itself. Memory is that of data: an address space may be reserved
+    many times over by a runtime that never fills it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES}
+    for what, most in {**limits, resource.RLIMIT_DATA: memory}.items():
+        with contextlib.suppress(ValueError, OSError):  # less is allowed already
+            resource.setrlimit(what, (most, most))
+
+
+def _wait(parent: int, child: int, watched: set[signal.Signals]) -> int:
+    kill_at = None
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            _kill(child, signal.SIGKILL)
+            return _as_status(status)
+        if os.getppid() != parent:
+            _kill(child, signal.SIGKILL)
+            return 1
+        if kill_at is None:
+            heard: int | None = signal.sigwait(watched)
+        else:
+            info = signal.sigtimedwait(watched, max(0.0, kill_at - time.monotonic()))
+            heard = info.si_signo if info else None
+        if heard is None:
+            _kill(child, signal.SIGKILL)
+            kill_at = time.monotonic() + GRACE
+        elif heard != signal.SIGCHLD and kill_at is None:
+            kill_at = time.monotonic() + GRACE
+            _kill(child, signal.SIGTERM)
+
+
+def _kill(group: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, how)
+
+
+def _as_status(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _die_with_parent(how: signal.Signals) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(how), 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

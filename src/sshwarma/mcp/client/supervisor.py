@@ -1,0 +1,468 @@
+"""One server, kept connected: a task that dials, lists, watches and dials again, and the calls that
+go over what it holds.
+
+    new -> connecting -> up <-> degraded
+               ^           |
+               |           v
+               +--------- down (waits 1, 2, 4 ... 60 s)        needs-key, needs-sign-in
+                                                               (wait to be asked)
+
+The task alone enters and leaves a connection, because a connection that breaks cancels whoever
+entered it. Calls run in their callers' tasks, and see an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+from urllib.parse import urlsplit
+
+import structlog
+
+from sshwarma.mcp.client.address import vetted
+from sshwarma.mcp.client.call_queue import Asker, Calls
+from sshwarma.mcp.client.link import (
+    Dial,
+    Era,
+    Greeting,
+    Hooks,
+    Link,
+    LinkDoubtful,
+    LinkLost,
+    NeedsKey,
+    NeedsSignIn,
+    Report,
+)
+from sshwarma.mcp.client.log_buffer import Ring
+from sshwarma.mcp.client.sanitize import Listing, clean
+from sshwarma.settings import McpSettings
+from sshwarma.tools.call import Result
+from sshwarma.world.errors import Refused, Unavailable
+
+log = structlog.get_logger(__name__)
+
+State = Literal[
+    "new", "connecting", "up", "degraded", "down", "needs-key", "needs-sign-in", "stopped"
+]
+
+LOCKED_OUT: Final = ("needs-key", "needs-sign-in")
+"""States that only people can end."""
+
+STRIKES: Final = 3
+"""Probes that fail before a connection is given up; calls that time out before one is doubted."""
+
+REASON_CHARACTERS: Final = 300
+
+STRANGERS: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
+"""Libraries whose errors tell of the server; any other is a fault of ours, and is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How patient the hub is, in seconds."""
+
+    probe: float = 30.0
+    probe_timeout: float = 10.0
+    refresh: float = 300.0
+    settle: float = 1.0  # a changed listing is read this long after the first word of it
+    first_wait: float = 1.0
+    longest_wait: float = 60.0
+    steady: float = 30.0  # up for so long, a server starts anew at the first wait
+    knock: float = 2.0  # while nothing listened at its address, somebody looks this often
+
+
+class Keeper(Asker, Protocol):
+    """Whoever keeps the record of what a server offers, and can reach people."""
+
+    async def came_up(self, greeting: Greeting, listing: Listing) -> None:
+        """It is connected and lists this, now or anew."""
+
+    async def went_down(self) -> None:
+        """It is not connected any more."""
+
+    def wants_sign_in(self, reason: str) -> None:
+        """It does not let us in until somebody signs in."""
+
+
+class Supervisor:
+    """Made with `start`, ended with `stop`. `slots` bounds how many servers connect at once."""
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        folder: Path,
+        era: Era,
+        dial: Callable[[], Awaitable[Dial]],
+        keeper: Keeper,
+        timing: Timing,
+        slots: asyncio.Semaphore,
+    ) -> None:
+        self.settings = settings
+        self.ring = Ring()
+        self.state: State = "new"
+        self.reason = ""
+        self.since = time.monotonic()
+        self.retry_at: float | None = None
+        self.greeting: Greeting | None = None
+        self._folder = folder
+        self._era = era
+        self._dial = dial
+        self._keeper = keeper
+        self._timing = timing
+        self._slots = slots
+        self._link: Link | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._broken = ""
+        self._doubtful = False
+        self._relist_at: float | None = None
+        self._unsettled: list[asyncio.Future[None]] = []
+        self._calls = Calls(settings, keeper, self.ring)
+        self._timeouts = 0
+        self._unreachable = False
+
+    def start(self) -> None:
+        """Begin to connect, and go on until `stop`."""
+        self._task = asyncio.create_task(self._run(), name=f"mcp {self.settings.name}")
+
+    async def stop(self) -> None:
+        """End the connection, and wait until nothing of it is left."""
+        self._set("stopped", "it was stopped")
+        self._break("it was stopped")
+        if self._task is not None:
+            self._task.cancel()  # once: a second would cut short how a program is ended
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._settle()
+
+    def _stopped(self) -> bool:
+        return self.state == "stopped"
+
+    @property
+    def up(self) -> bool:
+        """Whether it is connected, and the record says so."""
+        return self._link is not None and self.state in ("up", "degraded")
+
+    @property
+    def in_flight(self) -> int:
+        """Calls it works on now."""
+        return len(self._calls)
+
+    async def settled(self, seconds: float) -> None:
+        """Return when it is up or a try has failed, or after so many seconds."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unsettled.append(done)
+        await asyncio.wait({done}, timeout=seconds)
+
+    async def refresh(self, seconds: float) -> None:
+        """Read the listing now, or try to connect now, with all it may know of the protocol."""
+        if self._link is None:
+            self._era = "auto"
+        self._relist_at = 0.0
+        self._wake.set()
+        await self.settled(seconds)
+
+    def redial(self, reason: str) -> None:
+        """Connect anew, now."""
+        if self._link is not None:
+            self._break(reason)
+        self._wake.set()
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        person_id: str | None,
+        report: Report | None,
+    ) -> Result:
+        """Call a tool by the server's name for it.
+
+        Raises:
+            Unavailable: if the server is not connected, goes away amid it, or has too much to do.
+            TimeoutError: if it takes longer than the server may.
+        """
+        if self._link is None:
+            raise self._is_down()
+        seconds = self.settings.call_seconds
+        try:
+            async with self._calls.one(person_id, seconds) as mark:
+                return await self._carry_out(tool, arguments, report, mark)
+        except TimeoutError:
+            self._timed_out()
+            raise TimeoutError(f"It took longer than {seconds:g} s.") from None
+
+    async def _carry_out(
+        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
+    ) -> Result:
+        link = self._link
+        if link is None:  # it went while this call waited
+            raise self._is_down()
+        try:
+            result = await link.call(tool, arguments, report, mark)
+        except LinkLost as lost:
+            if link is self._link:
+                self._break(str(lost))
+            raise Unavailable(
+                f"{self.settings.name} went away amid it: {self._broken or self.reason or lost}.",
+                hint="It may have been done or not.",
+            ) from lost
+        except NeedsKey as needs:
+            if link is self._link:
+                self._break(str(needs))
+            raise Unavailable(f"{self.settings.name} did not take it: {needs}.") from needs
+        except LinkDoubtful as doubtful:
+            self._doubtful = True
+            self._wake.set()
+            raise Unavailable(
+                f"{self.settings.name} gave no answer: {doubtful}.",
+                hint="It may have been done or not.",
+            ) from doubtful
+        self._timeouts = 0
+        if self.state == "degraded":
+            self._set("up")
+        return result
+
+    @property
+    def why_down(self) -> str:
+        """Why nothing can be called, in words; empty if it is up."""
+        said = f": {self.reason}" if self.reason else ""
+        return "" if self.up else f"{self.settings.name} is not connected{said}"
+
+    def _is_down(self) -> Unavailable:
+        wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
+        hint = f"It is tried again in {max(1, round(wait))} s." if wait is not None else ""
+        return Unavailable(f"{self.why_down}.", hint=hint)
+
+    def _timed_out(self) -> None:
+        self._timeouts += 1
+        if self._timeouts >= STRIKES and self.state == "up":
+            self._set("degraded", f"its last {self._timeouts} calls took too long")
+            self._doubtful = True
+            self._wake.set()
+
+    # The task.
+
+    async def _run(self) -> None:
+        failures, told = 0, ""
+        # A cancellation can be lost amid a connection that breaks, so the state is asked too.
+        while not self._stopped():
+            began = time.monotonic()
+            reason = await self._connected()
+            if self._stopped():
+                return
+            if time.monotonic() - began > self._timing.steady and self._was_up:
+                failures = 0
+            failures += 1
+            self._settle()
+            wait = self._wait_after(failures)
+            tell = log.info if reason != told else log.debug
+            tell("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
+            told = reason
+            await self._pause(wait)
+
+    _was_up = False
+
+    async def _connected(self) -> str:
+        """Dial, list, and stay until the connection ends. Returns why it did."""
+        self._broken, self._relist_at = "", None
+        self._set("connecting")
+        self._doubtful = self._was_up = self._unreachable = False
+        marking: list[asyncio.Task[None]] = []
+        try:
+            await self._hold(marking)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self._lose(marking)
+                await asyncio.gather(*marking, return_exceptions=True)
+                raise
+            reason = self._broken or "the connection broke"
+        except Exception as error:  # noqa: BLE001 - a stranger's doing ends this link, no more
+            known = self._broken and not isinstance(_leaf(error), NeedsKey)
+            reason = self._broken if known else self._in_words(error)
+        else:
+            reason = self._broken
+        self._lose(marking)
+        if self.state not in (*LOCKED_OUT, "stopped"):
+            self._set("down", reason)
+        await asyncio.gather(*marking, return_exceptions=True)
+        return reason
+
+    async def _hold(self, marking: list[asyncio.Task[None]]) -> None:
+        hooks = Hooks(self._changed, self._break, self._calls.ask)
+        settings = self.settings
+        async with AsyncExitStack() as stack:
+            async with self._slots, asyncio.timeout(settings.start_seconds):
+                dial = await self._dial()
+                link = await stack.enter_async_context(
+                    dial(settings, self._folder, self._era, self.ring, hooks)
+                )
+                listing = await link.tools(settings.max_tools)
+            self._era = link.greeting.era
+            self.greeting = link.greeting
+            self._link, self._was_up = link, True
+            try:
+                await self._keeper.came_up(link.greeting, listing)
+                self._set("up")
+                self._settle()
+                await self._stay(link)
+            finally:
+                # Before the connection is taken down, which may take a while.
+                self._lose(marking)
+
+    def _lose(self, marking: list[asyncio.Task[None]]) -> None:
+        """From now on nothing can be called; say so in the record, once."""
+        if self._link is not None:
+            self._link = None
+            self._set("down", self._broken)
+            # In a task of its own: what broke the connection may be cancelling this one.
+            marking.append(asyncio.create_task(self._keeper.went_down()))
+
+    async def _stay(self, link: Link) -> None:
+        timing, strikes = self._timing, 0
+        now = time.monotonic()
+        probe_at, refresh_at = now + timing.probe, now + timing.refresh
+        while True:
+            due = min(probe_at, refresh_at, self._relist_at or refresh_at)
+            self._wake.clear()
+            if self._relist_at != 0.0 and not self._doubtful and not self._broken:
+                await self._woken(due - time.monotonic())
+            if self._broken:
+                return
+            now = time.monotonic()
+            if now >= refresh_at or (self._relist_at is not None and now >= self._relist_at):
+                self._relist_at, refresh_at = None, now + timing.refresh
+                await self._read_again(link)
+            elif now >= probe_at or self._doubtful:
+                probe_at, self._doubtful = now + timing.probe, False
+                strikes = 0 if await self._answers(link) else strikes + 1
+                if strikes:
+                    probe_at = now + timing.probe / STRIKES
+                if strikes >= STRIKES:
+                    self._break(f"it did not answer {STRIKES} times")
+
+    async def _read_again(self, link: Link) -> None:
+        """Read the listing anew; if it cannot be read, what was known stays, and the connection
+        is looked at."""
+        try:
+            async with asyncio.timeout(self.settings.start_seconds):
+                listing = await link.tools(self.settings.max_tools)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.ring.note(f"its listing could not be read: {self._in_words(error)}")
+            self._doubtful = True
+        else:
+            await self._keeper.came_up(link.greeting, listing)
+        self._settle()
+
+    async def _answers(self, link: Link) -> bool:
+        try:
+            async with asyncio.timeout(self._timing.probe_timeout):
+                await link.probe()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.ring.note(f"a probe failed: {self._in_words(error)}")
+            return False
+        return True
+
+    async def _woken(self, seconds: float) -> bool:
+        """Whether something woke the task before so many seconds were over."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait before the next try; not longer than it takes a server that was not there to be
+        there again, or somebody to ask."""
+        until = time.monotonic() + seconds
+        self.retry_at = until
+        self._wake.clear()
+        while (left := until - time.monotonic()) > 0:
+            knocks = self._unreachable and self.settings.url is not None
+            if await self._woken(min(left, self._timing.knock) if knocks else left):
+                break
+            if knocks and await self._listens():
+                break
+        self.retry_at = None
+
+    async def _listens(self) -> bool:
+        """Whether something listens at the server's address."""
+        parts = urlsplit(self.settings.url or "")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(self._timing.knock):
+                addresses = await vetted(
+                    parts.hostname or "", port, allow_private=self.settings.allow_private
+                )
+                _, writer = await asyncio.open_connection(addresses[0], port)
+        except (OSError, TimeoutError, Refused):
+            return False
+        writer.close()
+        return True
+
+    def _wait_after(self, failures: int) -> float:
+        timing = self._timing
+        if self.state in LOCKED_OUT:
+            return timing.refresh
+        longest = min(timing.longest_wait, timing.first_wait * 2 ** min(failures - 1, 20))
+        return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - so that not all come at once
+
+    # What the connection tells.
+
+    def _changed(self) -> None:
+        if self._relist_at is None:
+            self._relist_at = time.monotonic() + self._timing.settle
+            self._wake.set()
+
+    def _break(self, reason: str) -> None:
+        if not self._broken:
+            self._broken = reason[:REASON_CHARACTERS] or "the connection broke"
+            self._wake.set()
+
+    # Words.
+
+    def _set(self, state: State, reason: str = "") -> None:
+        if state != self.state:
+            self.since = time.monotonic()
+        if self.state != "stopped":
+            self.state = state
+        if reason or state == "up":
+            self.reason = reason
+
+    def _settle(self) -> None:
+        waiting, self._unsettled = self._unsettled, []
+        for done in waiting:
+            if not done.done():
+                done.set_result(None)
+
+    def _in_words(self, error: BaseException) -> str:
+        leaf = _leaf(error)
+        if isinstance(leaf, NeedsSignIn):
+            self._set("needs-sign-in", str(leaf))
+            self._keeper.wants_sign_in(str(leaf))
+        elif isinstance(leaf, NeedsKey):
+            self._set("needs-key", str(leaf))
+        self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
+        if isinstance(leaf, TimeoutError):
+            return f"it was not ready in {self.settings.start_seconds:g} s"
+        said = clean(str(leaf)).partition("\n")[0].rstrip(".")
+        said = said or f"the connection broke ({type(leaf).__name__})"
+        origin = type(leaf).__module__.partition(".")[0]
+        if not isinstance(leaf, (Refused, NeedsKey, LinkLost, OSError)) and origin not in STRANGERS:
+            log.error("a link failed", server=self.settings.name, exc_info=leaf)
+        return said[:REASON_CHARACTERS]
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """What a group of errors comes down to: the first in it that is not a cancellation."""
+    while isinstance(error, BaseExceptionGroup):
+        inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
+        error = (inner or list(error.exceptions))[0]
+    return error

@@ -1,0 +1,250 @@
+"""Serving: `/mcp` over HTTP for bearers of tokens, and channels for holders of keys.
+
+Who asks is decided for each request by its token, before anything is read. The SDK's session
+manager speaks both eras from one address; a session belongs to the token that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Final
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from sshwarma.mcp.client.line_stream import Lines
+from sshwarma.mcp.server.clients import Guests, Visit
+from sshwarma.mcp.server.protocol import VISIT, Protocol
+from sshwarma.mcp.server.server import LINE_BYTES, Asgi, Receive, Send
+from sshwarma.mcp.server.stream import Messages
+from sshwarma.settings import HttpSettings
+from sshwarma.tools.call import Tools
+from sshwarma.verbs.dispatch import WINDOW_SECONDS, Pace
+from sshwarma.world import tokens
+from sshwarma.world.errors import Forbidden, Refused, Unavailable
+from sshwarma.world.tokens import Token
+
+SESSIONS: Final = 2_000
+"""Sessions of the older era, in all."""
+
+SESSIONS_EACH: Final = 32
+"""Of them, those of one agent."""
+
+IDLE_SECONDS: Final = 1_800.0
+"""A session of the older era that asks nothing and listens to nothing for this long is over."""
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Serving:
+    """The world's MCP server, over both kinds of door. It may be made in any thread; all else is
+    the event loop's."""
+
+    def __init__(self, guests: Guests, tools: Tools, http: HttpSettings, lines: Pace) -> None:
+        self._guests = guests
+        self._pace = Pace(guests.limits.requests_per_10_seconds, "requests", "then ask again")
+        self.protocol = self._protocol(guests, tools, lines)
+        self._hosts = http.hosts
+        self._manager: StreamableHTTPSessionManager
+        self._ready = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def _protocol(self, guests: Guests, tools: Tools, lines: Pace) -> Protocol:
+        return Protocol(guests, tools, lines)
+
+    def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
+        return StreamableHTTPSessionManager(
+            self.protocol.server,
+            security_settings=settings,
+            max_request_body_size=LINE_BYTES,
+            session_idle_timeout=IDLE_SECONDS,
+            max_sessions=SESSIONS,
+        )
+
+    async def start(self) -> None:
+        self.protocol.start()
+        self._manager = self._session_manager(security(self._hosts))
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self.protocol.stop()
+
+    async def _run(self) -> None:
+        """The manager must be entered and left by one task."""
+        async with self._manager.run():
+            self._ready.set()
+            await self._stopping.wait()
+
+    async def lines(self, agent_id: str, lines: Lines) -> None:
+        """Serve an agent that a key let in, until its channel ends or it must go."""
+        visit = await self._guests.enter(agent_id, None)
+        messages = Messages(lines, agent_id, self._pace)
+        server = self.protocol.server
+        serving = asyncio.get_running_loop().create_task(
+            serve_dual_era_loop(
+                server,
+                messages,
+                messages,
+                lifespan_state=visit,
+                init_options=server.create_initialization_options(),
+            )
+        )
+        ended = asyncio.get_running_loop().create_task(visit.ended.wait())
+        try:
+            await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                raise Forbidden(visit.reason)
+            serving.result()
+        finally:
+            ended.cancel()
+            serving.cancel()
+            try:
+                # It may break while it is ended, which is nobody's concern; but a task whose error
+                # nobody looks at is reported. Cancelling this does not prevent the looking.
+                await asyncio.gather(serving, return_exceptions=True)
+            finally:
+                visit.close()
+
+    async def http(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        """One HTTP request."""
+        try:
+            token = await self._token(scope)
+            if token is None:
+                await _refuse(send, 401, "That needs an agent's token: /token new LABEL makes one.")
+                return
+            if scope["method"] == "POST":
+                self._pace.check(token.agent_id)
+            stays = scope["method"] == "POST"  # a stream that ends is no sign of life
+            visit = await self._guests.enter(token.agent_id, token, stays=stays)
+        except Unavailable as busy:
+            await _refuse(send, 429, str(busy))
+            return
+        except Refused as refused:
+            await _refuse(send, 401, str(refused))
+            return
+        answer = _Answer(visit, receive, send)
+        try:
+            if _opens_session(scope) and visit.guest.sessions >= SESSIONS_EACH:
+                words = f"{SESSIONS_EACH} sessions are open for you, which is the most."
+                await _refuse(send, 429, words)
+                return
+            scope = {**scope, "user": _user(token), VISIT: visit}
+            await self._manager.handle_request(scope, answer.receive, answer.send)
+            await answer.finish()
+        finally:
+            visit.close()
+            if scope["method"] == "DELETE" and answer.status == 200:
+                visit.guest.forget({token.id})  # the client has said that it goes
+
+    async def _token(self, scope: Asgi) -> Token | None:
+        """The token that a request came with, if it is good."""
+        words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, secret = words.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        world = self._guests.world
+        token = await world.store.read(lambda conn: tokens.find(conn, secret.strip()))
+        agent = world.agents.get(token.agent_id) if token else None
+        return None if agent is None or agent.disabled else token
+
+
+class _Answer:
+    """The answer to one request. When its visit must end, the SDK is told that the client is gone,
+    and the client that the answer is over."""
+
+    def __init__(self, visit: Visit, receive: Receive, send: Send) -> None:
+        self._visit = visit
+        self._receive = receive
+        self._send = send
+        self.status = 0
+        self._complete = False
+        self._asking: asyncio.Task[Asgi] | None = None
+
+    async def receive(self) -> Asgi:
+        loop = asyncio.get_running_loop()
+        ended = loop.create_task(self._visit.ended.wait())
+        asking = loop.create_task(self._ask())
+        try:
+            await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else {"type": "http.disconnect"}
+        finally:
+            ended.cancel()
+            asking.cancel()
+
+    async def _ask(self) -> Asgi:
+        return await self._receive()
+
+    async def send(self, message: Asgi) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._complete = True
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """End an answer that was cut short."""
+        if self._complete or not self._visit.ended.is_set():
+            return
+        if self.status:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await _refuse(self._send, 401, self._visit.reason)
+
+
+def security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
+    """Names by which the endpoint may be reached; a page of any other site may not use it."""
+    names = (*LOOPBACK, *hosts)
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
+        allowed_origins=[
+            f"{scheme}://{form}"
+            for scheme in ("http", "https")
+            for name in names
+            for form in (name, f"{name}:*")
+        ],
+    )
+
+
+def _opens_session(scope: Asgi) -> bool:
+    """Whether a request of the older era belongs to no session yet."""
+    headers = dict(scope["headers"])
+    version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+    older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
+    return older and b"mcp-session-id" not in headers
+
+
+def _user(token: Token) -> AuthenticatedUser:
+    """Whom the SDK takes a session to belong to."""
+    return AuthenticatedUser(
+        AccessToken(
+            token=token.id, client_id=token.agent_id, subject=token.id, scopes=[token.scope.value]
+        )
+    )
+
+
+async def _refuse(send: Send, status: int, words: str) -> None:
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": words}},
+        ensure_ascii=False,
+    ).encode()
+    headers: list[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
+    if status == 429:
+        headers.append((b"retry-after", str(int(WINDOW_SECONDS)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,328 @@
+"""What an agent can read, by URI: rooms and their logs, rows, texts, namespaces.
+
+    room://NAME          what a room looks like; or a namespace, what tools it has
+    room://NAME/log      the newest rows of a room's log
+    row://NAME/SEQ       one row of it, whole
+    row://NAME/SEQ/N     bytes that a tool gave, those of a row
+    thing://BAG/NAME     a text or link in a room's bag; `me` is one's own
+
+Rooms are read by whoever may enter them, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
+
+from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from sqlalchemy import Connection
+
+from sshwarma.terminal.render import plain
+from sshwarma.verbs import namespaces
+from sshwarma.verbs.log_rows import Reading, row_block
+from sshwarma.verbs.looking import look_around
+from sshwarma.verbs.namespaces import NamespaceListed, NamespaceShown
+from sshwarma.verbs.run import fetched
+from sshwarma.verbs.views import as_json, draw
+from sshwarma.world import rows, things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.events import Row
+from sshwarma.world.ids import now_ms
+from sshwarma.world.things import Thing
+
+LOG_ROWS: Final = 50
+"""Rows of a log that one reading gives."""
+
+WITH_TIMES: Final = Reading(timestamps=True)
+
+URI_LENGTH: Final = 1_000
+
+TEMPLATES: Final = (
+    ResourceTemplate(
+        uri_template="room://{room}",
+        name="room",
+        title="A room, or a namespace of tools",
+        description="What a room looks like: its text, who is here, its exits, what lies there.",
+    ),
+    ResourceTemplate(
+        uri_template="room://{room}/log",
+        name="log",
+        title="The log of a room",
+        description=f"The newest {LOG_ROWS} rows: what was said and done there.",
+    ),
+    ResourceTemplate(
+        uri_template="row://{room}/{seq}",
+        name="row",
+        title="One row of a log",
+        description="A row, whole, by its number in the room.",
+    ),
+    ResourceTemplate(
+        uri_template="row://{room}/{seq}/{number}",
+        name="attachment",
+        title="What a tool gave beside text",
+        description="An image, a sound or a file of a tool's result, counted from 1.",
+    ),
+    ResourceTemplate(
+        uri_template="thing://{bag}/{name}",
+        name="thing",
+        title="A text or link",
+        description="A data or reference thing in the bag of a room, or in your own: me.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a URI names. `bag` is the name of a room, or `me`."""
+
+    kind: Literal["room", "log", "row", "attachment", "thing"]
+    bag: str
+    name: str = ""
+    number: int = 0
+
+
+def parse(uri: str) -> Place:
+    """What a URI names.
+
+    Raises:
+        NotFound: if it is none of ours.
+    """
+    scheme, separator, rest = uri.partition("://")
+    parts = [unquote(part) for part in rest.split("/")]
+    if separator and len(uri) <= URI_LENGTH and all(parts):
+        match scheme, parts:
+            case "room", [name]:
+                return Place("room", name)
+            case "room", [name, "log"]:
+                return Place("log", name)
+            case "row", [name, seq] if seq.isdecimal() and len(seq) < 16:
+                return Place("row", name, seq)
+            case "row", [name, seq, number] if (
+                f"{seq}{number}".isdecimal() and len(seq) < 16 and len(number) < 4
+            ):
+                return Place("attachment", name, seq, int(number))
+            case "thing", [bag, name]:
+                return Place("thing", bag, name)
+    raise NotFound(f"There is no resource {uri[:100]}.", hint="resources/templates/list has them.")
+
+
+def uri(scheme: str, *parts: str) -> str:
+    return f"{scheme}://{'/'.join(quote(part, safe='') for part in parts)}"
+
+
+async def listed(caller: Caller) -> list[Resource]:
+    """Rooms the caller may enter, namespaces, and texts in its room's bag and its own; by URI."""
+    world, now = caller.world, now_ms()
+    found = [
+        Resource(
+            uri=uri("room", room.name),
+            name=room.name,
+            title=f"Room {room.name}",
+            description=room.description or room.vibe or None,
+        )
+        for room in await world.rooms()
+        if Right.ENTER in room.rights_of(caller.agent, now)
+    ]
+    taken = {resource.name for resource in found}
+    found += [
+        Resource(
+            uri=uri("room", space.id),
+            name=space.name,
+            title=f"Namespace {space.id}",
+            description=space.description or _counted(space.tools),
+            _meta=_state(space),
+        )
+        for space in await namespaces.all_listed(caller)
+        if space.id not in taken
+    ]
+    room = await caller.room()
+    for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
+        inside = await world.memo(("texts", bag_id), partial(_texts, bag_id=bag_id))
+        found += [
+            Resource(
+                uri=uri("thing", bag, thing.name),
+                name=thing.name,
+                description=thing.description or None,
+                mime_type="text/plain",
+                size=len(_text(thing).encode()),
+            )
+            for thing in inside
+            if thing.metadata.get("role") not in ("state", "memory")
+        ]
+    return sorted(found, key=lambda resource: resource.uri)
+
+
+def _counted(tools: int) -> str:
+    return f"{tools} tool{'' if tools == 1 else 's'}"
+
+
+def _state(space: NamespaceListed) -> dict[str, Any]:
+    """Whether a namespace can be loaded and is; what states it lacks, if it does."""
+    state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
+    return state | ({"missing": list(space.missing)} if space.missing else {})
+
+
+async def read(
+    caller: Caller, address: str
+) -> list[TextResourceContents] | list[BlobResourceContents]:
+    """What is there, as text and, but for a thing, as JSON; or the bytes, if it is some.
+
+    Raises:
+        NotFound: if it is not there, or the caller must not know of it.
+        Forbidden: if the caller may not read it.
+    """
+    place = parse(address)
+    match place.kind:
+        case "room":
+            try:
+                there = await caller.elsewhere(place.bag)
+            except NotFound:
+                space = await _namespace(caller, place.bag)
+                return _both(address, plain(draw(space)), as_json(space))
+            seen = await look_around(there)
+            return _both(address, plain(draw(seen)), as_json(seen))
+        case "log":
+            there = await caller.elsewhere(place.bag)
+            found = await caller.world.tail(there.room_id, LOG_ROWS)
+            return _both(address, *_log_seen(caller, found))
+        case "row":
+            there = await caller.elsewhere(place.bag)
+            seq = int(place.name)
+            found = await caller.world.store.read(
+                lambda conn: rows.tail(conn, there.room_id, 1, before=seq + 1)
+            )
+            if not found or found[0].seq != seq:
+                raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
+            return _both(address, *_log_seen(caller, found))
+        case "attachment":
+            there = await caller.elsewhere(place.bag)
+            kept = await fetched(there, int(place.name), place.number)
+            return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
+        case "thing":
+            thing = await _thing(caller, place)
+            return [TextResourceContents(uri=address, mime_type="text/plain", text=_text(thing))]
+
+
+async def check(caller: Caller, address: str) -> None:
+    """Go on only if the caller may read what is there.
+
+    Raises:
+        NotFound, Forbidden: as `read`.
+    """
+    place = parse(address)
+    if place.kind == "thing":
+        await _thing(caller, place)
+        return
+    try:
+        await caller.elsewhere(place.bag)
+    except NotFound:
+        if place.kind != "room":
+            raise
+        await _namespace(caller, place.bag)
+
+
+async def signature(
+    caller: Caller, address: str, changed: Collection[str], said: Collection[str]
+) -> object:
+    """Something that differs from what it was before if what is there may have changed. `changed`
+    are ids of rooms that look different now, `said` of rooms in which something was said; what has
+    not changed gives None.
+
+    Raises:
+        NotFound, Forbidden: as `read`.
+    """
+    place = parse(address)
+    if place.kind == "thing":
+        thing = await _thing(caller, place)
+        return thing.id, thing.updated_at
+    try:
+        room_id = (await caller.elsewhere(place.bag)).room_id
+    except NotFound:
+        if place.kind != "room":
+            raise
+        return await _namespace(caller, place.bag)
+    if room_id in (changed if place.kind == "room" else said):
+        return object()
+    return None
+
+
+async def room_names(caller: Caller, start: str) -> list[str]:
+    """Rooms the caller may enter whose names begin so."""
+    now = now_ms()
+    return [
+        room.name
+        for room in await caller.world.rooms()
+        if room.name.startswith(start.lower()) and Right.ENTER in room.rights_of(caller.agent, now)
+    ]
+
+
+async def thing_names(caller: Caller, bag: str, start: str) -> list[str]:
+    """Texts and links in a bag whose names begin so."""
+    bag_id = await _bag(caller, bag)
+    inside = await caller.world.store.read(partial(_texts, bag_id=bag_id))
+    return [thing.name for thing in inside if thing.name.startswith(start)]
+
+
+async def _thing(caller: Caller, place: Place) -> Thing:
+    bag_id = await _bag(caller, place.bag)
+    found = await caller.world.store.read(
+        lambda conn: things.child(conn, bag_id, place.name, "data", "reference")
+    )
+    if found is None:
+        raise NotFound(f"There is no {place.name[:60]} in the bag of {place.bag[:40]}.")
+    return found
+
+
+async def _bag(caller: Caller, bag: str) -> str:
+    return caller.agent.id if bag == "me" else (await caller.elsewhere(bag)).room_id
+
+
+def _texts(conn: Connection, bag_id: str) -> list[Thing]:
+    return things.children(conn, bag_id, "data", "reference")
+
+
+def _text(thing: Thing) -> str:
+    return (thing.uri if thing.kind == "reference" else thing.content) or ""
+
+
+async def _namespace(caller: Caller, name: str) -> NamespaceShown:
+    """A namespace by name. One that is not there is no room either: so it is said."""
+    try:
+        return await namespaces.shown(caller, name)
+    except NotFound:
+        raise NotFound(
+            f"There is no room named {name[:40]}.", hint="resources/list has them."
+        ) from None
+
+
+def _log_seen(caller: Caller, found: list[Row]) -> tuple[str, Any]:
+    agents = caller.world.agents
+    text = "\n".join(plain(row_block(row, agents, caller.agent.id, WITH_TIMES)) for row in found)
+    values = [
+        {
+            "seq": row.seq,
+            "kind": row.kind,
+            "who": agents.name_of(row.author_id),
+            "text": row.content,
+            "at": row.created_at,
+        }
+        for row in found
+    ]
+    return text, {"rows": values}
+
+
+def _both(address: str, text: str, value: Any) -> list[TextResourceContents]:
+    return [
+        TextResourceContents(uri=address, mime_type="text/plain", text=text),
+        TextResourceContents(
+            uri=address,
+            mime_type="application/json",
+            text=json.dumps(value, ensure_ascii=False),
+        ),
+    ]

@@ -1,0 +1,176 @@
+"""`wait_events`: what happened around an agent since it last asked, for clients that get no events
+of their own.
+
+The cursor is a place in the world's log, so it is good in every room, over every connection and
+after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from sqlalchemy import Connection, func, or_, select
+
+from sshwarma.mcp.server.clients import Guest
+from sshwarma.terminal.render import plain
+from sshwarma.verbs.log_rows import Reading, row_block
+from sshwarma.world import mentions, private_messages, rows
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.schema import rows as rows_table
+
+LONGEST_SECONDS: Final = 60.0
+USUAL_SECONDS: Final = 25.0
+"""Less than the time after which most clients give a call up."""
+
+EVENTS: Final = 100
+"""Events that one answer holds."""
+
+REPORT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: a row of the room's log, or words for this agent alone."""
+
+    kind: str  # chat, emote, tell, presence, notice, tool.call, …; put_out
+    who: str
+    text: str
+    at: int  # Unix milliseconds
+    seq: int  # number of the row in its log; 0 if it is no row
+    mention: bool  # whether it calls this agent by name, or is told to it alone
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """`cursor` is for the next call; `more` says that it would answer at once."""
+
+    room: str
+    cursor: str
+    events: tuple[Event, ...]
+    more: bool
+
+
+async def wait_events(
+    caller: Callable[[], Caller], guest: Guest, cursor: str | None, seconds: float
+) -> tuple[Happened, str]:
+    """What others did in the agent's room, and told it, since `cursor`; waits up to
+    `seconds` for the first of it. Without a cursor: from now on. Gives it
+    in words too.
+
+    Raises:
+        Invalid: if the cursor is none, or the time is too long.
+        Forbidden: if the agent may not read its room any longer.
+    """
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        raise Invalid(f"A wait is 0 to {LONGEST_SECONDS:.0f} seconds.")
+    deadline = time.monotonic() + seconds
+    since = _place(cursor)
+    while True:
+        now = caller()
+        room = await now.room()
+        await now.require(Right.ENTER, room)
+        happened = asyncio.Event()
+        stops = [
+            now.world.bus.on_room(room.id, partial(_wake, happened)),
+            now.world.bus.on_agent(now.agent.id, partial(_wake, happened)),
+        ]
+        try:
+            if since is None:
+                since = await now.world.store.read(_newest)
+            found, since, more = await _since(now, room.id, since)
+            told = _told(guest)
+            if told:  # it has been moved meanwhile
+                room = await caller().room()
+            left = deadline - time.monotonic()
+            if found or told or left <= 0:
+                return _answer(now, room.name, since, found, told, more)
+            try:
+                async with asyncio.timeout(min(left, REPORT_SECONDS)):
+                    await happened.wait()
+            except TimeoutError:
+                if now.report is not None:
+                    now.report("Nothing has happened yet.")
+        finally:
+            for stop in stops:
+                stop()
+
+
+def _wake(happened: asyncio.Event, event: object) -> None:
+    if not isinstance(event, (Streaming, StreamEnded)):  # what streams will be a row
+        happened.set()
+
+
+def _place(cursor: str | None) -> int | None:
+    if cursor is None or cursor == "":
+        return None
+    if not cursor.isdecimal() or len(cursor) > 18:
+        raise Invalid(
+            f"{cursor[:40]} is no cursor of wait_events.",
+            hint="Give the cursor of its last answer, or none to begin with what happens next.",
+        )
+    return int(cursor)
+
+
+def _newest(conn: Connection) -> int:
+    return int(conn.execute(select(func.coalesce(func.max(rows_table.c.n), 0))).scalar_one())
+
+
+async def _since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
+    """What others did after a place in the log, the place after it, and whether there is more."""
+    me = caller.agent.id
+
+    def read(conn: Connection) -> tuple[list[Row], int]:
+        newest = _newest(conn)
+        logs = [room_id, *private_messages.logs_of(conn, me)]
+        query = (
+            select(rows_table)
+            .where(
+                rows_table.c.n > since,
+                rows_table.c.room_id.in_(logs),
+                or_(rows_table.c.author_id != me, rows_table.c.author_id.is_(None)),
+            )
+            .order_by(rows_table.c.n)
+            .limit(EVENTS + 1)
+        )
+        return [rows.from_row(row) for row in conn.execute(query).mappings()], newest
+
+    found, newest = await caller.world.store.read(read)
+    if len(found) > EVENTS:
+        return found[:EVENTS], found[EVENTS - 1].n, True
+    return found, max(newest, since), False
+
+
+def _told(guest: Guest) -> list[str]:
+    told = list(guest.notices)
+    guest.notices.clear()
+    return told
+
+
+def _answer(
+    caller: Caller, room: str, since: int, found: list[Row], told: list[str], more: bool
+) -> tuple[Happened, str]:
+    agents, me = caller.world.agents, caller.agent
+    events = [
+        Event(
+            row.kind,
+            agents.name_of(row.author_id),
+            row.content,
+            row.created_at,
+            row.seq,
+            row.kind == "tell" or mentions.calls(row.content, me.name),
+        )
+        for row in found
+    ]
+    now = int(time.time() * 1000)
+    events += [Event("put_out", "sshwarma", words, now, 0, True) for words in told]
+    lines = [plain(row_block(row, agents, me.id, Reading(timestamps=True))) for row in found]
+    text = "\n".join([*lines, *told]) or "Nothing happened."
+    return Happened(room, str(since), tuple(events), more), text

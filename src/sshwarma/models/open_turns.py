@@ -1,0 +1,36 @@
+"""Opening turns for the models that a text calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sshwarma.world import notes, turns
+from sshwarma.world.agents import Agent
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+
+
+def open_turns(
+    tx: Change,
+    room_id: str,
+    asked: Iterable[Agent],
+    opened_by: str,
+    *,
+    beside: Turn | None = None,
+) -> list[Turn]:
+    """Open a turn for each of those who were asked, one after another; the first as a sibling of
+    `beside`, if given."""
+    opened: list[Turn] = []
+    for agent in asked:
+        before = notes.read(tx.conn, room_id, agent.name)
+        opened.append(
+            turns.open_turn(
+                tx,
+                room_id,
+                agent.id,
+                opened_by,
+                state_before=before,
+                beside=None if opened else beside,
+            )
+        )
+    return opened

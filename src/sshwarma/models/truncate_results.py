@@ -1,0 +1,41 @@
+"""The steps of a turn as they are sent on: results that are old and many, cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from sshwarma.models.backend import Step
+from sshwarma.wrap.transcript import clip
+
+RESULTS_WHOLE: Final = 5
+"""Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
+
+RESULTS_CHARACTERS: Final = 20_000
+"""Characters of results in a turn; beyond, those before the newest are sent much shorter."""
+
+OLD_RESULT_CHARACTERS: Final = 500
+
+
+def shortened(
+    steps: Sequence[Step], *, whole: int = RESULTS_WHOLE, most: int = RESULTS_CHARACTERS
+) -> tuple[Step, ...]:
+    """The steps of a turn, with results before the newest `whole` cut short if all of them are
+    longer than `most` characters."""
+    results = [done for step in steps for done in step.done]
+    if sum(len(done.text) for done in results) <= most:
+        return tuple(steps)
+    old = {id(done) for done in results[: max(0, len(results) - whole)]}
+    return tuple(
+        replace(
+            step,
+            done=tuple(
+                replace(done, text=clip(done.text, OLD_RESULT_CHARACTERS, done.seq))
+                if id(done) in old
+                else done
+                for done in step.done
+            ),
+        )
+        for step in steps
+    )

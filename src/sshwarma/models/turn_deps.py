@@ -1,0 +1,47 @@
+"""What every answer is made with, and the contexts that models were told last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sshwarma.models.backend import Backend
+from sshwarma.models.budget import Budgets
+from sshwarma.settings import LimitSettings
+from sshwarma.tools.call import Tools
+from sshwarma.world.world import World
+from sshwarma.wrap.compose import Composed, Composer
+
+MOST_SENT: Final = 256
+
+
+class Sent:
+    """What each model was told last in each room, for the last 256 of them: to tell what of the
+    next context is the same."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], Composed] = OrderedDict()
+
+    def remember(self, room_id: str, agent_id: str, composed: Composed) -> None:
+        self._known[room_id, agent_id] = composed
+        self._known.move_to_end((room_id, agent_id))
+        while len(self._known) > MOST_SENT:
+            self._known.popitem(last=False)
+
+    def last(self, room_id: str, agent_id: str) -> Composed | None:
+        return self._known.get((room_id, agent_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """`backends` are by the id of the agent they answer for."""
+
+    world: World
+    tools: Tools
+    backends: Mapping[str, Backend]
+    limits: LimitSettings
+    composer: Composer | None
+    budgets: Budgets
+    sent: Sent = field(default_factory=Sent)

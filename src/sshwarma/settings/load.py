@@ -1,0 +1,142 @@
+"""The one Settings model: what an operator can set, from a file, the environment or a flag.
+
+Precedence: command-line flags, then SSHWARMA_* variables (nested fields with a double underscore:
+SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written here.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import (
+    Field,
+    field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from sshwarma.settings.mcp import McpSettings
+from sshwarma.settings.model import ModelSettings
+from sshwarma.settings.server import (
+    FindingSettings,
+    HttpSettings,
+    LimitSettings,
+    LogSettings,
+    RegistrationSettings,
+    SshSettings,
+)
+
+
+def xdg(variable: str, fallback: str) -> Path:
+    """A base directory of the XDG specification, ours below it. Relative values are ignored, as
+    the specification says."""
+    value = os.environ.get(variable, "")
+    base = Path(value) if value.startswith("/") else Path.home() / fallback
+    return base / "sshwarma"
+
+
+def default_config_file() -> Path:
+    """`sshwarma.toml` in the current directory if there is one, else in the XDG config home."""
+    here = Path("sshwarma.toml")
+    return here if here.exists() else xdg("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. `sshwarma config show` prints the values in force."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SSHWARMA_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    data_dir: Path = Field(
+        default_factory=lambda: xdg("XDG_DATA_HOME", ".local/share"),
+        description="Where the database, the host key and the lock live; made 0700.",
+    )
+    motd: str = Field("", description="Said to everyone who logs in.")
+    ssh: SshSettings = SshSettings()
+    http: HttpSettings = HttpSettings()
+    registration: RegistrationSettings = RegistrationSettings()
+    limits: LimitSettings = LimitSettings()
+    models: tuple[ModelSettings, ...] = Field(
+        (), description="The models that answer, each a `[[models]]` table."
+    )
+    finding: FindingSettings = FindingSettings()
+    mcp: tuple[McpSettings, ...] = Field(
+        (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
+    )
+    log: LogSettings = LogSettings()
+
+    @field_validator("models")
+    @classmethod
+    def _one_model_a_name(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:
+        names = [model.name for model in models]
+        if len(set(names)) < len(names):
+            raise ValueError("two models have the same name")
+        return models
+
+    @field_validator("mcp")
+    @classmethod
+    def _one_server_a_name(cls, servers: tuple[McpSettings, ...]) -> tuple[McpSettings, ...]:
+        names = [server.name for server in servers]
+        if len(set(names)) < len(names):
+            raise ValueError("two MCP servers have the same name")
+        return servers
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, _TomlFile(settings_cls))
+
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "world.db"
+
+
+class BadSettings(Exception):
+    """Settings that cannot be read at all; the words say where."""
+
+
+class _TomlFile(TomlConfigSettingsSource):
+    """The file named by `Settings.load`, read once per load."""
+
+    path: Path | None = None
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, toml_file=type(self).path)
+
+
+def load_settings(config: Path | None = None, **flags: Any) -> Settings:
+    """Settings in force. `flags` are nested dicts as in the file and win over everything.
+
+    Raises:
+        FileNotFoundError: if `config` is given and is not there.
+        BadSettings: if the file is not TOML, or a variable not what can be read.
+        pydantic.ValidationError: naming each field that is wrong.
+    """
+    if config is not None and not config.exists():
+        raise FileNotFoundError(f"there is no settings file {config}")
+    _TomlFile.path = config or default_config_file()
+    try:
+        return Settings(**flags)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{_TomlFile.path}: {error}") from error
+    except SettingsError as error:
+        raise BadSettings(str(error)) from error

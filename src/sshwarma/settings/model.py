@@ -1,0 +1,108 @@
+"""`[[models]]`: one model that answers when it is mentioned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from sshwarma.common.secret_detection import begins_like_key, looks_like_key
+from sshwarma.settings.addresses import check_web_url
+from sshwarma.settings.section import Section
+
+ModelKind = Literal[
+    "openai", "openai-responses", "anthropic", "google", "ollama", "llamacpp", "compatible"
+]
+
+
+def _name_of_variable(value: str) -> str:
+    if looks_like_key(value):
+        raise ValueError("this looks like a key itself: give the variable's name")
+    return value
+
+
+def _path_of_key(value: Path) -> Path:
+    if begins_like_key(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
+        raise ValueError("this looks like a key itself: give the path of a file that holds it")
+    return value
+
+
+def _no_key(value: str) -> str:
+    if begins_like_key(value):
+        raise ValueError("this looks like a key: give key_env or key_file")
+    return value
+
+
+class ModelSettings(Section):
+    """One model that answers when mentioned; `[[models]]` in the file."""
+
+    # Hidden because a key may have been put into the wrong field.
+    model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
+    )
+    kind: ModelKind = Field(description="Who serves it, and so how it is spoken to.")
+    model: Annotated[str, AfterValidator(_no_key)] = Field(
+        min_length=1, max_length=200, description="What the server calls it."
+    )
+    base_url: Annotated[str, AfterValidator(check_web_url)] | None = Field(
+        None, description="Where the server is, if not at the usual place; needed by `compatible`."
+    )
+    key_env: Annotated[str, AfterValidator(_name_of_variable)] = Field(
+        "",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
+        description="The environment variable that holds the key, if not the usual one.",
+    )
+    key_file: Annotated[Path, AfterValidator(_path_of_key)] | None = Field(
+        None, description="A file with the key that only its owner may read (0600)."
+    )
+    context_tokens: int | None = Field(
+        None, ge=1_000, description="What the model takes in all; more is told to it in short."
+    )
+    max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
+    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    prompt: Annotated[str, AfterValidator(_no_key)] = Field(
+        "", max_length=20_000, description="Said to this model before everything else."
+    )
+    first_token_seconds: float = Field(
+        60, gt=0, le=3600, description="A model that has not begun by then has failed."
+    )
+    stall_seconds: float = Field(
+        60, gt=0, le=3600, description="A model silent this long amid its answer has failed."
+    )
+    turn_steps: int = Field(
+        12, ge=1, le=100, description="Times it is asked in one turn; tools are called between."
+    )
+    turn_seconds: float = Field(
+        600, gt=0, le=86_400, description="The longest one turn may take, tools included."
+    )
+    turn_tokens: int | None = Field(
+        1_000_000, gt=0, description="Tokens of one turn, sent and received, over all its steps."
+    )
+    turn_cost: float | None = Field(
+        None, gt=0, description="US dollars that one turn may cost; the price must be known."
+    )
+    day_tokens: int | None = Field(
+        20_000_000, gt=0, description="Tokens of one day (UTC), over all rooms."
+    )
+    day_cost: float | None = Field(
+        None, gt=0, description="US dollars that one day (UTC) may cost; the price must be known."
+    )
+    price_in: float | None = Field(
+        None, ge=0, description="US dollars for a million tokens sent, if not the list price."
+    )
+    price_out: float | None = Field(
+        None, ge=0, description="US dollars for a million tokens received; set both or neither."
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.kind == "compatible" and self.base_url is None:
+            raise ValueError(
+                "kind `compatible` needs a base_url: where its server is; --url in /model add"
+            )
+        if self.key_env and self.key_file is not None:
+            raise ValueError("give key_env or key_file, not both")
+        return self

@@ -1,0 +1,11 @@
+"""What every section of the settings is made of."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """A table of the file: unknown names are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

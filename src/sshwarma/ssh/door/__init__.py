@@ -1,0 +1,1 @@
+"""The world's side of ssh: login, shell, one-shot commands, services."""

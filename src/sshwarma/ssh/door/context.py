@@ -1,0 +1,162 @@
+"""What every handler of the ssh door shares, and the caller it acts as."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.common.secret_detection import holds_key
+from sshwarma.settings import LimitSettings
+from sshwarma.ssh.door.line_channel import Service
+from sshwarma.ssh.door.live_answers import Answers
+from sshwarma.ssh.door.login import WorldGate
+from sshwarma.ssh.door.status_line import Feeds
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.render import plain
+from sshwarma.terminal.text import Block, Line, block, headed, line
+from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.registry import find_verb
+from sshwarma.world import agents
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Refused
+from sshwarma.world.events import Asked
+from sshwarma.world.presence import Connection, Door
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+REMEMBER_SECONDS: Final = 2.0
+"""What people type is stored in their input history this long after, all of it in one unit."""
+
+
+@dataclass(eq=False)
+class House:
+    """The world and the shared parts of the ssh door. `services` are what `ssh host NAME` runs
+    instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
+    the reason."""
+
+    world: World
+    gate: WorldGate
+    limits: LimitSettings
+    clock: FrameClock
+    motd: str
+    pace: Pace
+    feeds: Feeds = field(init=False)
+    answers: Answers = field(init=False)
+    services: dict[str, Service] = field(default_factory=dict)
+    farewells: set[Callable[[str], None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _typed: list[tuple[str, str]] = field(default_factory=list)
+    _typed_timer: asyncio.TimerHandle | None = None
+    _storing: asyncio.Task[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.feeds = Feeds(self.world, self.in_background)
+        self.answers = Answers(self.world, self.in_background)
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run what nobody need wait for; a failure is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def remember_input(self, agent_id: str, typed: str) -> None:
+        """Keep a line in its agent's input history: soon, together with everybody else's. One that
+        seems to hold a key is not kept."""
+        if holds_key(typed):
+            return
+        self._typed.append((agent_id, typed))
+        if self._typed_timer is None:
+            loop = asyncio.get_running_loop()
+            self._typed_timer = loop.call_later(REMEMBER_SECONDS, self._store_input)
+
+    def _store_input(self) -> None:
+        if self._typed_timer is not None:
+            self._typed_timer.cancel()
+            self._typed_timer = None
+        typed, self._typed = self._typed, []
+        if typed:
+            self._storing = self.in_background(
+                self.world.store.write(lambda tx: agents.remember_input(tx, typed))
+            )
+
+    async def input_history(self, agent_id: str) -> list[str]:
+        """What the agent has typed, oldest first, up to the last line before it went away."""
+        if any(typer == agent_id for typer, _ in self._typed):
+            self._store_input()
+        if self._storing is not None:
+            await asyncio.wait({self._storing})
+        return await self.world.store.read(lambda conn: agents.input_history(conn, agent_id))
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("background work failed", error=repr(task.exception()))
+
+    async def settle(self) -> None:
+        """Store what waits to be, and wait for what runs in the background."""
+        self._store_input()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def agent(self, agent_id: str) -> Agent:
+        """The agent as it is now.
+
+        Raises:
+            Forbidden: if it is gone or disabled: nothing more is done for it.
+        """
+        agent = self.world.agents.get(agent_id)
+        if agent is None or agent.disabled:
+            raise Forbidden("Your account is disabled.")
+        return agent
+
+    def caller(self, agent_id: str, door: Door, link: Connection | None) -> Caller:
+        agent = self.agent(agent_id)
+        room_id = link.room_id if link else agent.room_id
+        return Caller(self.world, self.limits, agent, room_id, door, link)
+
+    def utf8(self, env: dict[str, str]) -> bool:
+        """Whether a client's locale says UTF-8. Most terminals are, so one that says nothing of
+        its locale is taken for one."""
+        locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "UTF-8"
+        return "utf" in locale.lower()
+
+
+def refusal(refused: Refused, typed: str = "") -> Block:
+    """A refusal as people read it; if it is about a word of what they typed, with a mark under
+    that word."""
+    lines: list[Line] = []
+    if refused.at is not None and typed and "\n" not in typed and refused.at[1] > 0:
+        start, end = refused.at
+        lines.append(line("  ", typed))
+        lines.append(line("  ", " " * start, ("error", "^" * max(1, end - start))))
+    words = [("error", refused.message)]
+    if refused.hint:
+        words.append(("dim", f" {refused.hint}"))
+    lines.append(line(*words, hang=2))
+    return block(*lines)
+
+
+def question(event: Asked) -> Block:
+    """What a tool asks a person, or tells them alone."""
+    does = " asks: " if event.hint else ": "
+    hint = [line("  ", ("dim", event.hint))] if event.hint else []
+    return block(*headed(("tool", event.who), does, text=event.text), *hint)
+
+
+def is_aside(typed: str) -> bool:
+    """Whether a line is one that does not wait for the line before it."""
+    known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
+    return known is not None and known.aside
+
+
+def as_text(drawn: Block, *, utf8: bool, newline: str) -> bytes:
+    """A Block for a pipe: plain, escaped, ended by a newline unless it is empty."""
+    text = plain(drawn, utf8=utf8)
+    return (text.replace("\n", newline) + newline).encode() if text else b""

@@ -1,0 +1,212 @@
+"""One command without a terminal: `ssh host look`, `ssh host inv --json`, `cat log | ssh host
+'@guide what failed?'`.
+
+Exit status: 0 done, 1 refused, 2 the words were wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.ssh.door.context import House, as_text, refusal
+from sshwarma.ssh.door.line_channel import PIECE
+from sshwarma.ssh.transport.ports import Channel
+from sshwarma.terminal.text import block
+from sshwarma.verbs import commands
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.grammar import split_verb
+from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.run import Fetched
+from sshwarma.verbs.talking import Said, answers_to
+from sshwarma.verbs.views import as_json, draw
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound, Refused
+
+log = structlog.get_logger(__name__)
+
+PIPE_SECONDS: Final = 0.3
+"""A command that can do without text waits this long for some to come from a pipe."""
+
+TOO_LATE: Final = (
+    b"What came from the pipe was not read: nothing had come in the first 0.3 s."
+    b" With --stdin it is waited for.\n"
+)
+
+_DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
+
+
+class Exec:
+    """The handler of one command; `ports.Handler`."""
+
+    def __init__(self, house: House, agent_id: str, channel: Channel, command: str) -> None:
+        self._house = house
+        self._agent_id = agent_id
+        self._channel = channel
+        self._piped = bytearray()
+        self._came = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._utf8 = house.utf8(dict(channel.env))
+        self._json = False
+        self._waits = False  # for what comes from the pipe, however long that takes
+        self._unread = False  # whether nobody will read what comes now, and that is not said yet
+        self._task = asyncio.get_running_loop().create_task(self._run(command))
+
+    def data(self, data: bytes) -> None:
+        if self._unread:
+            self._unread = False  # said once
+            self._channel.write_stderr(TOO_LATE)
+        # One byte over the limit is kept, to know that there was more.
+        self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
+        self._came.set()
+
+    def eof(self) -> None:
+        self._ended.set()
+        self._came.set()
+
+    def resized(self, columns: int, rows: int) -> None:
+        """A command draws nothing that depends on the size."""
+
+    def interrupt(self) -> None:
+        self._task.cancel()
+
+    def pause(self) -> None:
+        """The answer is longer than what is read of it at once: the rest of it waits here."""
+        self._room.clear()
+
+    def resume(self) -> None:
+        self._room.set()
+
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _run(self, command: str) -> None:
+        try:
+            status = await self._carry_out(command)
+        except asyncio.CancelledError:
+            self._channel.exit(130)
+            raise
+        except Exception:
+            log.exception("a command failed")
+            self._channel.write_stderr(b"Something went wrong here; the operator can see what.\n")
+            status = 70
+        self._channel.exit(status)
+
+    async def _carry_out(self, command: str) -> int:
+        line, room_name = self._door_flags(command.strip())
+        try:
+            caller = self._house.caller(self._agent_id, "exec", None)
+            caller = await caller.where_it_may_be()
+            if room_name:
+                caller = await caller.elsewhere(room_name)
+            line = await self._as_line(caller, line)
+            piped = await self._text_from_pipe(line)
+            self._house.pace.check(self._agent_id)
+            result = await run_line(caller, line, piped)
+            if isinstance(result, Said) and result.turns:
+                result = await answers_to(caller, result)
+        except Refused as refused:
+            await self._refuse(refused, line)
+            return 2 if isinstance(refused, Invalid) else 1
+        if self._json:
+            await self._print_json(as_json(result))
+        elif isinstance(result, Fetched) and not self._channel.has_pty:
+            await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
+        else:
+            await self._print(as_text(draw(result), utf8=self._utf8, newline=self._newline))
+        return 0
+
+    def _door_flags(self, command: str) -> tuple[str, str]:
+        """The command without this door's own flags: `--json`, `--stdin` and `--room NAME`."""
+        room = ""
+        for found in _DOOR_FLAG.finditer(f" {command}"):
+            if found[1] == "json":
+                self._json = True
+            elif found[1] == "stdin":
+                self._waits = True
+            else:
+                room = found[2]
+        return _DOOR_FLAG.sub("", f" {command}").strip(), room
+
+    async def _as_line(self, caller: Caller, command: str) -> str:
+        """The command as it would be typed: a verb needs no slash here, talk to somebody does not
+        get one."""
+        first = command.split(None, 1)[0] if command else ""
+        if first.startswith(("/", "@")):
+            return command
+        known = find_verb(first) is not None or first.lower() in caller.agent.aliases
+        if not known and await commands.typed(caller, f"/{command}") is None:
+            split_verb(f"/{command}")  # raises, naming the nearest
+            raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
+        return f"/{command}"
+
+    async def _text_from_pipe(self, line: str) -> str | None:
+        """What came on standard input, if the verb takes text. A verb that has none yet waits for
+        it; one that has some waits a moment, because a pipe may have more and a terminal has no
+        end, and with `--stdin` as long as it takes."""
+        if line.startswith("/"):
+            first = line.split(None, 1)[0]
+            known = find_verb(first)
+            if self._channel.has_pty:
+                return None
+            if known is None:
+                # An alias takes none; a command that somebody made takes what comes.
+                if first[1:].lower() in self._house.agent(self._agent_id).aliases:
+                    return None
+                lacks = False
+            else:
+                texts = [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
+                if not texts:
+                    return None
+                words = line.split()[1:]
+                needed = texts[0].required or (bool(words) and words[0] in known.awaits)
+                lacks = needed and len(words) < len(known.positional)
+        else:
+            lacks = False
+        if not lacks and not self._waits:
+            try:
+                await asyncio.wait_for(self._came.wait(), PIPE_SECONDS)
+            except TimeoutError:
+                self._unread = True
+                return None
+        await self._ended.wait()
+        if len(self._piped) > self._house.limits.stdin_bytes:
+            limit = self._house.limits.stdin_bytes
+            raise Invalid(f"More than {limit} bytes came from the pipe, which is the most.")
+        return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
+
+    async def _refuse(self, refused: Refused, line: str) -> None:
+        if self._json:
+            await self._print_json(
+                {"error": refused.code, "message": refused.message, "hint": refused.hint}
+            )
+            return
+        drawn = refusal(refused) if refused.at is None else refusal(refused, line)
+        self._channel.write_stderr(as_text(drawn, utf8=self._utf8, newline=self._newline))
+
+    async def _print_json(self, value: Any) -> None:
+        # In a thread: what a tool gave may be megabytes, and every character is looked at.
+        await self._print(await asyncio.to_thread(self._json_text, value))
+
+    def _json_text(self, value: Any) -> bytes:
+        text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
+        # JSON escapes C0 itself; what else could move a terminal is escaped as JSON does.
+        safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        return as_text(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
+
+    async def _print(self, text: bytes) -> None:
+        """Write all of it, as fast as it is read: a pager may take its time."""
+        for start in range(0, len(text), PIECE):
+            await self._room.wait()
+            self._channel.write(text[start : start + PIECE])
+
+    @property
+    def _newline(self) -> str:
+        return "\r\n" if self._channel.has_pty else "\n"

@@ -1,0 +1,125 @@
+"""A channel as lines of text, either way, and what may be run on one.
+
+A program that speaks in lines, as JSON-RPC does, is handed a `LineChannel` and reads and writes it
+at its own pace: a peer that sends faster than it is read is held back by the ssh window, and a
+writer waits while the peer does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from sshwarma.ssh.transport.ports import Channel
+
+HELD_BACK: Final = 256 * 1024
+"""Bytes that came and were not read yet, above which the peer is held back, unless they are all
+one line."""
+
+PIECE: Final = 16 * 1024
+"""Bytes written at a time: much less than what the channel may buffer."""
+
+
+class LineChannel:
+    """One channel, for one reader and any number of writers."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._buffer = bytearray()
+        self._searched = 0  # no newline before this
+        self._came = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._writing = asyncio.Lock()
+        self._ended = False
+        self._gone = False
+        self._paused = False
+
+    async def wait_for_input(self) -> None:
+        """Wait until the peer has sent something, or will send no more."""
+        while not self._buffer and not self._ended:
+            self._came.clear()
+            await self._came.wait()
+
+    async def read_line(self, limit: int) -> bytes | None:
+        """The next line, without its newline; None when no more will come. What came after the
+        last newline is a line too.
+
+        Raises:
+            ValueError: if a line is over `limit` bytes; nothing more can be read then.
+        """
+        while True:
+            at = self._buffer.find(b"\n", self._searched)
+            if at > limit or (at < 0 and len(self._buffer) > limit):
+                self._ended = True
+                self._buffer.clear()
+                raise ValueError(f"a line is over {limit} bytes")
+            if at >= 0:
+                line = bytes(self._buffer[:at])
+                del self._buffer[: at + 1]
+                self._searched = 0
+                self._flow()
+                return line
+            self._searched = len(self._buffer)
+            if self._ended:
+                rest = bytes(self._buffer)
+                self._buffer.clear()
+                self._searched = 0
+                return rest or None
+            self._flow()
+            self._came.clear()
+            await self._came.wait()
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, whole before those of any other writer; returns when the last of them could
+        be sent or buffered.
+
+        Raises:
+            ConnectionError: if the peer is gone.
+        """
+        async with self._writing:
+            for start in range(0, len(data), PIECE):
+                await self._room.wait()
+                if self._gone:
+                    raise ConnectionError("the channel is closed")
+                self._channel.write(data[start : start + PIECE])
+
+    # What the channel tells.
+
+    def data(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._buffer += data
+        self._came.set()
+        self._flow()
+
+    def eof(self) -> None:
+        self._ended = True
+        self._came.set()
+
+    def pause(self) -> None:
+        self._room.clear()
+
+    def resume(self) -> None:
+        self._room.set()
+
+    def closed(self) -> None:
+        self._gone = self._ended = True
+        self._came.set()
+        self._room.set()
+
+    def _flow(self) -> None:
+        """Hold the peer back while a whole line waits to be read and much more has come."""
+        much = len(self._buffer) > HELD_BACK and self._buffer.find(b"\n", self._searched) >= 0
+        if much and not self._paused and not self._ended:
+            self._paused = True
+            self._channel.pause_reading()
+        elif self._paused and not much:
+            self._paused = False
+            self._channel.resume_reading()
+
+
+Service: TypeAlias = Callable[[str, LineChannel], Awaitable[None]]
+"""What is run on a channel, for the agent of that id, until it returns. It raises world.errors
+Refused to say no."""

@@ -1,0 +1,169 @@
+"""A shell without a terminal: lines in, plain text out, no prompt. For `ssh -T`, scripts and
+bots; what the room says is printed as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from sshwarma.ssh.door.context import House, as_text, is_aside, question, refusal
+from sshwarma.ssh.transport.ports import Channel, Link
+from sshwarma.terminal.text import Block, block
+from sshwarma.verbs import moving
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.log_rows import row_block
+from sshwarma.verbs.moving import Moved
+from sshwarma.verbs.preferences import Goodbye
+from sshwarma.verbs.talking import Said, noted
+from sshwarma.verbs.views import draw
+from sshwarma.world.errors import Refused
+from sshwarma.world.events import (
+    AgentsChanged,
+    Asked,
+    MustLeave,
+    RowAppended,
+    StreamEnded,
+    Streaming,
+)
+from sshwarma.world.presence import Connection
+
+log = structlog.get_logger(__name__)
+
+WAITING_LINES: Final = 200
+
+
+class LineShell:
+    """The handler of one plain shell; `ports.Handler`."""
+
+    def __init__(self, house: House, agent_id: str, link: Link, channel: Channel) -> None:
+        self._house = house
+        self._agent_id = agent_id
+        self._link = link
+        self._channel = channel
+        self._utf8 = house.utf8(dict(channel.env))
+        self._partial = bytearray()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._standing = Connection(agent_id, "lobby", "ssh")
+        self._running = False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        house.farewells.add(self._farewell)
+
+    def data(self, data: bytes) -> None:
+        self._standing.touch()
+        self._partial += data
+        *whole, rest = self._partial.split(b"\n")
+        self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
+        for raw in whole:
+            if self._lines.qsize() >= WAITING_LINES:
+                self._say(b"Too many lines at once; the rest was not read.\n")
+                return
+            self._take(raw.decode("utf-8", "replace").rstrip("\r"))
+
+    def _take(self, typed: str) -> None:
+        """A line waits for those before it, but for one that such a line may wait for itself."""
+        if self._running and is_aside(typed):
+            self._house.in_background(self._carry_out(typed))
+        else:
+            self._lines.put_nowait(typed)
+
+    def eof(self) -> None:
+        if self._partial:
+            self._lines.put_nowait(self._partial.decode("utf-8", "replace"))
+        self._lines.put_nowait(None)
+
+    def resized(self, columns: int, rows: int) -> None:
+        """There is no screen."""
+
+    def interrupt(self) -> None:
+        self._task.cancel()
+
+    def pause(self) -> None:
+        """What is said meanwhile waits in the channel, up to its limit."""
+
+    def resume(self) -> None:
+        """See `pause`."""
+
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        world = self._house.world
+        stops = [world.bus.on_agent(self._agent_id, self._told)]
+        room_id, stop_room = "", _nothing
+        try:
+            await moving.arrive(world, self._standing)  # who hangs up amid it has come, and goes
+            room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
+            while (typed := await self._lines.get()) is not None:
+                if not typed.strip():
+                    continue
+                self._running = True
+                if not await self._carry_out(typed):
+                    break
+                self._running = False
+                if self._standing.room_id != room_id:
+                    stop_room()
+                    room_id = self._standing.room_id
+                    stop_room = world.bus.on_room(room_id, self._heard)
+        except Exception:
+            log.exception("a plain shell failed")
+            self._say(b"Something went wrong here; the operator can see what.\n")
+        finally:
+            stop_room()
+            for stop in stops:
+                stop()
+            self._house.in_background(moving.depart(world, self._standing))
+            self._house.farewells.discard(self._farewell)
+            self._channel.exit(0)
+
+    async def _carry_out(self, typed: str) -> bool:
+        """Do one line. Whether to go on."""
+        try:
+            self._house.pace.check(self._agent_id)
+            caller = self._house.caller(self._agent_id, "ssh", self._standing)
+            result = await run_line(caller, typed)
+        except Refused as refused:
+            self._print(refusal(refused, typed))
+            return True
+        if not isinstance(result, Said):
+            self._print(draw(result))
+        elif result.note:
+            self._print(block(*noted(result)))
+        if isinstance(result, Moved):
+            self._print(
+                draw(
+                    await run_line(
+                        self._house.caller(self._agent_id, "ssh", self._standing), "/look"
+                    )
+                )
+            )
+        return not isinstance(result, Goodbye)
+
+    def _heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+        if not isinstance(event, RowAppended):
+            return  # its row will be printed when it is final
+        self._print(row_block(event.row, self._house.world.agents, self._agent_id))
+
+    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
+        if isinstance(event, RowAppended):
+            self._heard(event)
+        elif isinstance(event, Asked):
+            self._print(question(event))
+        elif isinstance(event, MustLeave) and event.room_id in (None, self._standing.room_id):
+            self._say(event.reason.encode() + b"\n")
+            self._link.close(event.reason)
+
+    def _farewell(self, reason: str) -> None:
+        self._say(reason.encode() + b"\n")
+        self._channel.exit(0)
+
+    def _print(self, drawn: Block) -> None:
+        self._say(as_text(drawn, utf8=self._utf8, newline="\n"))
+
+    def _say(self, data: bytes) -> None:
+        self._channel.write(data)
+
+
+def _nothing() -> None:
+    """What there is to stop before anything has begun."""

@@ -1,0 +1,116 @@
+"""Who may come in: known keys at once, new ones as the registration mode says."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+import structlog
+
+from sshwarma.settings import RegistrationSettings
+from sshwarma.ssh.transport import ports
+from sshwarma.ssh.transport.ports import Peer
+from sshwarma.world import agents
+from sshwarma.world.errors import Refused
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+HOUR_SECONDS = 3600.0
+WATCHED_ADDRESSES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """Somebody who has proven a key that nobody has yet. They may only register."""
+
+    peer: Peer
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An agent who has proven one of its keys."""
+
+    agent_id: str
+
+
+class WorldGate:
+    """The `ports.Gate` of a world."""
+
+    def __init__(self, world: World, registration: RegistrationSettings) -> None:
+        self._world = world
+        self._registration = registration
+        self._made: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def acceptable(self, username: str, fingerprint: str) -> bool:
+        agent = self._world.agents.by_key(fingerprint)
+        if agent is not None:
+            return not agent.disabled
+        return self._registration.mode != "closed"
+
+    async def enter(self, peer: Peer) -> Known | Newcomer:
+        agent = self._world.agents.by_key(peer.fingerprint)
+        if agent is not None:
+            if agent.disabled:
+                raise ports.Refused("Your account is disabled. Ask an administrator.")
+            return Known(agent.id)
+        match self._registration.mode:
+            case "closed":
+                raise ports.Refused("This server takes no new keys. Ask its operator for one.")
+            case "invite":
+                return Newcomer(peer, "This key is new here, and newcomers need an invite.")
+            case "open":
+                try:
+                    return Known((await self.register(peer, peer.username)).id)
+                except Refused as refused:
+                    return Newcomer(peer, str(refused))
+
+    async def register(self, peer: Peer, name: str) -> agents.Agent:
+        """Make an agent for a newcomer in `open` mode.
+
+        Raises:
+            Refused: if the name cannot be had, or too many came from that address.
+        """
+        if self._registration.mode != "open":
+            raise Refused("This server takes newcomers only with an invite.")
+        self._count(peer.address)
+        role = self._registration.role
+        agent = await self._world.change(
+            lambda tx: agents.register(tx, name, role, peer.fingerprint, peer.public_key)
+        )
+        log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
+        return agent
+
+    async def redeem(self, peer: Peer, name: str, code: str) -> agents.Agent:
+        """Make an agent for a newcomer who has an invite code.
+
+        Raises:
+            Refused: if the code is no good, or the name cannot be had.
+        """
+        if self._registration.mode == "closed":
+            raise Refused("This server takes no new keys.")
+        self._count(peer.address)
+        agent = await self._world.change(
+            lambda tx: agents.redeem(tx, code, name, peer.fingerprint, peer.public_key)
+        )
+        log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")
+        return agent
+
+    @property
+    def needs_invite(self) -> bool:
+        return self._registration.mode == "invite"
+
+    def _count(self, address: str) -> None:
+        """Count one attempt to register; codes cannot be guessed faster than people arrive."""
+        now = time.monotonic()
+        made = self._made.setdefault(address, deque())
+        self._made.move_to_end(address)
+        while made and made[0] < now - HOUR_SECONDS:
+            made.popleft()
+        if len(made) >= self._registration.per_hour_per_address:
+            raise Refused("Too many have registered from your address.", hint="Try in an hour.")
+        made.append(now)
+        if len(self._made) > WATCHED_ADDRESSES:
+            self._made.popitem(last=False)

@@ -1,0 +1,166 @@
+"""A newcomer's first connection: a proven key without a name becomes an agent here."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sshwarma.ssh.door.login import Newcomer, WorldGate
+from sshwarma.ssh.transport.ports import Channel, Link
+from sshwarma.terminal.escape import safe
+from sshwarma.world.errors import Conflict, Refused
+
+SECONDS: Final = 120.0
+"""A newcomer has this long to answer."""
+
+ANSWER_LENGTH: Final = 64
+TRIES: Final = 5
+
+
+class RegisterShell:
+    """Asks for a name and, where one is needed, an invite code; then the newcomer logs in again.
+    `ports.Handler`."""
+
+    def __init__(self, gate: WorldGate, newcomer: Newcomer, link: Link, channel: Channel) -> None:
+        self._gate = gate
+        self._newcomer = newcomer
+        self._link = link
+        self._channel = channel
+        self._answer = ""
+        self._answers: asyncio.Queue[str | None] = asyncio.Queue()
+        self._task = asyncio.get_running_loop().create_task(self._ask_all())
+
+    def data(self, data: bytes) -> None:
+        for character in data.decode("utf-8", "replace"):
+            if character in "\r\n":
+                self._say("\r\n")
+                self._answers.put_nowait(self._answer)
+                self._answer = ""
+            elif character in "\x03\x04":
+                self._answers.put_nowait(None)
+            elif character in "\x7f\x08":
+                if self._answer:
+                    self._answer = self._answer[:-1]
+                    self._say("\b \b")
+            elif (
+                character.isascii()
+                and character.isprintable()
+                and len(self._answer) < ANSWER_LENGTH
+            ):
+                self._answer += character
+                self._say(character)
+
+    def eof(self) -> None:
+        self._answers.put_nowait(None)
+
+    def resized(self, columns: int, rows: int) -> None:
+        """Two questions fit any window."""
+
+    def interrupt(self) -> None:
+        self._answers.put_nowait(None)
+
+    def pause(self) -> None:
+        """What is written here is short."""
+
+    def resume(self) -> None:
+        """See `pause`."""
+
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _ask_all(self) -> None:
+        try:
+            done = await asyncio.wait_for(self._register(), SECONDS)
+        except TimeoutError:
+            self._say("\r\nThat took too long.\r\n")
+            done = False
+        self._channel.exit(0 if done else 1)
+
+    async def _register(self) -> bool:
+        peer = self._newcomer.peer
+        self._say(f"{safe(self._newcomer.why)}\r\n")
+        wanted, code = peer.username, ""
+        for _ in range(TRIES):
+            name = await self._ask(f"Your name here [{safe(wanted)}]: ")
+            if name is None:
+                return False
+            if self._gate.needs_invite and not code:
+                answer = await self._ask("Invite code: ")
+                if answer is None:
+                    return False
+                code = answer
+            try:
+                if self._gate.needs_invite:
+                    agent = await self._gate.redeem(peer, name or wanted, code)
+                else:
+                    agent = await self._gate.register(peer, name or wanted)
+            except Refused as refused:
+                self._say(f"{safe(str(refused))}\r\n")
+                if not isinstance(refused, Conflict):
+                    code = ""  # a taken name leaves the code good, and it need not be typed again
+                continue
+            self._say(f"Welcome, {agent.name}. Your key is known now: log in again.\r\n")
+            return True
+        return False
+
+    async def _ask(self, question: str) -> str | None:
+        self._say(question)
+        answer = await self._answers.get()
+        return None if answer is None else answer.strip()
+
+    def _say(self, text: str) -> None:
+        self._channel.write(text.encode())
+
+
+class RegisterExec:
+    """`ssh NAME@host register [CODE]`, for those who have no terminal. `ports.Handler`."""
+
+    def __init__(self, gate: WorldGate, newcomer: Newcomer, channel: Channel, command: str) -> None:
+        self._gate = gate
+        self._newcomer = newcomer
+        self._channel = channel
+        self._task = asyncio.get_running_loop().create_task(self._run(command.split()))
+
+    def data(self, data: bytes) -> None:
+        """Nothing is read here."""
+
+    def eof(self) -> None:
+        """See `data`."""
+
+    def resized(self, columns: int, rows: int) -> None:
+        """Nothing is drawn here."""
+
+    def interrupt(self) -> None:
+        self._task.cancel()
+
+    def pause(self) -> None:
+        """What is written here is short."""
+
+    def resume(self) -> None:
+        """See `pause`."""
+
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _run(self, words: list[str]) -> None:
+        peer = self._newcomer.peer
+        if not words or words[0].removeprefix("/") != "register":
+            how = (
+                "ssh NAME@HOST register CODE"
+                if self._gate.needs_invite
+                else "ssh NAME@HOST register"
+            )
+            self._channel.write_stderr(f"{safe(self._newcomer.why)} Register: {how}\n".encode())
+            self._channel.exit(1)
+            return
+        try:
+            if self._gate.needs_invite:
+                agent = await self._gate.redeem(peer, peer.username, " ".join(words[1:]))
+            else:
+                agent = await self._gate.register(peer, peer.username)
+        except Refused as refused:
+            self._channel.write_stderr(f"{safe(str(refused))}\n".encode())
+            self._channel.exit(1)
+            return
+        self._channel.write(f"Welcome, {agent.name}. Your key is known now.\n".encode())
+        self._channel.exit(0)

@@ -1,0 +1,108 @@
+"""What one terminal shows of its room: what was said before, rows as they come, answers as they
+grow. Everything that differs between two viewers of one row is a few variants, each drawn once and
+shared by all who see that variant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+from sshwarma.ssh.door.live_answers import Coming
+from sshwarma.terminal.markdown import marked
+from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.log_rows import Reading, ToolView, answer_text, by_model, row_block, shows
+from sshwarma.verbs.preferences import preference
+from sshwarma.world import mentions
+from sshwarma.world.events import Row, RowAppended, StreamEnded, Streaming
+from sshwarma.world.world import World
+
+
+class Hearing:
+    """One agent at one terminal."""
+
+    def __init__(self, world: World, agent_id: str, terminal: Terminal) -> None:
+        self._world = world
+        self._agent_id = agent_id
+        self._terminal = terminal
+        self._announced: set[str] = set()  # turns a plain terminal was told of
+        self._reading = Reading()
+        self._rings = True
+        self.configure()
+
+    def configure(self) -> None:
+        """Show what comes from now on as the agent's settings say."""
+        agent = self._world.agents.get(self._agent_id)
+        prefs = agent.prefs if agent is not None else {}
+        self._reading = Reading(
+            timestamps=preference(prefs, "timestamps") == "on",
+            markdown=preference(prefs, "markdown") == "on",
+            tools=cast(ToolView, preference(prefs, "tools")),
+        )
+        self._rings = preference(prefs, "bell") == "on"
+
+    # What was said before.
+
+    async def draw_ahead(self, rows: Iterable[Row]) -> None:
+        """Draw the answers among some rows in a thread: many long ones at once would hold up
+        everybody. What was drawn is kept for a while, so that printing them costs little."""
+        agents = self._world.agents
+        texts = [answer_text(row) for row in rows if by_model(row, agents)]
+        if texts and self._reading.markdown:
+            await asyncio.to_thread(lambda: [marked(text=text) for text in texts])
+
+    def last(self, rows: Iterable[Row], count: int) -> list[Row]:
+        """Those of the rows that are shown on entering: the last so many that were not only
+        comings and goings."""
+        said = [row for row in rows if row.kind != "presence" and shows(row, self._reading)]
+        return said[max(0, len(said) - count) :]
+
+    def replay(self, rows: Iterable[Row]) -> None:
+        """Print rows of before, with their times."""
+        reading = replace(self._reading, timestamps=True)
+        for row in rows:
+            self._terminal.print(row_block(row, self._world.agents, self._agent_id, reading))
+
+    # What comes.
+
+    def heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+        """Something happened in the room: its rows are printed. What streams is told by
+        `show_answer`."""
+        if not isinstance(event, RowAppended):
+            return
+        row = event.row
+        mine = row.author_id == self._agent_id
+        if mine and row.kind in ("presence", "notice"):
+            return  # its own answer says so
+        called = not mine and "@" in row.content and self._is_called(row.content)
+        own_view = mine or called or row.kind == "tell"
+        viewer_id = self._agent_id if own_view else None
+        key = (viewer_id, self._reading)
+        drawn = event.drawn.get(key)
+        if drawn is None:
+            drawn = row_block(row, self._world.agents, viewer_id, self._reading)
+            event.drawn[key] = drawn
+        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
+        if drawn.lines:
+            self._terminal.print(drawn)
+        if self._rings and (called or (row.kind == "tell" and not mine)):
+            self._terminal.bell()
+
+    def _is_called(self, text: str) -> bool:
+        agent = self._world.agents.get(self._agent_id)
+        return agent is not None and mentions.calls(text, agent.name)
+
+    def show_answer(self, turn_id: str, coming: Coming | None) -> None:
+        """An answer has grown, or has ended. Where nothing can be redrawn, a line says that one
+        has begun."""
+        if coming is None:
+            self._announced.discard(turn_id)
+            self._terminal.set_live(turn_id, None)
+        elif not self._terminal.look.plain:
+            self._terminal.set_live(turn_id, coming.text, coming.progress)
+        elif turn_id not in self._announced and coming.answers:
+            self._announced.add(turn_id)
+            self._terminal.print(block(line(("dim", f"· {coming.who} is answering"))))

@@ -1,0 +1,91 @@
+"""Running a service on a channel: `ssh host mcp`, or `ssh -s host mcp`.
+
+Exit status: 0 when it is over, 1 if it was refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from sshwarma.ssh.door.context import House, as_text, refusal
+from sshwarma.ssh.door.line_channel import LineChannel, Service
+from sshwarma.ssh.transport.ports import Channel
+from sshwarma.world.errors import Invalid, Refused
+
+log = structlog.get_logger(__name__)
+
+
+class Serving:
+    """The handler of one service; `ports.Handler`."""
+
+    def __init__(
+        self,
+        house: House,
+        agent_id: str,
+        channel: Channel,
+        service: Service,
+        *,
+        waits: bool = False,
+    ) -> None:
+        """`waits` for the first bytes before anything is written."""
+        self._house = house
+        self._channel = channel
+        self._lines = LineChannel(channel)
+        self._service = service
+        self._waits = waits
+        self._interrupted = False
+        self._task = asyncio.get_running_loop().create_task(self._run(agent_id))
+        house.farewells.add(self._farewell)
+
+    def data(self, data: bytes) -> None:
+        self._lines.data(data)
+
+    def eof(self) -> None:
+        self._lines.eof()
+
+    def resized(self, columns: int, rows: int) -> None:
+        """It draws nothing."""
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        self._task.cancel()
+
+    def pause(self) -> None:
+        self._lines.pause()
+
+    def resume(self) -> None:
+        self._lines.resume()
+
+    def closed(self, error: Exception | None) -> None:
+        self._lines.closed()
+        self._task.cancel()
+
+    def _farewell(self, reason: str) -> None:
+        self._channel.write_stderr(reason.encode() + b"\n")
+        self._task.cancel()
+
+    async def _run(self, agent_id: str) -> None:
+        status = 0
+        try:
+            if self._waits:
+                await self._lines.wait_for_input()
+            if self._channel.has_pty:
+                raise Invalid(
+                    "This speaks to programs.", hint="Without a terminal: ssh -T HOST mcp"
+                )
+            await self._service(agent_id, self._lines)
+        except asyncio.CancelledError:
+            status = 130 if self._interrupted else 0
+            raise
+        except Refused as refused:
+            self._channel.write_stderr(as_text(refusal(refused), utf8=True, newline="\n"))
+            status = 1
+        except Exception:
+            log.exception("a service failed")
+            self._channel.write_stderr(b"Something went wrong here; the operator can see what.\n")
+            status = 70
+        finally:
+            self._house.farewells.discard(self._farewell)
+            self._channel.exit(status)

@@ -1,0 +1,392 @@
+"""A person's shell: a terminal on one side, the world on the other.
+
+Lines queue and are carried out one after another, so typing ahead works; whatever the room or
+somebody says is printed as it comes, by `hearing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.models.turn_runner import Turns
+from sshwarma.ssh.door.context import House, is_aside, question, refusal
+from sshwarma.ssh.door.room_view import Hearing
+from sshwarma.ssh.transport.ports import Channel, Link
+from sshwarma.terminal.completion import Candidate
+from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.verbs import moving
+from sshwarma.verbs.bags import Edit
+from sshwarma.verbs.completion import complete
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.looking import look_around
+from sshwarma.verbs.preferences import Goodbye, preference
+from sshwarma.verbs.talking import Said, noted
+from sshwarma.verbs.views import draw
+from sshwarma.world import agents
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.events import (
+    AgentsChanged,
+    Asked,
+    MustLeave,
+    RowAppended,
+)
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import Connection
+from sshwarma.world.world import TAIL_ROWS
+
+log = structlog.get_logger(__name__)
+
+WAITING_LINES: Final = 50
+"""Lines typed ahead that may wait."""
+
+EARLY_BYTES: Final = 65_536
+"""Input kept while the input history is being read."""
+
+
+class Shell:
+    """The handler of one shell with a pty; `ports.Handler`."""
+
+    def __init__(self, house: House, agent_id: str, link: Link, channel: Channel) -> None:
+        self._house = house
+        self._world = house.world
+        self._agent_id = agent_id
+        self._link = link
+        self._channel = channel
+        self._standing = Connection(agent_id, "lobby", "ssh")
+        self._room_id = ""
+        self._lines: deque[str] = deque()
+        self._running = False  # whether a line is being carried out
+        self._stops: list[Callable[[], None]] = []
+        self._stop_room: Callable[[], None] = lambda: None
+        self._history: list[str] = []
+        self._history_task: asyncio.Task[None] | None = None
+        self._early: bytearray | None = bytearray()  # typed before the history was read
+        self._ended = False
+        env = dict(channel.env)
+        prefs = house.agent(agent_id).prefs
+        columns, rows = channel.size
+        self._dumb = channel.term in ("", "dumb")
+        self._no_colour = "NO_COLOR" in env
+        self.terminal = Terminal(
+            channel.write,
+            columns=columns,
+            rows=rows,
+            theme=self._theme(prefs),
+            utf8=house.utf8(env),
+            plain=self._dumb or _on(prefs, "plain"),
+            on_line=self._entered,
+            on_interrupt=self._interrupted,
+            on_eof=self._leave,
+            complete=self._complete,
+            clock=house.clock,
+            vi=_on(prefs, "vi"),
+            echo=_echoed,
+            history=self._history,
+        )
+        self.terminal.submit_limit = house.limits.line_bytes
+        self._hearing = Hearing(self._world, agent_id, self.terminal)
+        self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
+        house.farewells.add(self._farewell)
+
+    # What the channel tells: see `ports.Handler`.
+
+    def data(self, data: bytes) -> None:
+        self._standing.touch()
+        if self._early is None:
+            self.terminal.feed(data)
+            return
+        # The first key may be Up: input waits until the history is there. Many who log in never
+        # press one.
+        self._early += data[: EARLY_BYTES - len(self._early)]
+        if self._history_task is None:
+            self._history_task = asyncio.get_running_loop().create_task(self._read_history())
+
+    async def _read_history(self) -> None:
+        try:
+            self._history.extend(await self._house.input_history(self._agent_id))
+        except Refused as refused:
+            log.warning("input history could not be read", error=str(refused))
+        early, self._early = self._early or b"", None
+        self.terminal.feed(bytes(early))
+
+    def eof(self) -> None:
+        self._leave()
+
+    def resized(self, columns: int, rows: int) -> None:
+        self.terminal.resize(columns, rows)
+
+    def interrupt(self) -> None:
+        self._interrupted()
+
+    def pause(self) -> None:
+        self.terminal.pause()
+
+    def resume(self) -> None:
+        self.terminal.resume()
+
+    def closed(self, error: Exception | None) -> None:
+        self._end()
+
+    # What the terminal tells.
+
+    def _entered(self, typed: str) -> None:
+        if not typed.strip():
+            return
+        if len(self._lines) >= WAITING_LINES:
+            self._print(
+                block(
+                    line(("error", f"{WAITING_LINES} lines wait already; that one was not taken."))
+                )
+            )
+            return
+        self._house.remember_input(self._agent_id, typed)
+        if self._running and is_aside(typed):
+            self._background(self._carry_out_aside(typed))
+            return
+        self._lines.append(typed)
+        if self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._live(self._work()))
+
+    def _interrupted(self) -> None:
+        if self._running:
+            self._task.cancel()
+        elif not self._stop_answers():
+            self._print(block(line(("dim", "Ctrl-D or /quit leaves."))))
+
+    def _stop_answers(self) -> bool:
+        """Stop what models are answering this agent here. Whether there was something."""
+        answering = self._world.part(Turns)
+        return answering is not None and bool(
+            answering.stop(self._room_id, opened_by=self._agent_id)
+        )
+
+    def _leave(self) -> None:
+        self._farewell("Goodbye.")
+
+    async def _complete(self, text: str, cursor: int) -> Sequence[Candidate]:
+        return await complete(self._caller(), text, cursor)
+
+    # The life of the shell.
+
+    async def _live(self, part: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the shell's life; what fails in it ends this link, and no other."""
+        try:
+            await part
+        except Refused as refused:
+            self._farewell(str(refused))
+        except Exception:
+            log.exception("a shell failed", agent=self._agent_id)
+            self._farewell("Something went wrong here; the operator can see what.")
+
+    async def _work(self) -> None:
+        """Carry out the lines that wait, one after another."""
+        while self._lines and not self._ended:
+            await self._carry_out(self._lines.popleft())
+
+    async def _come_in(self) -> None:
+        world, agent = self._world, self._house.agent(self._agent_id)
+        came_from = agent.room_id
+        start = came_from if agent.prefs.get("start") == "last" else "lobby"
+        self._standing.room_id = await self._room_to_start_in(agent, start)
+        if self._ended:
+            return
+        bus = world.bus
+        self._stops.append(bus.on_agent(agent.id, self._told))
+        if self._house.motd:
+            self._print(block(*self._house.motd.split("\n")))
+        self._print(
+            block(
+                line(
+                    "Welcome, ", ("self", agent.name), ". ", ("dim", "/help shows what you can do.")
+                )
+            )
+        )
+        await moving.arrive(world, self._standing)
+        await self._enter_room()
+        if came_from != self._standing.room_id and start == "lobby":
+            await self._remind_of(came_from)
+        # The first screen goes out whole, in one frame.
+        self.terminal.start()
+        await self._work()
+
+    async def _room_to_start_in(self, agent: agents.Agent, wanted: str) -> str:
+        try:
+            room = await self._world.room(wanted)
+        except NotFound:
+            return "lobby"
+        return wanted if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+
+    async def _remind_of(self, room_id: str) -> None:
+        try:
+            room = await self._world.room(room_id)
+        except NotFound:
+            return
+        self._print(
+            block(line(("dim", f"You were last in {room.name}: /join {room.name} goes back.")))
+        )
+
+    async def _enter_room(self) -> None:
+        """Show the room the link stands in now, and listen to it."""
+        self._leave_room()
+        room_id = self._room_id = self._standing.room_id
+        hearing, world = self._hearing, self._world
+        room = await world.room(room_id)
+        shown = int(preference(self._house.agent(self._agent_id).prefs, "history"))
+        # More than is shown: comings and goings must not take the place of what was said.
+        before = await world.tail(room_id, TAIL_ROWS)
+        await hearing.draw_ahead(hearing.last(before, shown))
+        before = await world.tail(room_id, TAIL_ROWS)  # what was said meanwhile is in it
+        if self._ended:
+            return
+        # From here to the end there is no wait: no row is missed and none is printed twice.
+        self._stop_room = world.bus.on_room(room_id, hearing.heard)
+        hearing.replay(hearing.last(before, shown))
+        self._house.feeds.watch(room, self)
+        self._house.answers.watch(room_id, hearing)
+        self._print(draw(await look_around(self._caller())))
+
+    def _leave_room(self) -> None:
+        """Listen to the room no more, and take away what shows how it is."""
+        self._stop_room()
+        self._stop_room = lambda: None
+        self._house.feeds.stop(self._room_id, self)
+        self._house.answers.stop(self._room_id, self._hearing)
+
+    async def _carry_out_aside(self, typed: str) -> None:
+        """Do a line that the one being carried out may wait for."""
+        try:
+            self._house.pace.check(self._agent_id)
+            self._print(draw(await run_line(self._caller(), typed)))
+        except Refused as refused:
+            self._print(refusal(refused, typed))
+
+    async def _carry_out(self, typed: str) -> None:
+        """Do one line and show what came of it."""
+        self._running = True
+        try:
+            self._house.pace.check(self._agent_id)
+            result = await run_line(self._caller(), typed)
+        except Refused as refused:
+            if not _echoed(typed):
+                self._print(block(line(("dim", "not said: "), typed)))
+            self._print(refusal(refused, typed))
+            return
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._ended or task is None:
+                raise
+            task.uncancel()  # Ctrl-C ends the line, not the shell
+            self._print(block(line(("warn", "Stopped."))))
+            return
+        finally:
+            self._running = False
+        if isinstance(result, Goodbye):
+            self._leave()
+            return
+        if isinstance(result, Edit):
+            self.terminal.prefill(result.line)
+        if self._standing.room_id != self._room_id:
+            if isinstance(result, moving.Moved) and result.made:
+                self._print(draw(result))
+            await self._enter_room()
+        elif not isinstance(result, Said) or result.note:
+            said = block(*noted(result)) if isinstance(result, Said) else draw(result)
+            self._print(said)
+            self.terminal.frame()  # an answer does not wait for the clock that paces the room
+
+    # What the world tells.
+
+    def show_room(self, prompt: Span, status: Line) -> None:
+        self.terminal.set_prompt(prompt)
+        self.terminal.set_status(status)
+
+    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
+        if isinstance(event, RowAppended):
+            self._hearing.heard(event)
+        elif isinstance(event, Asked):
+            self._asked(event)
+        elif isinstance(event, AgentsChanged):
+            self._configure()
+        elif event.room_id is None:
+            self._farewell(event.reason)
+        elif event.room_id == self._standing.room_id:
+            self._background(self._put_out(event.reason))
+
+    def _asked(self, event: Asked) -> None:
+        """A question to this agent alone."""
+        self._print(question(event))
+        agent = self._world.agents.get(self._agent_id)
+        if agent is not None and agent.prefs.get("bell", "on") == "on":
+            self.terminal.bell()
+
+    async def _put_out(self, reason: str) -> None:
+        self._print(block(line(("warn", reason))))
+        await moving.put_out(self._caller())
+        await self._enter_room()
+
+    def _configure(self) -> None:
+        agent = self._world.agents.get(self._agent_id)
+        if agent is None or self._ended:
+            return
+        self._hearing.configure()
+        self.terminal.configure(
+            theme=self._theme(agent.prefs),
+            plain=self._dumb or _on(agent.prefs, "plain"),
+            vi=_on(agent.prefs, "vi"),
+        )
+
+    # Ending.
+
+    def _farewell(self, reason: str) -> None:
+        """Say why, leave the person's terminal clean, and close."""
+        if self._ended:
+            return
+        self.terminal.print(block(line(("dim", reason))))
+        self.terminal.close()
+        self._channel.exit(0)
+        self._end()
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._house.farewells.discard(self._farewell)
+        self._leave_room()
+        for stop in self._stops:
+            stop()
+        self.terminal.close()
+        if self._history_task is not None:
+            self._history_task.cancel()
+        if asyncio.current_task() is not self._task:
+            self._task.cancel()
+        self._background(moving.depart(self._world, self._standing))
+
+    def _background(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._house.in_background(work)
+
+    def _caller(self) -> Caller:
+        return self._house.caller(self._agent_id, "ssh", self._standing)
+
+    def _print(self, drawn: Block) -> None:
+        if drawn.lines:
+            self.terminal.print(drawn)
+
+    def _theme(self, prefs: dict[str, Any]) -> str:
+        return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
+
+
+def _on(prefs: dict[str, Any], name: str) -> bool:
+    return preference(prefs, name) == "on"
+
+
+def _echoed(typed: str) -> bool:
+    """Whether a line is shown where it was typed: what is said comes back as the room's own row."""
+    return typed.startswith("/") and not typed.startswith("//")

@@ -1,0 +1,1 @@
+"""asyncssh made lean and guarded; reaches the world through `ports` only."""

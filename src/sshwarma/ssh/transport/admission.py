@@ -1,0 +1,286 @@
+"""Who may take up our time before we know who they are: every limit, and the counting behind it.
+
+Nothing here touches a socket or a clock of its own; the server tells it what happened and when.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from sshwarma.ssh.transport.ports import Refused
+
+ADDRESSES_REMEMBERED = 10_000
+"""Addresses kept in memory at most; the longest idle are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise."""
+
+    # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
+    pending: int = 100
+    """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
+    pending_per_address: int = 10
+    """Of these from one address: one address alone cannot fill the house."""
+    silent_seconds: float = 0.25
+    """A client speaks first and at once; one silent longer than this makes room for a newcomer."""
+    patience_seconds: float = 2.0
+    """A handshake older than this makes room too, when the slots are full."""
+    login_seconds: float = 20.0
+    """From connect to authenticated; then the connection is dropped."""
+    enter_seconds: float = 10.0
+    """How long the world may take to admit someone who has proved their key."""
+    key_tries: int = 10
+    """Keys refused on one connection; more than any honest agent holds."""
+    auth_requests: int = 40
+    """Authentication requests of any kind on one connection: each key may be asked, then signed."""
+    failures: int = 10
+    """Failed connections of one address that are free; each further one doubles its delay."""
+    failure_half_life: float = 60.0
+    """How fast failures are forgotten."""
+    shut_seconds_max: float = 60.0
+    """The longest an address is shut out: many people may share one."""
+    exempt_loopback: bool = False
+    """Spare 127.0.0.1 and ::1 what is counted per address. For tests, and behind a local proxy."""
+
+    # After it.
+    connections: int = 2_000
+    """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
+    connections_per_address: int = 200
+    """From one address: an office behind one router, not a flood."""
+    connections_per_key: int = 20
+    """Of one key: a person's terminals and scripts."""
+    channels: int = 10
+    """Open channels of one connection, as OpenSSH's MaxSessions."""
+    keepalive_seconds: float = 15.0
+    """Silence after which the peer is asked whether it lives."""
+    keepalive_misses: int = 3
+    """Silent intervals before it is taken for dead: 45 s, so no ghost lasts a minute."""
+    rekey_burst: int = 16
+    """Key exchanges a client may ask for at once; each costs about 1 ms of CPU."""
+    rekeys_per_second: float = 4.0
+    """Further ones wait their turn, and that client's input with them."""
+    rekey_grace: float = 20.0
+    """A key exchange begun and not finished by then ends the connection."""
+    farewell_seconds: float = 2.0
+    """How long a polite goodbye waits for the peer to read what is still in our buffers."""
+
+    # One channel.
+    send_buffer_high: int = 64 * 1024
+    """Unsent bytes above which its handler is told to pause: a few full screens."""
+    send_buffer_low: int = 16 * 1024
+    """And at or below which it is told to resume."""
+    send_buffer_hard: int = 1024 * 1024
+    """Unsent bytes at which the connection is closed: its handler does not listen."""
+    receive_window: int = 512 * 1024
+    """What a client may send ahead while its handler has paused reading."""
+    command_bytes: int = 64 * 1024
+    """The longest `ssh host COMMAND`; long text comes through standard input."""
+    env_bytes: int = 256
+    """The longest environment value kept."""
+    columns: tuple[int, int] = (20, 500)
+    """Narrowest and widest terminal believed."""
+    rows: tuple[int, int] = (5, 200)
+    """Lowest and highest terminal believed."""
+    resize_seconds: float = 0.03
+    """Resizes within this are delivered as one: a window dragged sends hundreds."""
+
+    log_window: float = 10.0
+    """Each kind of refusal is logged once in this long, with the count of those not logged."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened so far, for the metrics page."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    authenticated: int = 0
+    auth_failed: int = 0
+    crashed: int = 0
+
+
+class NotAdmitted(Exception):
+    """Raised by `Admission.admit`; `reason` is one of a few fixed words, fit for a metric label."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One connection's place, from accept to close."""
+
+    group: str | None
+    since: float
+    drop: Callable[[], None]
+    spoke: bool = False
+    key: str | None = None
+
+
+@dataclass(slots=True)
+class _Address:
+    """What is remembered of one address (an IPv6 /64 counts as one)."""
+
+    open: int = 0
+    failures: float = 0.0
+    failed_at: float = 0.0
+    shut_until: float = 0.0
+
+
+class Admission:
+    """The book of who is inside and who knocked."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._pending: dict[Ticket, None] = {}  # in order of arrival
+        self._inside: set[Ticket] = set()
+        self._keys: Counter[str] = Counter()
+        self._addresses: dict[str, _Address] = {}
+
+    @property
+    def pending(self) -> int:
+        """Connections not yet authenticated."""
+        return len(self._pending)
+
+    @property
+    def connections(self) -> int:
+        """Connections in all."""
+        return len(self._pending) + len(self._inside)
+
+    def admit(self, address: str, drop: Callable[[], None]) -> Ticket:
+        """Give a new connection its place; `drop` must end it at once when its place is needed.
+
+        :raises NotAdmitted: when there is none to give
+        """
+        limits, now = self._limits, self._clock()
+        group = self._group(address)
+        if self.connections >= limits.connections:
+            raise NotAdmitted("connections")
+        if group is not None:
+            known = self._addresses.get(group, _Address())
+            if now < known.shut_until:
+                raise NotAdmitted("failures")
+            if known.open >= limits.connections_per_address:
+                raise NotAdmitted("connections_per_address")
+            mine = [ticket for ticket in self._pending if ticket.group == group]
+            if len(mine) >= limits.pending_per_address and not self._make_room(mine, now):
+                raise NotAdmitted("pending_per_address")
+        if len(self._pending) >= limits.pending and not self._make_room(self._pending, now):
+            raise NotAdmitted("pending")
+        ticket = Ticket(group, now, drop)
+        self._pending[ticket] = None
+        if group is not None:
+            self._remember(group).open += 1
+        return ticket
+
+    def authenticated(self, ticket: Ticket, fingerprint: str) -> None:
+        """Move a connection from the pending to those inside.
+
+        :raises Refused: when this key has enough connections already
+        """
+        if ticket not in self._pending:
+            return
+        most = self._limits.connections_per_key
+        if self._keys[fingerprint] >= most:
+            raise Refused(f"this key already has {most} connections, the most allowed")
+        del self._pending[ticket]
+        self._inside.add(ticket)
+        self._keys[fingerprint] += 1
+        ticket.key = fingerprint
+
+    def failed(self, ticket: Ticket) -> None:
+        """Count a connection that tried and did not authenticate against its address."""
+        if ticket.group is None:
+            return
+        limits, now, known = self._limits, self._clock(), self._remember(ticket.group)
+        known.failures = 1 + known.failures * 0.5 ** (
+            (now - known.failed_at) / limits.failure_half_life
+        )
+        known.failed_at = now
+        excess = known.failures - limits.failures
+        if excess > 0:
+            known.shut_until = now + min(limits.shut_seconds_max, 2 ** min(excess, 16))
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give a place back; again is harmless."""
+        if ticket in self._pending:
+            del self._pending[ticket]
+        elif ticket in self._inside:
+            self._inside.discard(ticket)
+        else:
+            return
+        if ticket.key is not None:
+            self._keys[ticket.key] -= 1
+            if not self._keys[ticket.key]:
+                del self._keys[ticket.key]
+        if ticket.group is not None:
+            self._remember(ticket.group).open -= 1
+
+    def _make_room(self, among: Iterable[Ticket], now: float) -> bool:
+        """Drop the oldest of those who say nothing, else the oldest slow one, if any."""
+        waiting = [(now - ticket.since, ticket) for ticket in among]
+        silent = (t for age, t in waiting if not t.spoke and age >= self._limits.silent_seconds)
+        slow = (t for age, t in waiting if age >= self._limits.patience_seconds)
+        victim = next(silent, None) or next(slow, None)
+        if victim is None:
+            return False
+        self.leave(victim)
+        victim.drop()
+        return True
+
+    def _group(self, address: str) -> str | None:
+        """What is counted as one address; None when it is exempt."""
+        try:
+            ip = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return address
+        if isinstance(ip, ipaddress.IPv6Address):
+            ip = ip.ipv4_mapped or ip
+        if ip.is_loopback and self._limits.exempt_loopback:
+            return None
+        if isinstance(ip, ipaddress.IPv6Address):
+            return str(ipaddress.ip_network((ip, 64), strict=False))
+        return str(ip)
+
+    def _remember(self, group: str) -> _Address:
+        known = self._addresses.get(group)
+        if known is None:
+            if len(self._addresses) >= ADDRESSES_REMEMBERED:
+                self._forget_idle()
+            known = self._addresses[group] = _Address(failed_at=self._clock())
+        return known
+
+    def _forget_idle(self) -> None:
+        """Forget the older half of those without a connection."""
+        idle = [group for group, known in self._addresses.items() if not known.open]
+        for group in idle[: len(idle) // 2 + 1]:
+            del self._addresses[group]
+
+
+class LogWindow:
+    """A log that says each kind of thing once in a while, and how often it kept silent."""
+
+    def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = structlog.get_logger("sshwarma.ssh")
+        self._window = window
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def note(self, event: str, kind: str = "", **facts: object) -> None:
+        """Log `event` unless the same event and kind was logged within the window."""
+        now, name = self._clock(), f"{event}/{kind}"
+        since, unlogged = self._seen.get(name, (float("-inf"), 0))
+        if now - since < self._window:
+            self._seen[name] = (since, unlogged + 1)
+            return
+        self._seen[name] = (now, 0)
+        self._log.warning(event, kind=kind, not_logged_before=unlogged, **facts)

@@ -1,0 +1,202 @@
+"""Someone at the door, from accept to close: their proof, their admission and their channels.
+
+A public key is the only way in, and the identity is bound in one place, to the key that signed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, cast
+
+import asyncssh
+from asyncssh.connection import SSHServerConnection
+from asyncssh.constants import (
+    DISC_BY_APPLICATION,
+    OPEN_CONNECT_FAILED,
+    OPEN_RESOURCE_SHORTAGE,
+)
+
+from sshwarma.ssh.transport.admission import Ticket
+from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.host_key import acceptable_key
+from sshwarma.ssh.transport.ports import Peer, Refused
+from sshwarma.ssh.transport.session import Conversation
+
+if TYPE_CHECKING:
+    from sshwarma.ssh.transport.guard import GuardedConnection
+    from sshwarma.ssh.transport.server import Server
+
+USERNAME_CHARS = 128
+CLIENT_CHARS = 64
+
+
+class Visitor(asyncssh.SSHServer):
+    """One connection from accept to close; once let in, the world's `Link`."""
+
+    def __init__(self, server: Server, ticket: Ticket, address: str, port: int) -> None:
+        self.server = server
+        self.ticket = ticket
+        self.address = address
+        self.port = port
+        self._conn: GuardedConnection
+        self._running: dict[LeanChannel, None] = {}
+        self._peer: Peer | None = None
+        self._identity: object = None
+        self.entered = False
+        self._settled = asyncio.Event()  # entered, or never will
+        self._entering: asyncio.Task[None] | None = None
+        self._requests = 0
+        self._failures = 0
+        self._proof: tuple[str, bytes] | None = None
+        self._last_key = ""
+
+    # ports.Link
+
+    @property
+    def peer(self) -> Peer:
+        """Who it is."""
+        if self._peer is None:
+            raise RuntimeError("not authenticated")
+        return self._peer
+
+    @property
+    def identity(self) -> object:
+        """What the gate returned."""
+        return self._identity
+
+    @property
+    def channels(self) -> Collection[LeanChannel]:
+        """Those running a handler."""
+        return tuple(self._running)
+
+    @property
+    def closed(self) -> bool:
+        """Ended, or about to."""
+        return self._conn.leaving or self._conn.is_closed()
+
+    def close(self, reason: str) -> None:
+        """Disconnect politely."""
+        self._conn.farewell(reason)
+
+    def abort(self) -> None:
+        """Drop the connection without a word."""
+        self._conn.abort()
+
+    # Authentication
+
+    def connection_made(self, conn: SSHServerConnection) -> None:
+        """Meet the connection."""
+        self._conn = cast("GuardedConnection", conn)
+
+    def begin_auth(self, username: str) -> bool:
+        """Nobody comes in without proof, whatever their name."""
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        """The only way in."""
+        return True
+
+    def auth_requested(self) -> None:
+        """A new request, of any kind and perhaps under a new name: earlier proof is void."""
+        self._proof = None
+        self._requests += 1
+        if self._requests > self.server.limits.auth_requests:
+            raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many requests")
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Whether a signature by this key is worth checking; proof of nothing."""
+        self._last_key = key.get_fingerprint()
+        return acceptable_key(key) and self.server.gate.acceptable(
+            username[:USERNAME_CHARS], self._last_key
+        )
+
+    def key_failed(self) -> None:
+        """A key was refused, or its signature was false."""
+        self._failures += 1
+        if self._failures >= self.server.limits.key_tries:
+            raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many keys tried")
+
+    def proved(self, username: str, key_data: bytes) -> None:
+        """This key has signed for this connection, just now."""
+        self._proof = (username, key_data)
+
+    def auth_completed(self) -> None:
+        """Bind the identity: here alone, and only to the key that signed."""
+        if self._proof is None:
+            raise asyncssh.PermissionDenied("no key has signed")
+        username, key_data = self._proof
+        key = asyncssh.public_key.decode_ssh_public_key(key_data)
+        self._peer = Peer(
+            address=self.address,
+            port=self.port,
+            username=username[:USERNAME_CHARS],
+            fingerprint=key.get_fingerprint(),
+            public_key=key.export_public_key("openssh").decode("ascii").strip(),
+            client=_readable(self._conn.get_extra_info("client_version", "")),
+        )
+        self._entering = self._conn.create_task(self._enter(self._peer))
+
+    async def _enter(self, peer: Peer) -> None:
+        server = self.server
+        try:
+            server.admission.authenticated(self.ticket, peer.fingerprint)
+            async with asyncio.timeout(server.limits.enter_seconds):
+                self._identity = await server.gate.enter(peer)
+        except Refused as no:
+            server.refuse("gate", peer.address)
+            self._conn.farewell(no.reason)
+        except TimeoutError:
+            server.refuse("gate_slow", peer.address)
+            self._conn.farewell("the world is too busy to let you in; try again soon")
+        else:
+            self.entered = not self.closed
+            server.counters.authenticated += 1
+            self._settled.set()
+
+    def crashed(self, error: BaseException | None) -> None:
+        """Log a failure of our own code on this connection.
+
+        Before login a ValueError is the peer's doing: bytes that decode to nothing.
+        """
+        if self._peer or not isinstance(error, ValueError):
+            self.server.crashed(error, self._peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give everything back."""
+        self._settled.set()
+        if self._entering:
+            self._entering.cancel()
+        garbage = exc is not None and not isinstance(exc, asyncssh.ConnectionLost)
+        if self._peer is None and (self._failures or garbage):
+            self.server.auth_failed(self, self._failures, self._last_key, exc)
+        self.server.forget(self)
+
+    # Channels
+
+    def session_requested(self) -> Any:
+        """Open a channel, if there are not too many; its session waits for the gate."""
+        most = self.server.limits.channels
+        if self._conn.channels_open >= most:
+            raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
+        return self._converse()
+
+    async def _converse(self) -> Conversation:
+        await self._settled.wait()
+        if not self.entered or self.closed:
+            raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, "not admitted")
+        return Conversation(self, self.server.sessions, self.server.limits)
+
+    def began(self, channel: LeanChannel) -> None:
+        """A handler now runs in this channel."""
+        self._running[channel] = None
+
+    def ended(self, channel: LeanChannel) -> None:
+        """And now no more."""
+        self._running.pop(channel, None)
+
+
+def _readable(version: str) -> str:
+    """The client's software, as far as it is plain text."""
+    plain = "".join(char for char in version if " " <= char <= "~")
+    return plain.removeprefix("SSH-2.0-")[:CLIENT_CHARS]

@@ -1,0 +1,201 @@
+"""The ssh door: a listener, who is turned away at once, and the count of those who are inside.
+
+What a visitor may do once a connection is theirs is in guard.py, visitor.py and conversation.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import asyncssh
+from asyncssh.connection import SSHServerConnectionOptions
+
+from sshwarma.ssh.transport.admission import Admission, Counters, Limits, LogWindow, NotAdmitted
+from sshwarma.ssh.transport.client_connection import Visitor
+from sshwarma.ssh.transport.guard import GuardedConnection
+from sshwarma.ssh.transport.ports import Gate, Link, Peer, Sessions
+
+KEX = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
+"""All within 10 % of each other; the finite-field groups cost up to 50 times as much."""
+
+BACKLOG = 256
+"""asyncio accepts as many as this in one turn of the loop, so it is also a bound on that turn."""
+
+
+class Doorkeeper(asyncio.Protocol):
+    """Meets a socket just accepted, before anything is spent on it."""
+
+    def __init__(self, server: Server, options: SSHServerConnectionOptions) -> None:
+        self._server = server
+        self._options = options
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Turn it away, or make it a connection."""
+        transport = cast("asyncio.Transport", transport)
+        server, peername = self._server, transport.get_extra_info("peername")
+        if not peername:  # gone already
+            transport.abort()
+            return
+        try:
+            ticket = server.admission.admit(
+                peername[0], lambda: server.make_room(transport, peername[0])
+            )
+        except NotAdmitted as no:
+            server.refuse(no.reason, peername[0])
+            transport.write(b"sshwarma: too many connections; try again soon\r\n")
+            transport.close()
+            return
+        visitor = Visitor(server, ticket, *peername[:2])
+        server.accept(visitor)
+        connection = GuardedConnection(self._options, visitor, server.limits)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+
+
+class Server:
+    """A listening door and everyone who came through it. Made by `listen`."""
+
+    def __init__(self, gate: Gate, sessions: Sessions, limits: Limits) -> None:
+        self.gate = gate
+        self.sessions = sessions
+        self.limits = limits
+        self.admission = Admission(limits)
+        self.counters = Counters()
+        self._log = LogWindow(limits.log_window)
+        self._visitors: dict[Visitor, None] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._listener: asyncio.Server
+
+    @property
+    def port(self) -> int:
+        """Where it listens, when port 0 was asked for."""
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """Connections now, authenticated or not."""
+        return len(self._visitors)
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """Those let in, oldest first."""
+        return [visitor for visitor in self._visitors if visitor.entered and not visitor.closed]
+
+    def stop_accepting(self) -> None:
+        """Let nobody new in; those inside stay."""
+        self._listener.close()
+
+    async def drain(self, reason: str, seconds: float = 5.0) -> None:
+        """Let nobody new in, tell those inside why, and return when all are gone.
+
+        Who has not gone after `seconds` is dropped.
+        """
+        self.stop_accepting()
+        for visitor in list(self._visitors):
+            visitor.close(reason)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            pass
+        await self.close()
+
+    async def close(self) -> None:
+        """Drop everyone now, without a word, and return when all are gone."""
+        self.stop_accepting()
+        for visitor in list(self._visitors):
+            visitor.abort()
+        await self._empty.wait()
+        await asyncio.sleep(0)  # asyncio closes an aborted socket one turn later
+
+    async def _listen(self, host: str, port: int, options: SSHServerConnectionOptions) -> None:
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: Doorkeeper(self, options), host, port, backlog=BACKLOG
+        )
+
+    # What the doorkeeper and the visitors report
+
+    def accept(self, visitor: Visitor) -> None:
+        """Someone was given a place."""
+        self.counters.accepted += 1
+        self._visitors[visitor] = None
+        self._empty.clear()
+
+    def forget(self, visitor: Visitor) -> None:
+        """Someone is gone."""
+        self.admission.leave(visitor.ticket)
+        self._visitors.pop(visitor, None)
+        if not self._visitors:
+            self._empty.set()
+
+    def refuse(self, reason: str, address: str) -> None:
+        """Someone was turned away."""
+        self.counters.refused[reason] += 1
+        self._log.note("ssh.refused", reason, address=address)
+
+    def make_room(self, transport: asyncio.Transport, address: str) -> None:
+        """Someone who did not get on with it loses their place to a newcomer."""
+        self.refuse("made_room", address)
+        transport.abort()
+
+    def auth_failed(
+        self, visitor: Visitor, tries: int, last_key: str, error: Exception | None
+    ) -> None:
+        """Someone left who had tried and not authenticated."""
+        self.counters.auth_failed += 1
+        self.admission.failed(visitor.ticket)
+        self._log.note(
+            "ssh.auth_failed",
+            address=visitor.address,
+            tries=tries,
+            last_key=last_key,
+            error=str(error or ""),
+        )
+
+    def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
+        """Our own code failed on one connection."""
+        self.counters.crashed += 1
+        self._log.note("ssh.crashed", type(error).__name__, peer=peer, exc_info=error)
+
+
+async def listen(
+    host: str,
+    port: int,
+    *,
+    host_keys: Sequence[asyncssh.SSHKey],
+    gate: Gate,
+    sessions: Sessions,
+    limits: Limits | None = None,
+) -> Server:
+    """Open the door at `host` and `port` (0 picks one) and serve until `drain` or `close`.
+
+    :raises OSError: when the address cannot be listened on
+    """
+    limits = limits or Limits()
+    server = Server(gate, sessions, limits)
+    options = await SSHServerConnectionOptions.construct(
+        server_host_keys=list(host_keys),
+        server_version="sshwarma",
+        kex_algs=KEX,
+        encryption_algs="aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes256-ctr,aes128-ctr",
+        mac_algs="hmac-sha2-256-etm@openssh.com,hmac-sha2-256",
+        compression_algs=None,
+        public_key_auth=True,
+        password_auth=False,
+        kbdint_auth=False,
+        host_based_auth=False,
+        gss_host=None,
+        x509_trusted_certs=None,
+        agent_forwarding=False,
+        encoding=None,
+        line_editor=False,
+        window=limits.receive_window,
+        login_timeout=limits.login_seconds,
+        keepalive_interval=limits.keepalive_seconds,
+        keepalive_count_max=limits.keepalive_misses - 1,
+    )
+    await server._listen(host, port, options)
+    return server

@@ -1,0 +1,53 @@
+"""The namespaces of a world as the finder sees them, kept ready for it as they change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sqlalchemy import Connection
+
+from sshwarma.tools.search import Finder, Space
+from sshwarma.world import things
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.namespaces import Namespace, all_namespaces, words_of
+from sshwarma.world.world import World
+
+QUIET_SECONDS: Final = 1.0
+"""After a change, this long is waited for more of them."""
+
+
+def spaces(conn: Connection, room_id: str | None = None) -> list[Space]:
+    """Every namespace, with what its tools say of themselves; of rooms only the one given."""
+    return [_space(conn, known) for known in all_namespaces(conn, room_id)]
+
+
+def _space(conn: Connection, known: Namespace) -> Space:
+    tools = things.children(conn, known.thing.id, "tool")
+    own = (word for tool in tools for word in words_of(tool, "keywords"))
+    return Space(
+        known.id,
+        known.title,
+        known.thing.description,
+        tuple(dict.fromkeys((*known.keywords, *own))),
+        tuple(f"{tool.name}: {tool.description}" for tool in tools),
+    )
+
+
+class Ahead:
+    """Makes the vectors of namespaces when they change, not when somebody searches."""
+
+    def __init__(self, world: World, finder: Finder) -> None:
+        self._world = world
+        self._finder = finder
+        self._changed = asyncio.Event()
+        self._changed.set()
+        world.bus.on(WorldChanged, lambda _: self._changed.set())
+
+    async def watch(self) -> None:
+        """Follow changes for as long as the program runs."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(QUIET_SECONDS)
+            self._changed.clear()
+            await self._finder.prepare(await self._world.memo("spaces", spaces))

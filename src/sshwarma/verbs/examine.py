@@ -1,0 +1,291 @@
+"""Examining one thing, of whatever kind: what it is, where it lies, how it has been used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.tools.names import for_mcp, for_model
+from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import find_thing
+from sshwarma.verbs.views import ago, columns, counted, view
+from sshwarma.world import loadout, namespaces, overrides, things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.loadout import NAMESPACE_KINDS
+from sshwarma.world.rooms import BAG_SHOWN
+from sshwarma.world.schema import rows, tool_calls
+from sshwarma.world.things import Thing
+
+CALLS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ThingHere:
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One recorded call of a tool."""
+
+    seconds_ago: int
+    who: str
+    arguments: str
+    ok: bool
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Everything one may know of a thing."""
+
+    name: str
+    kind: str
+    description: str
+    location: str
+    location_kind: str
+    status: str
+    content: str | None = None
+    uri: str | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, description
+    input_schema: dict[str, Any] | None = None
+    calls: tuple[Call, ...] = ()
+    calls_total: int = 0
+    calls_failed: int = 0
+    calls_average: float | None = None
+    contains: tuple[ThingHere, ...] = ()
+
+
+@view(Examined)
+def _(seen: Examined) -> Block:
+    title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
+    lines = [
+        line(*title),
+        line(f"Kind: {seen.kind}"),
+        line(f"Location: {seen.location} ({seen.location_kind})"),
+        line(f"Status: {seen.status}"),
+        *(line(f"{name}: {value}", hang=2) for name, value in seen.facts.items()),
+    ]
+    if seen.uri is not None:
+        lines.append(line("URI: ", ("link", seen.uri)))
+    if seen.parameters:
+        lines += [line(), line("Parameters:")]
+        lines += columns(
+            (("tool", name), ("dim", kind), text) for name, kind, text in seen.parameters
+        )
+    if seen.content is not None:
+        lines += [line(), *paragraphs(seen.content, indent=2)]
+    if seen.contains:
+        lines += [line(), line("Contains:")]
+        lines += columns(
+            (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
+            for thing in seen.contains
+        )
+    if seen.kind == "tool":
+        lines += _calls(seen)
+    return block(*lines)
+
+
+def _calls(seen: Examined) -> list[Line]:
+    if not seen.calls_total:
+        return [line(), line(("dim", "No calls yet."))]
+    recent = (
+        (
+            f"{ago(call.seconds_ago)} ago",
+            ("name", call.who),
+            call.arguments,
+            ("ok", "✓") if call.ok else ("error", "✗"),
+            f"{call.seconds:.1f}s" if call.seconds is not None else "",
+        )
+        for call in seen.calls
+    )
+    average = f", avg {seen.calls_average:.1f}s" if seen.calls_average is not None else ""
+    return [
+        line(),
+        line("Recent calls:"),
+        *columns(recent),
+        line(),
+        line(
+            f"Stats: {counted(seen.calls_total, 'call')},"
+            f" {counted(seen.calls_failed, 'error')}{average}"
+        ),
+    ]
+
+
+@verb(
+    "examine",
+    group="Looking",
+    needs=Right.ENTER,
+    aliases=("x",),
+    examples=("/examine sshwarma:look", "/examine prompt:code-style", "/examine @alice"),
+)
+async def examine(caller: Caller, thing: ThingName) -> Examined:
+    """Thing details
+
+    Works for every kind: tools show their parameters, recent calls and statistics; data shows
+    its text; references their address; rooms, agents and namespaces what they contain.
+
+    thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
+        @agent, a room, or a namespace.
+    """
+    return await examined(caller, await find_thing(caller, thing))
+
+
+async def examined(caller: Caller, thing: Thing) -> Examined:
+    """What the caller may know of a thing."""
+    return await caller.world.store.read(lambda conn: _examined(conn, caller, thing))
+
+
+def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
+    parent = things.get(conn, thing.parent_id) if thing.parent_id else None
+    facts: dict[str, str] = {}
+    if thing.kind == "agent":
+        agent = caller.world.agents.get(thing.id)
+        if agent is not None:
+            facts = {"Agent": agent.kind, "Role": agent.role}
+    if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
+        facts |= _namespace(conn, thing)
+    for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
+        if thing.metadata.get(key):
+            facts[label] = ", ".join(thing.metadata[key])
+    if thing.kind == "tool":
+        facts |= _names(conn, thing)
+        thing = overrides.applied(thing, overrides.of_tool(conn, thing))
+    if thing.created_by:
+        facts["Made by"] = caller.world.agents.name_of(thing.created_by)
+    contains: tuple[ThingHere, ...] = ()
+    if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
+        contains = tuple(
+            ThingHere(child.name, child.kind, child.description)
+            for child in things.children(conn, thing.id, limit=BAG_SHOWN)
+        )
+    seen = Examined(
+        name=thing.label,
+        kind=thing.kind,
+        description=thing.description,
+        location=parent.name if parent else "nowhere",
+        location_kind=parent.kind if parent else "root",
+        status=_status(conn, caller, thing),
+        content=thing.content,
+        uri=thing.uri,
+        facts=facts,
+        contains=contains,
+    )
+    return _with_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
+
+
+def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
+    """What a namespace says of itself; nothing of what is no namespace."""
+    known = next((s for s in namespaces.all_namespaces(conn) if s.thing.id == thing.id), None)
+    if known is None:
+        return {}
+    return {
+        "Name": known.title,
+        "Keywords": "none",
+        "Parent": known.parent or "none",
+        "Children": ", ".join(known.children) or "none",
+        "Required states": "none",
+        "Loads by itself": "yes" if thing.auto_load else "no",
+        "Loads with its parent": "yes" if known.load_with_parent else "no",
+    }
+
+
+def _names(conn: Connection, tool: Thing) -> dict[str, str]:
+    """What a tool is called elsewhere, and which of its words people chose."""
+    override = overrides.of_tool(conn, tool)
+    facts = {
+        "SSH": f"/run {tool.label}",
+        "Models call it": for_model(tool.label),
+        "MCP": for_mcp(tool.label),
+        "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",
+    }
+    if override.name is not None:
+        facts["Shown as"] = override.name
+    if override.description is not None:
+        facts["Its own description"] = tool.description or "none"
+    return facts
+
+
+def _status(conn: Connection, caller: Caller, thing: Thing) -> str:
+    if thing.kind in ("tool", "toolset", "mcp"):  # what they require may not hold here
+        held = loadout.states_of(conn, caller.room_id)
+        held |= caller.world.found.get(caller.room_id, frozenset())
+        item = loadout.Item(thing, "always", 0.0, "")
+        return loadout.Chains(conn).judge(item, held).obstacle or "available"
+    if not thing.enabled:
+        return "disabled"
+    if not thing.available:
+        return "unavailable"
+    return str(thing.metadata.get("obstacle") or "available")
+
+
+def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -> Examined:
+    mine = tool_calls.c.tool_id == tool.qualified_name
+    query = (
+        select(tool_calls, rows.c.author_id, rows.c.created_at)
+        .outerjoin(rows, rows.c.id == tool_calls.c.id)
+        .where(mine)
+        .order_by(tool_calls.c.started_at.desc())
+        .limit(CALLS_SHOWN)
+    )
+    calls = tuple(
+        Call(
+            int((now_ms() - (row["created_at"] or now_ms())) / 1000),
+            caller.world.agents.name_of(row["author_id"]),
+            row["args"] if len(row["args"]) <= 60 else row["args"][:59] + "…",
+            row["status"] == "success",
+            _seconds(row["started_at"], row["finished_at"]),
+        )
+        for row in conn.execute(query).mappings()
+    )
+    length = func.julianday(tool_calls.c.finished_at) - func.julianday(tool_calls.c.started_at)
+    total, failed, average = conn.execute(
+        select(
+            func.count(),
+            func.count().filter(tool_calls.c.status == "error"),
+            func.avg(length) * 86_400,
+        ).where(mine)
+    ).one()
+    return replace(
+        seen,
+        parameters=tuple(_parameters(tool.metadata.get("input_schema") or {})),
+        input_schema=tool.metadata.get("input_schema"),
+        calls=calls,
+        calls_total=total,
+        calls_failed=failed,
+        calls_average=average,
+    )
+
+
+def _parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    required = schema.get("required", ())
+    for name, described in schema.get("properties", {}).items():
+        options = described.get("anyOf", [described])
+        kinds = [
+            "|".join(map(str, option["enum"])) if "enum" in option else option.get("type", "any")
+            for option in options
+            if option.get("type") != "null"
+        ]
+        optional = "" if name in required else "?"
+        kind = "|".join(kinds)
+        if described.get("default") is not None:
+            kind += f"={json.dumps(described['default'], ensure_ascii=False)}"
+        yield f"{name}{optional}", kind, described.get("description", "")
+
+
+def _seconds(started: str, finished: str | None) -> float | None:
+    if finished is None:
+        return None
+    return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()

@@ -1,0 +1,317 @@
+"""Remembering: the history of a room, and finding what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from sqlalchemy import Connection
+
+from sshwarma.terminal.markdown import marked
+from sshwarma.terminal.text import Block, Line, Span, Table, block, headed, line
+from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Words
+from sshwarma.verbs.log_rows import ANSWER_CHARACTERS, by_model
+from sshwarma.verbs.preferences import preference
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.reporting import count_lines
+from sshwarma.verbs.views import clock, columns, view
+from sshwarma.world import private_messages, rows, search, statistics
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.events import Row
+from sshwarma.world.ids import now_ms
+from sshwarma.world.statistics import ToolCount
+
+SNIPPET = 200
+
+MOST_DRAWN = 50
+"""Rows of a page of history whose Markdown is drawn: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row as history shows it."""
+
+    seq: int
+    at: int
+    kind: str
+    who: str
+    text: str
+    room: str = ""
+    meta: dict[str, Any] | None = None
+    turn: str | None = None  # the turn it belongs to
+    dropped: bool = False  # whether it was undone
+    marked: bool = False  # whether its Markdown is drawn for whoever asks
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Rows of a log, oldest first. `older` is the line that shows what came before, if any."""
+
+    room: str
+    entries: tuple[Entry, ...]
+    older: str | None
+
+
+@view(History)
+def _(history: History) -> Block:
+    if not history.entries:
+        return block(line("Nothing has been said here yet."))
+    lines: list[Line | Table] = []
+    if history.older is not None:
+        lines.append(line(("dim", f"older: {history.older}")))
+    for entry in history.entries:
+        lines += _history_lines(entry)
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStats:
+    room: str
+    total: int
+    tools: tuple[ToolCount, ...]
+
+
+@view(ToolStats)
+def _(stats: ToolStats) -> Block:
+    if not stats.total:
+        return block(line("No tool was called in ", ("room", stats.room), " yet."))
+    return block(
+        line(("heading", f"Tool calls in {stats.room}: {stats.total}")),
+        *count_lines(stats.tools),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    words: str
+    entries: tuple[Entry, ...]
+
+
+@view(Found)
+def _(found: Found) -> Block:
+    if not found.entries:
+        return block(line(f"Nothing you may read has {found.words}."))
+    return block(
+        line(("heading", f"Found {len(found.entries)}, newest first:")),
+        *columns(
+            (
+                ("time", clock(entry.at)),
+                ("room", entry.room),
+                f"#{entry.seq}",
+                ("name", entry.who),
+                ("dim" if entry.dropped else "text", snippet(entry.text, found.words)),
+            )
+            for entry in found.entries
+        ),
+        line(("dim", "In its room, /history --at NUMBER shows what was around it.")),
+    )
+
+
+@verb(
+    "history",
+    group="Remembering",
+    needs=Right.ENTER,
+    default=True,
+    examples=(
+        "/history",
+        "/history 50",
+        "/history --before 120",
+        "/history @bob",
+        "/history --tools",
+        "/history --stats",
+        "/history search relay box",
+    ),
+)
+async def history(
+    caller: Caller,
+    n: Annotated[str, Arg("agent")] = "20",
+    text: Words | None = None,
+    *,
+    before: RowNumber | None = None,
+    at: RowNumber | None = None,
+    row: RowNumber | None = None,
+    tools: Flag = False,
+    stats: Flag = False,
+    dropped: Flag = False,
+) -> History | ToolStats | Found:
+    """View conversation
+
+    The newest rows of this room with their times. The first line shows how to page back, down to
+    the first row.
+
+    n: how many rows, 20 if left out; @NAME for what you two told each other; or `search`, to find
+        rows by their words, wherever you may read.
+    text: the words, after `search`.
+    before: rows older than this number.
+    at: rows around this number, as search shows it.
+    row: one row, whole, however long.
+    tools: only calls of tools and what they gave.
+    stats: how often each tool was called here.
+    dropped: with `search`, also what was undone.
+    """
+    if n == "search":
+        return await _found(caller, text or "", 20, dropped=dropped)
+    if text is not None:
+        raise Invalid(
+            f"{text[:40]} is one word too many.", hint="/history search WORDS finds words."
+        )
+    room = await caller.room()
+    if stats:
+        return await caller.world.store.read(lambda conn: _stats(conn, room.id, room.name))
+    log_id, name, count = await _which_log(caller, n)
+    if row is not None:
+        found = await caller.world.store.read(
+            lambda conn: rows.tail(conn, log_id, 1, before=row + 1)
+        )
+        if not found or found[0].seq != row:
+            raise NotFound(f"There is no row {row} here.")
+        return await _history(caller, name, found, None)
+    if at is not None:
+        before = at + count // 2 + 1
+    kinds = rows.TOOL_KINDS if tools else ()
+    found = await caller.world.store.read(  # one more than asked, to know whether there is one
+        lambda conn: rows.tail(conn, log_id, count + 1, before=before, kinds=kinds)
+    )
+    older = None
+    if len(found) > count:
+        found = found[1:]
+        who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
+        older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
+    return await _history(caller, name, found, older)
+
+
+async def _history(caller: Caller, name: str, found: list[Row], older: str | None) -> History:
+    """Rows as whoever asks reads them. Answers are drawn in a thread: many at once would hold up
+    everybody. What was drawn is kept for a while, so that showing it costs little."""
+    wanted = caller.door == "ssh" and preference(caller.agent.prefs, "markdown") == "on"
+    answers = {
+        row.seq: row.content
+        for row in found[-MOST_DRAWN:]
+        if wanted and by_model(row, caller.world.agents) and len(row.content) <= ANSWER_CHARACTERS
+    }
+    if answers:
+        await asyncio.to_thread(lambda: [marked(text=text) for text in answers.values()])
+    entries = (replace(entry_of(caller, row), marked=row.seq in answers) for row in found)
+    return History(name, tuple(entries), older)
+
+
+@verb(
+    "search",
+    group="Remembering",
+    examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
+    namespace="global",
+)
+async def find(caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False) -> Found:
+    """Find what was said
+
+    In every room you may enter and in what you were told, newest first. All the words must be
+    there; the last may be the start of one; double quotes keep words together. What was undone is
+    left out, and so is what was searched for before.
+
+    text: the words.
+    n: how many to show.
+    dropped: also what was undone.
+    """
+    return await _found(caller, text, n, dropped=dropped)
+
+
+async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
+    if not search.match_expression(words):
+        raise Invalid("Say what to search for.", hint='Words or "exact words".')
+    world, now = caller.world, now_ms()
+    names = {
+        room.id: room.name
+        for room in await world.rooms()
+        if Right.ENTER in room.rights_of(caller.agent, now)
+    }
+    await world.index_rows()
+
+    def look(conn: Connection) -> list[search.Hit]:
+        logs = [*names, *private_messages.logs_of(conn, caller.agent.id)]
+        return search.find(conn, words, logs, n, dropped=dropped)
+
+    return Found(
+        words,
+        tuple(
+            replace(
+                entry_of(caller, hit.row, room=names.get(hit.row.room_id, "(told)")),
+                turn=hit.turn_id,
+                dropped=hit.dropped,
+            )
+            for hit in await world.store.read(look)
+        ),
+    )
+
+
+async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
+    """The id and name of the log that is asked for, and how many rows of it."""
+    if n.startswith("@"):
+        other = caller.world.agents.find(n)
+        log_id = await caller.world.store.read(
+            lambda conn: private_messages.log_of(conn, caller.agent.id, other.id)
+        )
+        if log_id is None:
+            raise NotFound(f"You and {other.name} have told each other nothing.")
+        return log_id, other.name, 20
+    if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= 1000:
+        raise Invalid(f"{n[:40]} is not a number from 1 to 1000, nor @NAME.")
+    return caller.room_id, (await caller.room()).name, int(n)
+
+
+def _stats(conn: Connection, room_id: str, name: str) -> ToolStats:
+    tools = statistics.tool_counts(conn, room_id)
+    return ToolStats(name, sum(count.calls for count in tools), tools)
+
+
+def entry_of(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Entry:
+    return Entry(
+        row.seq,
+        row.created_at,
+        kind or row.kind,
+        caller.world.agents.name_of(row.author_id),
+        row.content,
+        room,
+        row.meta or None,
+        dropped=row.status == "dropped",
+    )
+
+
+def _history_lines(entry: Entry) -> Sequence[Line | Table]:
+    style = "text"
+    match entry.kind:
+        case "chat" | "tell":
+            who: list[Span] = [("name", entry.who), ("", ": ")]
+        case "emote":
+            who, style = [("emote", f"* {entry.who} ")], "emote"
+        case "presence" | "notice":
+            who, style = [("presence", f"· {entry.who} ")], "presence"
+        case kind if kind.startswith("tool."):
+            tool = (entry.meta or {}).get("tool", "")
+            who = [("name", entry.who), ("tool", f" {kind} {tool} ")]
+        case kind:
+            label = kind.removeprefix("journal.")
+            who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
+    place = [("time", clock(entry.at)), ("dim", f" {entry.seq} ")]
+    if entry.dropped:
+        place.append(("warn", "undone "))
+        style = "dim"
+    if entry.marked and not entry.dropped:
+        return marked(*place, *who, text=entry.text)
+    return headed(*place, *who, text=entry.text, style=style, indent=8)
+
+
+def snippet(text: str, words: str = "") -> str:
+    """A text on one line, cut to SNIPPET characters: those around the first of the words."""
+    flat = " ".join(text.split())
+    if len(flat) <= SNIPPET:
+        return flat
+    folded = flat.casefold()
+    places = [folded.find(word) for word in words.casefold().replace('"', " ").split()]
+    first = min((place for place in places if place >= 0), default=0)
+    start = max(0, min(first - SNIPPET // 4, len(flat) - SNIPPET + 1))
+    cut = flat[start : start + SNIPPET - 1]
+    return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(flat) else ''}"

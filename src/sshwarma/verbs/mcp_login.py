@@ -1,0 +1,68 @@
+"""Signing in to MCP servers: what a person opens, and what they bring back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from sshwarma.mcp.client.hub import SIGNED_SECONDS, Hub
+from sshwarma.mcp.client.oauth_login import SIGN_IN_SECONDS
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.views import columns, view
+from sshwarma.world.caller import Caller
+
+MINUTES: Final = int(SIGN_IN_SECONDS // 60)
+
+
+@dataclass(frozen=True, slots=True)
+class SignInBegun:
+    """What to open to sign in. `host` is where `address` leads, `issuer` who asks there, `scope`
+    what rights are asked for, `redirect` where it comes back to."""
+
+    name: str
+    host: str
+    issuer: str
+    scope: str
+    address: str
+    redirect: str
+    minutes: int
+
+
+@view(SignInBegun)
+def _(result: SignInBegun) -> Block:
+    asks = urlsplit(result.issuer).netloc
+    facts = [
+        ("At:", result.host),
+        ("For:", asks if asks != result.host else ""),
+        ("Rights:", result.scope),
+    ]
+    return block(
+        line(("heading", f"Sign in to {result.name} in your browser:")),
+        *columns((("dim", title), fact) for title, fact in facts if fact),
+        line(),
+        # Without indent, so that what is copied from several rows is one address to a browser.
+        line(("link", result.address)),
+        line(),
+        line(f"It comes back to {urlsplit(result.redirect).netloc}. If that page cannot be shown,"),
+        line("copy its address from the browser and give it here:"),
+        line("  ", ("verb", f"/mcp login {result.name} ADDRESS"), hang=4),
+        line(("dim", f"Good for {result.minutes} minutes.")),
+    )
+
+
+async def begun(caller: Caller, hub: Hub, name: str) -> SignInBegun:
+    """Begin to sign in to a server."""
+    page = await hub.signing.login(caller, await hub.find(name))
+    return SignInBegun(name, page.host, page.issuer, page.scope, page.url, page.redirect, MINUTES)
+
+
+async def handed_in(hub: Hub, name: str, address: str) -> bool:
+    """Take the address that somebody's browser came back to. Returns whether the sign-in is done
+    already.
+
+    Raises:
+        Refused: if it is not the right one, or the sign-in fails.
+    """
+    server = await hub.find(name)
+    return await hub.signing.hand_in(server, address, 2 * SIGNED_SECONDS)

@@ -1,0 +1,264 @@
+"""What people see of MCP servers: which there are, how they are, and what waits for approval."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection
+
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.verbs.views import ago, columns, view
+from sshwarma.world import things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.ids import now_ms
+from sshwarma.world.things import Thing
+
+DIFF_LINES: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ServerListed:
+    name: str
+    state: str
+    tools: int
+    waiting: int  # tools that wait for approval
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerList:
+    servers: tuple[ServerListed, ...]
+
+
+@view(ServerList)
+def _(result: ServerList) -> Block:
+    if not result.servers:
+        return block("No MCP servers. An owner adds one with /mcp add.")
+    return block(
+        line(("heading", "MCP servers:")),
+        *columns(
+            (
+                _mark(server.state, server.name),
+                ("dim", server.state),
+                f"{server.tools} tools",
+                ("warn", f"{server.waiting} wait for approval" if server.waiting else ""),
+                ("dim", server.reason or server.where),
+            )
+            for server in result.servers
+        ),
+    )
+
+
+def _mark(state: str, name: str) -> Span:
+    if state in ("up", "degraded"):
+        return ("tool", f"✓ {name}")
+    return ("dim", f"{'…' if state in ('new', 'connecting') else '✗'} {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolShown:
+    name: str
+    description: str
+    status: str  # available, or why it cannot be used
+    notes: tuple[str, ...]  # what was mended
+    changes: tuple[str, ...]  # a diff of what waits for approval
+
+
+@dataclass(frozen=True, slots=True)
+class ServerShown:
+    """Everything there is to know of a server. How it is reached, and its headers and environment
+    as they were given, are for admins."""
+
+    name: str
+    state: str
+    seconds: int | None  # for how long
+    reason: str
+    retry_seconds: int | None
+    where: str
+    facts: dict[str, str]
+    tools: tuple[ToolShown, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+@view(ServerShown)
+def _(shown: ServerShown) -> Block:
+    since = f" for {ago(shown.seconds)}" if shown.seconds is not None else ""
+    lines: list[Line] = [
+        line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
+        line(shown.where, hang=2),
+    ]
+    if shown.reason:
+        again = f"; next try in {shown.retry_seconds} s" if shown.retry_seconds is not None else ""
+        lines.append(line(("warn", f"{shown.reason}{again}"), hang=2))
+    lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in shown.facts.items()]
+    lines += [line(), line(("heading", "Tools:"))]
+    lines += columns(
+        (
+            ("tool", f"✓ {tool.name}") if tool.status == "available" else ("dim", f"✗ {tool.name}"),
+            ("warn", "" if tool.status == "available" else tool.status),
+            ("dim", tool.description.partition("\n")[0][:120]),
+        )
+        for tool in shown.tools
+    )
+    if not shown.tools:
+        lines.append(line("  ", ("dim", "none")))
+    for tool in shown.tools:
+        if tool.changes:
+            lines += [line(), line(("warn", f"{tool.name} waits for approval:"))]
+            lines += [line("  ", (_diff_style(change), change), hang=4) for change in tool.changes]
+    mended = [(tool.name, note) for tool in shown.tools for note in tool.notes]
+    for title, notes in (("Mended:", mended), ("Refused:", shown.refused)):
+        if notes:
+            lines += [line(), line(("heading", title))]
+            lines += columns((("tool", name), ("dim", note)) for name, note in notes)
+    return block(*lines)
+
+
+def _diff_style(change: str) -> str:
+    return {"+": "ok", "-": "error"}.get(change[:1], "dim")
+
+
+async def listed(caller: Caller, hub: Hub) -> ServerList:
+    """Every server, and those that somebody brings along to the room."""
+
+    def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
+        known = [*server_records.servers(conn), *server_records.offers(conn, caller.room_id)]
+        return [(server, things.children(conn, server.id, "tool")) for server in known]
+
+    whole = await _sees_all(caller)
+    found = []
+    for server, tools in await caller.world.store.read(read):
+        condition = hub.condition(server)
+        waiting = sum("pending" in tool.metadata for tool in tools)
+        found.append(
+            ServerListed(
+                server.name,
+                condition.state,
+                len(tools),
+                waiting,
+                _where(caller, server, whole),
+                "" if condition.state == "up" else condition.reason,
+            )
+        )
+    return ServerList(tuple(found))
+
+
+async def shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
+    """All of one server. What an admin is shown of its tools, they may approve.
+
+    Raises:
+        NotFound: if there is none, or it is in a room that is closed to the caller.
+    """
+    server = await hub.find(name)
+    above, tools = await caller.world.store.read(
+        lambda conn: (
+            things.ancestors(conn, server.id),
+            things.children(conn, server.id, "tool"),
+        )
+    )
+    if not all(map(await caller.opens(), above)):
+        raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
+    whole = await _sees_all(caller)
+    if whole:
+        hub.has_read(caller, server, tools)
+    condition = hub.condition(server)
+    now = time.monotonic()
+    return ServerShown(
+        name,
+        condition.state,
+        int(now - condition.since) if condition.since else None,
+        "" if condition.state == "up" else condition.reason,
+        max(0, round(condition.retry_at - now)) if condition.retry_at else None,
+        _where(caller, server, whole),
+        dict(_facts(server, hub.signing.standing(server), whole)),
+        tuple(_tool_shown(server, tool) for tool in tools),
+        tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
+    )
+
+
+async def _sees_all(caller: Caller) -> bool:
+    """Whether the caller may see how servers are reached: that is for admins."""
+    return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now_ms())
+
+
+def _where(caller: Caller, server: Thing, whole: bool) -> str:
+    if server.metadata.get("origin") == server_records.OFFERED:
+        return f"brought along by {caller.world.agents.name_of(server.created_by)}"
+    settings = server_records.settings_of(server)
+    if settings.url is not None:
+        parts = urlsplit(settings.url)
+        return settings.url if whole else f"{parts.scheme}://{parts.hostname}"
+    return shlex.join(settings.command) if whole else Path(settings.command[0]).name
+
+
+def _facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
+    settings = server_records.settings_of(server)
+    offered = server.metadata.get("origin") == server_records.OFFERED
+    if server.metadata.get("server"):
+        yield "Server", server.metadata["server"]
+    if server.metadata.get("version"):
+        yield "Protocol", server.metadata["version"]
+    for title, values in (("Headers", settings.headers), ("Environment", settings.env)):
+        if values and whole:
+            yield title, ", ".join(f"{name}={value}" for name, value in values.items())
+    if signed and whole:
+        yield "Sign-in", signed
+    if settings.oauth_client_id and whole:
+        yield "Client", settings.oauth_client_id
+    if settings.cwd is not None and whole:
+        yield "Folder", str(settings.cwd)
+    if not offered:
+        in_settings = server.metadata.get("origin") == "settings"
+        yield "Declared", "in the settings" if in_settings else "here"
+    limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
+    if settings.url is None and not offered:
+        limits += f", {settings.memory_mib} MiB"
+    yield (
+        "Limits",
+        f"{limits}; new tools {'are trusted' if settings.trust else 'wait for approval'}",
+    )
+
+
+def _tool_shown(server: Thing, tool: Thing) -> ToolShown:
+    meta = tool.metadata
+    obstacle = str(meta.get("obstacle", "")) or ("" if tool.available else "unavailable")
+    if not tool.enabled or not server.enabled:
+        obstacle = "disabled"
+    notes = meta.get("mended", ())
+    return ToolShown(
+        tool.label, tool.description, obstacle or "available", tuple(notes), tuple(_diff(tool))
+    )
+
+
+def _diff(tool: Thing) -> list[str]:
+    """What waits for approval, beside what was approved, a line each."""
+    pending = tool.metadata.get("pending")
+    if not pending:
+        return []
+    before = _as_text({**tool.metadata, "description": tool.description})
+    after = _as_text(pending)
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
+    if len(lines) > DIFF_LINES:
+        lines[DIFF_LINES:] = [f"… {len(lines) - DIFF_LINES} more lines"]
+    return lines
+
+
+def _as_text(said: dict[str, Any]) -> list[str]:
+    lines = str(said.get("title", "")).splitlines() + str(said.get("description", "")).splitlines()
+    for key in ("input_schema", "output_schema", "annotations"):
+        if said.get(key):
+            lines += json.dumps({key: said[key]}, indent=1, ensure_ascii=False).splitlines()[1:-1]
+    return lines

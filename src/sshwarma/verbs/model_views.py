@@ -1,0 +1,268 @@
+"""What is shown of the models that answer: a line of each, all of one, what could be added."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from sshwarma.models.backend import BackendFailed
+from sshwarma.models.budget import Budgets, Used
+from sshwarma.models.providers import address
+from sshwarma.models.pydantic_ai_backend import ModelBackend
+from sshwarma.models.roster import Entry, Roster, described
+from sshwarma.models.secrets import place, read_key
+from sshwarma.settings import ModelSettings
+from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.verbs.views import ago, columns, view
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+
+LIMITS: Final = ("turn_steps", "turn_seconds", "turn_tokens", "turn_cost", "day_tokens", "day_cost")
+ABOUT: Final = (
+    "context_tokens",
+    "max_output_tokens",
+    "temperature",
+    "first_token_seconds",
+    "stall_seconds",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """One who answers, in a line. `cost` is in US dollars; None where a price is not known."""
+
+    name: str
+    model: str
+    origin: str
+    state: str
+    tokens_today: int
+    cost_today: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoster:
+    models: tuple[ModelState, ...]
+
+
+@view(ModelRoster)
+def _(roster: ModelRoster) -> Block:
+    if not roster.models:
+        return block("No model answers here. /model found shows what could.")
+    return block(
+        line(("heading", "Models:")),
+        *columns(
+            (
+                ("model", f"@{known.name}"),
+                known.model,
+                ("dim", known.origin),
+                _used(known.tokens_today, known.cost_today),
+                ("warn" if known.state != "answers" else "ok", known.state),
+            )
+            for known in roster.models
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShown:
+    """All that is known of one who answers. The key itself is not."""
+
+    name: str
+    kind: str
+    model: str
+    address: str
+    origin: str
+    state: str
+    key: str
+    prompt: str
+    price: str
+    settings: tuple[tuple[str, str], ...]
+    limits: tuple[tuple[str, str], ...]
+    tokens_today: int
+    cost_today: float | None
+    last_error: str
+
+
+@view(ModelShown)
+def _(shown: ModelShown) -> Block:
+    facts = [
+        ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
+        ("address", shown.address),
+        ("key", shown.key),
+        ("price", shown.price),
+        ("today", _used(shown.tokens_today, shown.cost_today)),
+        ("defined", shown.origin),
+        *shown.settings,
+        *shown.limits,
+        ("last error", shown.last_error or "none"),
+    ]
+    lines: list[Line] = [
+        line(("model", f"@{shown.name}"), ("dim", f"  {shown.state}")),
+        *columns(((("mark", name), text) for name, text in facts if text)),
+    ]
+    if shown.prompt:
+        lines += [line("  ", ("mark", "prompt")), *paragraphs(shown.prompt, indent=4)]
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTested:
+    """One word from a model, and how long it took, in seconds."""
+
+    name: str
+    text: str
+    first_seconds: float
+    seconds: float
+    tokens: int
+    cost: float | None
+
+
+@view(ModelTested)
+def _(tested: ModelTested) -> Block:
+    took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
+    return block(
+        line(("model", tested.name), ": ", tested.text, hang=2),
+        line(("dim", f"{took}; {_used(tested.tokens, tested.cost)}")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOffer:
+    name: str
+    model: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsFound:
+    """Models that could be asked and are not on the roster, with the line that adds each."""
+
+    offers: tuple[ModelOffer, ...]
+
+
+@view(ModelsFound)
+def _(found: ModelsFound) -> Block:
+    if not found.offers:
+        return block(
+            "Nothing new was found: no key of a provider in the server's environment, and no"
+            " ollama or llama.cpp on its machine."
+        )
+    return block(
+        line(("heading", "Models that could answer:")),
+        *(
+            made
+            for offer in found.offers
+            for made in (line("  ", offer.model), line("    ", ("verb", offer.line), hang=6))
+        ),
+    )
+
+
+async def all_listed(caller: Caller, roster: Roster) -> ModelRoster:
+    """Everybody on the roster, with what each has used today."""
+    found = []
+    for entry in roster.entries():
+        agent = caller.world.agents.get(entry.agent_id)
+        if agent is not None:
+            used = await _today(caller, agent)
+            found.append(
+                ModelState(
+                    agent.name,
+                    described(entry.settings) if entry.settings else "rules",
+                    entry.origin,
+                    _state(entry, agent),
+                    used.tokens,
+                    _cost(used),
+                )
+            )
+    return ModelRoster(tuple(found))
+
+
+async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> ModelShown:
+    """All that is known of one; of its key only where it is."""
+    settings, used = entry.settings, await _today(caller, agent)
+    origin = {
+        "file": "in sshwarma.toml, where it is changed",
+        "verb": "by /model add",
+        "built in": "built in",
+    }[entry.origin]
+    if settings is None:
+        return ModelShown(
+            agent.name, "", entry.backend.model, "", origin, _state(entry, agent), "", "", "", (),
+            (), used.tokens, _cost(used), "",
+        )  # fmt: skip
+    failure = entry.backend.failure if isinstance(entry.backend, ModelBackend) else None
+    when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
+    limits = ((name, value_shown(getattr(settings, name), "no limit")) for name in LIMITS)
+    about = {name: value_shown(getattr(settings, name), "its server's own") for name in ABOUT}
+    about["context_tokens"] = str(entry.backend.context_tokens)
+    return ModelShown(
+        agent.name,
+        settings.kind,
+        settings.model,
+        address(settings),
+        origin,
+        _state(entry, agent),
+        await _key(roster, settings),
+        settings.prompt,
+        await _price(settings),
+        tuple(about.items()),
+        tuple(limits),
+        used.tokens,
+        _cost(used),
+        when,
+    )
+
+
+def _state(entry: Entry, agent: Agent) -> str:
+    if agent.disabled:
+        return "off"
+    failing = isinstance(entry.backend, ModelBackend) and entry.backend.failing
+    return "could not answer" if failing else "answers"
+
+
+async def _key(roster: Roster, settings: ModelSettings) -> str:
+    where = place(settings)
+    if not where:
+        return "none is needed"
+    missing = await missing_key(roster, settings)
+    return f"not found: {missing}" if missing else f"found in {where}"
+
+
+async def missing_key(roster: Roster, settings: ModelSettings) -> str:
+    """Why there is no key; empty if there is, or none is needed."""
+    try:
+        await asyncio.to_thread(read_key, settings, roster.environ)
+    except BackendFailed as failed:
+        return str(failed)
+    return ""
+
+
+async def _price(settings: ModelSettings) -> str:
+    from sshwarma.models import prices
+
+    if settings.price_in is not None and settings.price_out is not None:
+        return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
+    known = await asyncio.to_thread(prices.known, settings)
+    return "its provider's list price" if known else "not known: set price_in and price_out"
+
+
+async def _today(caller: Caller, agent: Agent) -> Used:
+    budgets = caller.world.part(Budgets)
+    return await budgets.today(agent.id) if budgets else Used()
+
+
+def _cost(used: Used) -> float | None:
+    return None if used.unpriced else used.cost
+
+
+def _used(tokens: int, cost: float | None) -> str:
+    return f"{tokens} tokens, {'cost not known' if cost is None else f'${cost:.4f}'}"
+
+
+def value_shown(value: object, nothing: str = "none") -> str:
+    """A setting as people read it; `nothing` where it is not set."""
+    if value is None or value == "":
+        return nothing
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,252 @@
+"""Running things: calling a tool by hand, stopping an answer, unfolding what a tool gave."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from sshwarma.models.turn_runner import Turns
+from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.tools.arguments import from_words
+from sshwarma.tools.call import Tools
+from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Done, counted, view
+from sshwarma.world import attachments, rows
+from sshwarma.world.access import Right
+from sshwarma.world.attachments import Attachment
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.events import Row
+
+FOR_A_PERSON = 20_000
+FOR_A_MODEL = 4_000
+"""Characters of a row that are shown at once."""
+
+LOOKED_AT = 100
+"""Newest calls among which one with an attachment is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A tool was called; the room saw the call and the start of what it gave. `seq` is the row
+    that holds all of it."""
+
+    tool: str
+    ok: bool
+    text: str
+    structured: Any
+    seconds: float
+    seq: int
+
+
+@view(Ran)
+def _(ran: Ran) -> Block:
+    style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
+    # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
+    left = len(ran.text) - FOR_A_PERSON
+    more = f"… {left} more: /expand {ran.seq} --start {FOR_A_PERSON}, or --json" if left > 0 else ""
+    return block(
+        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
+        *paragraphs(ran.text[:FOR_A_PERSON], indent=2),
+        *([line(("dim", more))] if more else ()),
+    )
+
+
+@verb(
+    "run",
+    group="Inventory",
+    needs=Right.TALK,
+    tool=False,
+    examples=(
+        "/run sshwarma:who",
+        "/run holler:sample prompt=jazz",
+        '/run holler:sample {"bars": 4}',
+    ),
+)
+async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> Ran:
+    """Call a tool that is equipped for you here
+
+    The room sees the call and its result, as when a model calls one.
+
+    name: the tool, as /inv names it.
+    arguments: NAME=VALUE words, or a JSON object.
+    """
+    tools = caller.world.part(Tools)
+    if tools is None:
+        raise Unavailable("This server calls no tools.")
+    tool = (await tools.find(caller, name)).thing
+    outcome = await tools.call(caller, name, from_words(tool, arguments or ""))
+    return Ran(
+        outcome.tool,
+        outcome.how == "result",
+        outcome.text,
+        outcome.structured,
+        outcome.seconds,
+        outcome.seq,
+    )
+
+
+@verb(
+    "stop",
+    group="Talking",
+    needs=Right.TALK,
+    tool=False,
+    examples=("/stop", "/stop @guide"),
+)
+async def stop(caller: Caller, name: AgentName | None = None) -> Done:
+    """Stop an answer that is being given
+
+    Those you asked for; an owner of the room stops anybody's. Ctrl-C does the same.
+
+    name: only this model's.
+    """
+    answering = caller.world.part(Turns)
+    room = await caller.room()
+    agent_id = caller.world.agents.find(name).id if name else None
+    owns = Right.MODERATE in room.rights_of(caller.agent, 0)
+    opened_by = None if owns else caller.agent.id
+    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by) if answering else []
+    if not stopped:
+        waiting = answering.asked_by(room.id, agent_id) if answering else []
+        if not waiting:
+            raise NotFound("Nobody is answering here now.")
+        who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
+        raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
+    if answering is not None:
+        await answering.endings(room.id)
+    return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Bytes that a tool gave, one of `of`; `data` in base64."""
+
+    seq: int
+    number: int
+    of: int
+    kind: str
+    size: int
+    data: str
+
+
+@view(Fetched)
+def _(found: Fetched) -> Block:
+    which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
+    return block(
+        line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
+        line("  ", ("dim", f"ssh HOST attachment {which} > FILE  keeps it"), hang=2),
+    )
+
+
+@verb(
+    "attachment",
+    group="Remembering",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/attachment", "/attachment 54", "/attachment 54 2"),
+)
+async def attachment(
+    caller: Caller, row: RowNumber | None = None, number: RowNumber | None = None
+) -> Fetched:
+    """Get an image, a sound or a file that a tool gave
+
+    A log holds text; what is none is kept beside it, the newest 64 MiB of each room. A terminal
+    cannot show it: `ssh HOST attachment 54 > FILE` writes the bytes themselves, and with --json,
+    as over HTTP, they come in base64.
+
+    row: the number of the tool's result, as the room shows it; the newest that has some if left
+        out.
+    number: which of several; the first if left out.
+    """
+    return await fetched(caller, row, number or 1)
+
+
+async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
+    """What a tool gave in the caller's room beside text.
+
+    Raises:
+        NotFound: if it gave nothing of that number, or it is not kept any longer.
+    """
+
+    def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
+        if row is None:
+            recent = rows.tail(conn, caller.room_id, LOOKED_AT, prefix="tool.")
+            found = next((one for one in reversed(recent) if one.meta.get("attachments")), None)
+        else:
+            found = next(iter(rows.tail(conn, caller.room_id, 1, before=row + 1)), None)
+        if found is None or (row is not None and found.seq != row):
+            return None, None
+        return found, attachments.read(conn, str(found.meta.get("call_id", "")), number)
+
+    found, kept = await caller.world.store.read(read)
+    if found is None or not found.meta.get("attachments"):
+        which = f"Row {row} has" if row is not None else "No tool here has lately given"
+        raise NotFound(f"{which} no attachment.", hint="What a tool gave says if there is one.")
+    of = len(found.meta["attachments"])
+    if kept is None:
+        why = "is not kept any longer" if number <= of else f"is not there: it has {of}"
+        raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
+    data = base64.b64encode(kept.data).decode()
+    return Fetched(found.seq, number, of, kept.kind, len(kept.data), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """A part of a row's text; `left` characters come after it, from `next` on."""
+
+    seq: int
+    kind: str
+    who: str
+    text: str
+    left: int
+    next: int | None
+
+
+@view(Unfolded)
+def _(result: Unfolded) -> Block:
+    more = (
+        [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
+        if result.next is not None
+        else []
+    )
+    return block(
+        line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
+        *paragraphs(result.text, indent=2),
+        *more,
+    )
+
+
+@verb(
+    "expand",
+    group="Remembering",
+    needs=Right.ENTER,
+    namespace="global",
+    examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
+)
+async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> Unfolded:
+    """Show the whole of what was folded or cut
+
+    row: its number, as the room shows it; the newest tool result if left out.
+    start: the character to begin at.
+    """
+    found = await caller.world.store.read(
+        lambda conn: (
+            rows.tail(conn, caller.room_id, 1, before=row + 1)
+            if row is not None
+            else rows.tail(conn, caller.room_id, 1, prefix="tool.")
+        )
+    )
+    if not found or (row is not None and found[0].seq != row):
+        raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
+    one = found[0]
+    if start and start >= len(one.content):
+        raise Invalid(f"Row {one.seq} has {counted(len(one.content), 'character')}.")
+    end = start + (FOR_A_MODEL if caller.agent.kind == "model" else FOR_A_PERSON)
+    left = max(0, len(one.content) - end)
+    who = caller.world.agents.name_of(one.author_id)
+    part = one.content[start:end]
+    return Unfolded(one.seq, one.kind, who, part, left, end if left else None)

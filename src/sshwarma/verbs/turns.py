@@ -1,0 +1,361 @@
+"""Turns: questions with their whole answers, listed, shown, dropped and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from sshwarma.models.turn_runner import Turns
+from sshwarma.terminal.text import Block, Line, block, headed, line
+from sshwarma.verbs.arguments import Word
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Done, clock, columns, counted, view
+from sshwarma.world import notes, turns
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.events import Row
+from sshwarma.world.ids import now_ms
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+from sshwarma.wrap.layers import tokens
+
+SNIPPET = 60
+LISTED = 10
+MOST_LISTED = 200
+ANCESTRY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TurnListed:
+    """One turn. `status`: completed, cancelled, open or dropped; `on` whether it is part of the
+    conversation as it is now."""
+
+    id: str
+    short: str
+    at: int
+    by: str
+    agent: str
+    snippet: str
+    rows: int
+    tokens: int
+    status: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnList:
+    room: str
+    turns: tuple[TurnListed, ...]
+
+
+@view(TurnList)
+def _(result: TurnList) -> Block:
+    if not result.turns:
+        return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
+    return block(
+        line(("heading", f"Turns of {result.room}, newest last:")),
+        *columns(
+            (
+                ("mark", turn.short),
+                ("time", clock(turn.at)),
+                f"{turn.by} → {turn.agent}",
+                counted(turn.rows, "row"),
+                counted(turn.tokens, "token"),
+                ("warn", _flag(turn)),
+                turn.snippet,
+            )
+            for turn in result.turns
+        ),
+    )
+
+
+def _flag(turn: TurnListed) -> str:
+    if turn.status == "completed":
+        return "" if turn.on else "on another branch"
+    return turn.status
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    seq: int
+    role: str
+    who: str
+    kind: str
+    tokens: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnShown:
+    turn: TurnListed
+    rows: tuple[TurnRow, ...]
+
+
+@view(TurnShown)
+def _(shown: TurnShown) -> Block:
+    turn = shown.turn
+    about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
+    lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
+    for row in shown.rows:
+        head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
+        lines.append(line(*head.spans, ("dim", f"  {row.kind}, {row.tokens} tokens")))
+        lines += headed("  ", text=row.text)
+    return block(*lines)
+
+
+@verb(
+    "message",
+    group="Models",
+    needs=Right.ENTER,
+    tool=False,
+    examples=(
+        "/message list",
+        "/message list 30",
+        "/message show 1f03ac",
+        "/message drop 1f03ac",
+        "/message restore 1f03ac",
+    ),
+)
+async def message(
+    caller: Caller,
+    what: Literal["list", "show", "drop", "restore"] = "list",
+    which: Word | None = None,
+) -> TurnList | TurnShown | Done:
+    """The turns of this room: each a question with all that came of it
+
+    A dropped turn is no longer told to models. It stays stored, in the history, and can be
+    restored. One drops one's own; an owner of the room anybody's.
+
+    what: list, show, drop or restore.
+    which: for list how many; else the turn, by the end of its id as the list shows it.
+    """
+    room = await caller.room()
+    if what == "list":
+        count = _count(which)
+        found = await caller.world.store.read(lambda conn: _listed(conn, caller, count))
+        return TurnList(room.name, tuple(found))
+    if not which:
+        raise Invalid(f"Say which turn: /message {what} ID.", hint="/message list shows them.")
+    turn = await caller.world.store.read(lambda conn: turns.find(conn, room.id, which))
+    if what == "show":
+        return await caller.world.store.read(lambda conn: _shown(conn, caller, turn))
+    await may_change(caller, turn)
+    asker, agent = names_of(caller, turn)
+
+    def drop(tx: Change) -> tuple[int, bool]:
+        count = turns.drop(tx, turns.find(tx.conn, room.id, turn.id))
+        return count, restore_state(tx, caller, turn)
+
+    def restore(tx: Change) -> tuple[int, bool]:
+        count = turns.restore(tx, turns.find(tx.conn, room.id, turn.id))
+        return count, follow_state(tx, caller, turn.agent_id)
+
+    words = "took out" if what == "drop" else "put back"
+    count, noted = await caller.change(
+        drop if what == "drop" else restore,
+        f"{words} {agent}'s answer to {asker} ({turn.short})",
+    )
+    did = "Dropped" if what == "drop" else "Restored"
+    return Done(
+        f"{did} turn {turn.short}: {counted(count, 'row')}.{_noted(agent) if noted else ''}"
+    )
+
+
+@verb("undo", group="Models", needs=Right.TALK, tool=False, examples=("/undo",))
+async def undo(caller: Caller) -> Done:
+    """Take back what you asked last, with its answer
+
+    Models are no longer told of it, and the notes the model had before are back. An owner of the
+    room takes back the newest turn, whoever asked. /message restore brings a turn back.
+    """
+    turn = await newest_to_undo(caller)
+    answering = caller.world.part(Turns)
+    if answering is not None:
+        await answering.break_off(turn.id)
+        for called in await caller.world.store.read(lambda conn: called_by(conn, turn)):
+            await answering.break_off(called.id)
+
+    def work(tx: Change) -> tuple[int, bool, list[Turn]]:
+        known = turns.find(tx.conn, caller.room_id, turn.id)
+        count = turns.drop(tx, known)
+        for called in called_by(tx.conn, known):
+            if called.status not in ("open", "dropped"):
+                count += turns.drop(tx, called)
+                restore_state(tx, caller, called)
+        noted = restore_state(tx, caller, known)
+        return count, noted, turns.same_question(tx.conn, known)
+
+    asker, agent = names_of(caller, turn)
+    count, noted, others = await caller.change(
+        work, f"took back {agent}'s answer to {asker} ({turn.short})"
+    )
+    words = [f"Took back turn {turn.short}: {agent}'s answer to {asker}, {counted(count, 'row')}."]
+    if others:
+        by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
+        words.append(f"The question stays, with what {by} answered.")
+    words.append(f"{_noted(agent) if noted else ''} /message restore {turn.short} brings it back.")
+    return Done(" ".join(word.strip() for word in words))
+
+
+def _count(which: str | None) -> int:
+    if which is None:
+        return LISTED
+    if not which.isdecimal() or not 1 <= int(which[:6]) <= MOST_LISTED:
+        raise Invalid(f"{which[:20]} is not a number from 1 to {MOST_LISTED}.")
+    return int(which)
+
+
+async def may_change(caller: Caller, turn: Turn) -> None:
+    """Go on if the turn is the caller's own or the caller keeps order here."""
+    if turn.opened_by == caller.agent.id:
+        return
+    rights = (await caller.room()).rights_of(caller.agent, now_ms())
+    if Right.MODERATE not in rights:
+        asker = caller.world.agents.name_of(turn.opened_by)
+        raise Forbidden(f"{asker} asked that: {asker} or an owner of the room may change it.")
+
+
+def _noted(agent: str) -> str:
+    return f" {agent}'s notes are those that go with it."
+
+
+async def newest_to_undo(caller: Caller) -> Turn:
+    """The newest turn of the conversation that the caller may take back."""
+    rights = (await caller.room()).rights_of(caller.agent, now_ms())
+    if Right.MODERATE not in rights:
+        return await newest_own(caller, "taken back")
+    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, 1))
+    if path:
+        return path[-1]
+    if await caller.world.store.read(lambda conn: turns.newest(conn, caller.room_id, 1)):
+        raise NotFound(
+            "Everything that was asked here is taken back already.",
+            hint="/message list shows it.",
+        )
+    raise NotFound("No model has been asked anything here.")
+
+
+async def newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
+    """The newest turn of the conversation in which the caller asked a model, or that model.
+    `wish` says what is to be done with it."""
+    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, ANCESTRY))
+    for turn in reversed(path):
+        if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
+            return turn
+    if model is not None:
+        raise NotFound(f"You have asked {model.name} nothing here that could be {wish}.")
+    raise NotFound(f"You have asked no model anything here that could be {wish}.")
+
+
+def called_by(conn: Connection, turn: Turn) -> list[Turn]:
+    """The turns that the rows of a turn have opened, and theirs, newest first."""
+    found: list[Turn] = []
+    waiting = [turn]
+    recent = turns.newest(conn, turn.room_id, ANCESTRY)
+    while waiting:
+        ids = {row.id for row in turns.rows_of(conn, waiting.pop()) if row.kind == "chat"}
+        ids.discard(turn.request_row_id or "")
+        known = {one.id for one in found}
+        more = [one for one in recent if one.request_row_id in ids and one.id not in known]
+        found += more
+        waiting += more
+    return found[::-1]
+
+
+def restore_state(tx: Change, caller: Caller, turn: Turn) -> bool:
+    """Give a model the notes it had before a turn, unless a later answer of it is kept. Returns
+    whether they were others."""
+    later = [
+        other
+        for other in turns.path(tx.conn, caller.room_id, ANCESTRY)
+        if other.agent_id == turn.agent_id and other.id > turn.id
+    ]
+    return not later and _set_state(tx, caller, turn.agent_id, turn.state_before)
+
+
+def follow_state(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
+    """Give a model the notes that go with its newest answer in the conversation as it is now:
+    those it set, else those it had before. Where it has none, those from before the turns that
+    are `gone` out of the conversation. Returns whether they were others."""
+    path = turns.path(tx.conn, caller.room_id, ANCESTRY)
+    newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
+    if newest is None:
+        before = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
+        return _set_state(tx, caller, agent_id, before)
+    made = (row for row in reversed(turns.rows_of(tx.conn, newest)) if row.author_id == agent_id)
+    kept = next((str(row.meta["state"]) for row in made if "state" in row.meta), None)
+    return _set_state(tx, caller, agent_id, newest.state_before if kept is None else kept)
+
+
+def _set_state(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
+    name = caller.world.agents.name_of(agent_id)
+    if text is None or notes.read(tx.conn, caller.room_id, name) == text:
+        return False
+    notes.write(tx, caller.room_id, agent_id, name, text)
+    return True
+
+
+def names_of(caller: Caller, turn: Turn) -> tuple[str, str]:
+    """Who asked, and who was asked."""
+    names = caller.world.agents
+    return names.name_of(turn.opened_by), names.name_of(turn.agent_id)
+
+
+def _listed(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
+    on = {turn.id for turn in turns.path(conn, caller.room_id, MOST_LISTED)}
+    found = turns.newest(conn, caller.room_id, count)
+    return [one_listed(conn, caller, turn, turn.id in on)[0] for turn in found]
+
+
+def one_listed(
+    conn: Connection, caller: Caller, turn: Turn, on: bool
+) -> tuple[TurnListed, tuple[TurnRow, ...]]:
+    asker, agent = names_of(caller, turn)
+    found = tuple(
+        TurnRow(
+            row.seq,
+            _role(caller, row),
+            caller.world.agents.name_of(row.author_id),
+            row.kind,
+            tokens(row.content),
+            row.content,
+        )
+        for row in turns.rows_of(conn, turn)
+    )
+    flat = " ".join(found[0].text.split()) if found else ""
+    snippet = flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1] + "…"
+    size = sum(row.tokens for row in found)
+    listed = TurnListed(
+        turn.id,
+        turn.short,
+        turn.created_at,
+        asker,
+        agent,
+        snippet,
+        len(found),
+        size,
+        turn.status,
+        on and turn.status != "dropped",
+    )
+    return listed, found
+
+
+def _shown(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
+    on = any(one.id == turn.id for one in turns.path(conn, caller.room_id, MOST_LISTED))
+    listed, found = one_listed(conn, caller, turn, on)
+    return TurnShown(listed, found)
+
+
+def _role(caller: Caller, row: Row) -> str:
+    """What a provider would call the row's part in the conversation."""
+    if row.kind in ("tool.result", "tool.error", "tool.timeout"):
+        return "tool"
+    if row.kind == "notice":
+        return "system"
+    author = caller.world.agents.get(row.author_id)
+    return "assistant" if author is not None and author.kind == "model" else "user"

@@ -1,0 +1,79 @@
+"""Where sign-ins to MCP servers come back to: the browser of whoever signs in is led here by the
+authorization server. What it brings counts only if it holds the secret of a sign-in under way."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sshwarma.mcp.client.oauth_login import CALLBACK, DOCUMENT, LOOPBACK, Ours, Signing
+from sshwarma.settings import HttpSettings, split_address
+from sshwarma.world.errors import Refused
+
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""The address of this page holds a code: nobody else is to hear of it."""
+
+
+def our_addresses(settings: HttpSettings, port: int | None) -> Ours:
+    """What authorization servers are told of us. Without a public URL pages come back to loopback:
+    to us, if the browser runs where we do, else to nobody, and the address is pasted."""
+    if settings.public_url:
+        public = settings.public_url
+        document = public + DOCUMENT if public.startswith("https://") else ""
+        return Ours(public + CALLBACK, document)
+    if port is None:
+        return Ours(LOOPBACK)
+    host = split_address(settings.listen)[0]
+    return Ours(f"http://{'[::1]' if host == '::1' else '127.0.0.1'}:{port}{CALLBACK}")
+
+
+def signing_routes(signing: Signing) -> dict[str, ASGIApp]:
+    """What answers at which path."""
+
+    async def callback(scope: Scope, receive: Receive, send: Send) -> None:
+        await _came_back(signing, Request(scope))(scope, receive, send)
+
+    async def document(scope: Scope, receive: Receive, send: Send) -> None:
+        await _described(signing.ours)(scope, receive, send)
+
+    return {CALLBACK: callback, DOCUMENT: document}
+
+
+def _came_back(signing: Signing, request: Request) -> Response:
+    if request.method != "GET":
+        return _page(405, "This page is only looked at.")
+    try:
+        name = signing.came_back(dict(request.query_params))
+    except Refused as refused:
+        return _page(400, str(refused))
+    return _page(200, f"The answer for {name} has arrived. You can close this page.")
+
+
+def _described(ours: Ours) -> Response:
+    """Who we are, for authorization servers that read it where its URL is our client id."""
+    if not ours.document:
+        return JSONResponse({"error": "not_found"}, status_code=404)
+    return JSONResponse(
+        {
+            "client_id": ours.document,
+            "client_name": "sshwarma",
+            "redirect_uris": [ours.redirect],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+    )
+
+
+def _page(status: int, text: str) -> Response:
+    said = f"<!doctype html><title>sshwarma</title><p>{escape(text)}</p>"
+    return HTMLResponse(said, status, HEADERS)
