@@ -29,7 +29,7 @@ from sshwarma.tools.stemming import words
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
 from sshwarma.world.world import World
-from sshwarma.wrap.layers import tokens
+from sshwarma.wrap.layers import estimate_tokens
 
 DATA = Path(__file__).parent / "finding"
 SIGNATURE = re.compile(r"(\w+)\((.*?)\): (.+)")
@@ -206,7 +206,7 @@ async def speed(spaces: Sequence[Space]) -> None:
 
 def sent(tools: Sequence[dict[str, Any]]) -> int:
     """Tokens of tools as a provider is sent them."""
-    return tokens(json.dumps(tools, ensure_ascii=False, sort_keys=True))
+    return estimate_tokens(json.dumps(tools, ensure_ascii=False, sort_keys=True))
 
 
 def context(spaces: Sequence[Space], tools: dict[str, list[dict[str, Any]]]) -> None:
@@ -237,7 +237,7 @@ def context(spaces: Sequence[Space], tools: dict[str, list[dict[str, Any]]]) -> 
             )
         ]
     )
-    index = tokens("\n".join(f"{space.id}: {space.description}" for space in spaces))
+    index = estimate_tokens("\n".join(f"{space.id}: {space.description}" for space in spaces))
     one = statistics.median(sent(own) for own in tools.values())
     used = everywhere + index + one
     count = sum(len(own) for own in tools.values())
@@ -260,11 +260,11 @@ async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) ->
             if number == spaces - 1:
                 own += left % (spaces - loaded)
             name = f"bench{number}"
-            space = things.create(tx, "toolsets", "toolset", name, qualified_name=name)
+            space = things.create_thing(tx, "toolsets", "toolset", name, qualified_name=name)
             for n in range(own):
-                things.create(tx, space.id, "tool", f"t{n}", qualified_name=f"{name}:t{n}")
+                things.create_thing(tx, space.id, "tool", f"t{n}", qualified_name=f"{name}:t{n}")
             if number < loaded:
-                equipment.equip(tx, "lobby", [space])
+                equipment.equip_things(tx, "lobby", [space])
 
     await world.change(work)
     return world
@@ -279,7 +279,7 @@ async def loadouts() -> None:
     for count in (50, 5_000):
         with tempfile.TemporaryDirectory() as directory:
             world = await filled(Path(directory) / "world.db", count, 100, 2, 10)
-            agent = await world.change(lambda tx: agents.create(tx, "bench", role="owner"))
+            agent = await world.change(lambda tx: agents.create_agent(tx, "bench", role="owner"))
 
             def work(conn: Any, agent_id: str = agent.id) -> dict[str, float]:
                 statements: list[str] = []
@@ -288,19 +288,19 @@ async def loadouts() -> None:
                     statements.append(said[2])
 
                 event.listen(conn, "before_cursor_execute", note)
-                load = loadout.compute(conn, "lobby", agent_id)
+                load = loadout.compute_loadout(conn, "lobby", agent_id)
                 event.remove(conn, "before_cursor_execute", note)
                 table = NameTable(load.tools)
                 return {
                     "loadout computed (list)": microseconds(
-                        lambda: loadout.compute(conn, "lobby", agent_id)
+                        lambda: loadout.compute_loadout(conn, "lobby", agent_id)
                     ),
                     "... statements": float(len(statements)),
                     "... tools listed": float(len(load.tools)),
                     "table of names made": microseconds(lambda: NameTable(load.tools)),
                     "tool by name in it": microseconds(lambda: table.find("bench1:t9"), 1_000),
                     "tool by name in the store": microseconds(
-                        lambda: things.by_qualified_name(conn, "bench1:t9")
+                        lambda: things.find_by_qualified_name(conn, "bench1:t9")
                     ),
                 }
 

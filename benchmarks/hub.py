@@ -66,7 +66,7 @@ async def direct(program: Path) -> float:
 
 
 async def through_the_world(world: World, folder: Path, program: Path) -> tuple[float, float]:
-    person = await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
+    person = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
     hub = Hub(world, folder / "mcp")
     tools = Tools(world, {server_records.RUNS: hub})
@@ -77,8 +77,8 @@ async def through_the_world(world: World, folder: Path, program: Path) -> tuple[
         await hub.settled("bench", 30)
 
         def equip(tx):  # noqa: ANN001, ANN202 - a unit of work
-            found = equipment.match(tx.conn, "bench:echo", ["lobby"])
-            equipment.equip(tx, "lobby", found)
+            found = equipment.match_things(tx.conn, "bench:echo", ["lobby"])
+            equipment.equip_things(tx, "lobby", found)
             return found[0]
 
         tool = await world.change(equip)
@@ -104,11 +104,11 @@ async def rows_alone(world: World, caller: Caller) -> None:
 
     async def once() -> None:
         row = await world.change(
-            lambda tx: calls.begin(
+            lambda tx: calls.record_call_start(
                 tx, "lobby", caller.agent.id, "bench:echo", {}, turn_id=None, parent_row_id=None
             )
         )
-        await world.change(lambda tx: calls.end(tx, row, "result", "hello", None, 0.0))
+        await world.change(lambda tx: calls.record_call_end(tx, row, "result", "hello", None, 0.0))
 
     await measure("of it the two rows of the call", once)
 

@@ -15,13 +15,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sshwarma.wrap.host import LuaCrashed, LuaHost, LuaTimeout, Script
+from sshwarma.wrap.host import LuaHost, LuaScript, LuaTimeout, LuaWorkerError
 from sshwarma.wrap.process import WorkerProcess
 
 RUNS = 500
-NOTHING = [Script("nothing", "function main() end")]
+NOTHING = [LuaScript("nothing", "function main() end")]
 WRAP = [
-    Script(
+    LuaScript(
         "wrap",
         """
         local function main(s)
@@ -46,10 +46,10 @@ WRAP = [
     )
 ]
 CALLS = [
-    Script("calls", "function main(s) for i = 1, 100 do host.call('x', {a = i}) end end"),
+    LuaScript("calls", "function main(s) for i = 1, 100 do host.call('x', {a = i}) end end"),
 ]
 LOOP = [
-    Script(
+    LuaScript(
         "loop",
         """
         local function spin() while true do end end
@@ -89,7 +89,11 @@ async def answer(name: str, arguments: dict[str, Any]) -> Any:
 
 
 async def measure(
-    what: str, host: LuaHost, scripts: list[Script], snapshot: Mapping[str, Any], runs: int = RUNS
+    what: str,
+    host: LuaHost,
+    scripts: list[LuaScript],
+    snapshot: Mapping[str, Any],
+    runs: int = RUNS,
 ) -> None:
     took = []
     await host.run(scripts, "main", snapshot, call=answer)
@@ -133,7 +137,7 @@ async def replacing(host: LuaHost) -> None:
         began = time.perf_counter()
         try:
             await host.run(NOTHING, "main", {})
-        except LuaCrashed:
+        except LuaWorkerError:
             continue
         lost.append(time.perf_counter() - began)
     print(

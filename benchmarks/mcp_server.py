@@ -69,10 +69,10 @@ async def fill(path: Path, namespaces: int, each: int) -> str:
         made = []
         for number in range(namespaces):
             name = f"space{number}"
-            space = things.create(tx, "mcps", "mcp", name, qualified_name=name)
+            space = things.create_thing(tx, "mcps", "mcp", name, qualified_name=name)
             made.append(space)
             for tool in range(each):
-                things.create(
+                things.create_thing(
                     tx,
                     space.id,
                     "tool",
@@ -81,13 +81,13 @@ async def fill(path: Path, namespaces: int, each: int) -> str:
                     description="Does one of many things.",
                     metadata={"input_schema": {"type": "object"}},
                 )
-        equipment.equip(tx, "lobby", made[:LOADED])
+        equipment.equip_things(tx, "lobby", made[:LOADED])
 
     await world.change(work)
-    await operations.operate(
+    await operations.run_operation(
         world, "keys_add", {"name": "ann", "public_key": PUBLIC_KEY, "role": "owner"}
     )
-    made = await operations.operate(world, "token_new", {"name": "ann"})
+    made = await operations.run_operation(world, "token_new", {"name": "ann"})
     await world.close()
     return str(made["token"])
 

@@ -35,7 +35,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, rows, things, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composer
+from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
 from store import fill
 
@@ -276,15 +276,17 @@ async def streamed(watching: int) -> tuple[list[float], list[float]]:
 
 async def a_room(world: World) -> Caller:
     """A model in a room of 20 tools, THINGS equipped things and ROWS rows."""
-    people = [await world.change(lambda tx, name=name: agents.create(tx, name)) for name in AUTHORS]
-    model = await world.change(lambda tx: agents.create(tx, "model", kind="model"))
+    people = [
+        await world.change(lambda tx, name=name: agents.create_agent(tx, name)) for name in AUTHORS
+    ]
+    model = await world.change(lambda tx: agents.create_agent(tx, "model", kind="model"))
 
     def work(tx: Any) -> None:
         made = [
-            things.create(tx, "lobby", "data", f"prompt:p{n}", content="some words " * 20)
+            things.create_thing(tx, "lobby", "data", f"prompt:p{n}", content="some words " * 20)
             for n in range(THINGS)
         ]
-        equipment.equip(tx, "lobby", made)
+        equipment.equip_things(tx, "lobby", made)
         for number in range(ROWS):
             who = people[number % len(people)].id
             turn_id = None
@@ -292,7 +294,7 @@ async def a_room(world: World) -> Caller:
                 turn_id = turns.open_turn(tx, "lobby", model.id, who).id
                 turns.close_turn(tx, turn_id, "completed")
             text = f"a line of talk of the usual length, number {number}, or so."
-            rows.append(tx, "lobby", "chat", text, author_id=who, turn_id=turn_id)
+            rows.append_row(tx, "lobby", "chat", text, author_id=who, turn_id=turn_id)
 
     await world.change(work)
     return Caller(world, LimitSettings(), model, "lobby", "model")
@@ -312,7 +314,7 @@ async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 async def composed() -> None:
     _ = verbs.__all__
     host = await LuaHost.start()
-    composer = Composer(host)
+    composer = ContextComposer(host)
     lua = await timed(lambda: host.run(NOTHING, "main", {}))
     print(
         f"{'a Lua script that does nothing (the floor)':<52} p50 {lua[0]:6.2f}  p99 {lua[1]:6.2f}"

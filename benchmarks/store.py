@@ -54,7 +54,9 @@ async def world_rows(world: World, writers: int) -> float:
 
     async def write(count: int) -> None:
         for _ in range(count):
-            await world.change(lambda tx: rows.append(tx, "lobby", "chat", TEXT, author_id=None))
+            await world.change(
+                lambda tx: rows.append_row(tx, "lobby", "chat", TEXT, author_id=None)
+            )
 
     count = WRITES // writers if writers > 1 else WRITES // 10
     started = time.perf_counter()
@@ -90,7 +92,7 @@ async def timed(run: Callable[[], Awaitable[object]], times: int = 200) -> float
 
 async def reads(world: World) -> dict[str, float]:
     """What people ask of a world, from memory and computed anew."""
-    agent = await world.change(lambda tx: agents.create(tx, new_name(), role="owner"))
+    agent = await world.change(lambda tx: agents.create_agent(tx, new_name(), role="owner"))
     caller = Caller(world, LimitSettings(), agent, "lobby", "ssh")
 
     async def anew(line: str) -> None:
@@ -102,7 +104,7 @@ async def reads(world: World) -> dict[str, float]:
         "/look computed": await timed(lambda: anew("/look")),
         "/inv computed": await timed(lambda: anew("/inv")),
         "loadout computed": await timed(
-            lambda: world.store.read(lambda conn: loadout.compute(conn, "lobby", agent.id))
+            lambda: world.store.read(lambda conn: loadout.compute_loadout(conn, "lobby", agent.id))
         ),
     }
 

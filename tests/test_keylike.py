@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.common.secret_detection import begins_like_key, holds_key, looks_like_key
+from sshwarma.common.secret_detection import has_key_prefix, is_secret_line, looks_like_key
 
 KEYS = (
     "sk-proj-AbCdEfGhIjKlMnOp1234567890",
@@ -27,20 +27,20 @@ NAMES = (
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_is_known_by_its_beginning_wherever_it_stands(key: str) -> None:
     for text in (key, f"my key is {key}, yes", f"https://example.org/?key={key}"):
-        assert begins_like_key(text)
+        assert has_key_prefix(text)
         assert looks_like_key(text)
 
 
 @pytest.mark.parametrize("key", RANDOM)
 def test_long_random_words_count_only_where_no_talk_is(key: str) -> None:
     assert looks_like_key(key)
-    assert not begins_like_key(key)
+    assert not has_key_prefix(key)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_addresses_are_none(name: str) -> None:
     assert not looks_like_key(name)
-    assert not begins_like_key(name)
+    assert not has_key_prefix(name)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_names_and_addresses_are_none(name: str) -> None:
     ],
 )
 def test_lines_that_hold_a_key_or_a_code_are_not_kept(line: str, kept: bool) -> None:
-    assert holds_key(line) is not kept
+    assert is_secret_line(line) is not kept

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from sshwarma import verbs
 from sshwarma.admin import control_socket
-from sshwarma.admin.operations import operate
+from sshwarma.admin.operations import run_operation
 from sshwarma.lua_tools.provider import LIMITS, PROVIDER, LuaTools
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
@@ -46,21 +46,21 @@ from sshwarma.web.api import Api
 from sshwarma.web.http import Http
 from sshwarma.web.metrics import LoopLag, WorldCollector
 from sshwarma.web.oauth_callback import our_addresses, signing_routes
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.names import check_name
-from sshwarma.world.room_states import Conditions
+from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composer
+from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
 
 log = structlog.get_logger(__name__)
 
-FAREWELL = "The server is shutting down. What was said is kept; come back soon."
-DRAIN_SECONDS = 5.0
+SHUTDOWN_MESSAGE = "The server is shutting down. What was said is kept; come back soon."
+DRAIN_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedOperator:
     """The operator, let in on the first run. `identity` is the private key file that was made for
     them, if they had none."""
 
@@ -84,7 +84,7 @@ class App:
         self.world: World
         self.ssh: Server
         self.http: Http | None = None
-        self.admitted: Admitted | None = None
+        self.admitted: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
 
@@ -94,7 +94,7 @@ class App:
 
         Raises:
             OSError: if an address cannot be had.
-            control.Taken: if another process uses the data directory.
+            control_socket.DataDirInUseError: if another process uses the data directory.
             hostkey.UnusableKey: if the host key cannot be used.
         """
         app = cls(settings)
@@ -105,7 +105,7 @@ class App:
             raise
         return app
 
-    async def stop(self, reason: str = FAREWELL) -> None:
+    async def stop(self, reason: str = SHUTDOWN_MESSAGE) -> None:
         """Tell people, finish what is being written, let go of everything."""
         for farewell in list(self.house.farewells):
             farewell(reason)
@@ -124,7 +124,7 @@ class App:
     async def _start(self) -> None:
         settings, parts = self.settings, self._parts
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock: IO[str] = parts.enter_context(control_socket.lock(settings.data_dir))
+        lock: IO[str] = parts.enter_context(control_socket.lock_data_dir(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)
@@ -141,7 +141,7 @@ class App:
         providers[server_records.RUNS] = hub
         providers[PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
-        composer = Composer(lua)
+        composer = ContextComposer(lua)
         roster = await Roster.open(self.world, settings.models, topics(), os.environ)
         parts.push_async_callback(roster.close)
         budgets = Budgets(self.world, roster.limits)
@@ -171,19 +171,19 @@ class App:
             host_keys=[self.host_key],
             gate=gate,
             sessions=WorldSessions(self.house),
-            limits=_limits(settings),
+            limits=_connection_limits(settings),
         )
-        parts.push_async_callback(self.ssh.drain, FAREWELL, DRAIN_SECONDS)
+        parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
         registry = CollectorRegistry()
         registry.register(WorldCollector(self.world, self.ssh))
         finder = Finder(await asyncio.to_thread(choose), settings.finding.threshold)
         self.world.provide(finder)
         ahead = asyncio.get_running_loop().create_task(Ahead(self.world, finder).watch())
-        parts.push_async_callback(_cancel, ahead)
-        watching = asyncio.get_running_loop().create_task(Conditions(self.world).watch())
-        parts.push_async_callback(_cancel, watching)
+        parts.push_async_callback(_cancel_task, ahead)
+        watching = asyncio.get_running_loop().create_task(RoomStateWatcher(self.world).watch())
+        parts.push_async_callback(_cancel_task, watching)
         lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
-        parts.push_async_callback(_cancel, lag)
+        parts.push_async_callback(_cancel_task, lag)
         if settings.http.listen != "off":
             api = Api(self.world, settings.limits, pace)
             others = {"/mcp": mcp.http, **signing_routes(hub.signing)}
@@ -194,7 +194,7 @@ class App:
         hub.signing.ours = our_addresses(settings.http, self.http.port if self.http else None)
         mcp.start()
         parts.push_async_callback(mcp.stop)
-        door = control_socket.Control(settings.data_dir, partial(operate, self.world))
+        door = control_socket.ControlServer(settings.data_dir, partial(run_operation, self.world))
         await door.start()
         parts.push_async_callback(door.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
@@ -203,32 +203,32 @@ class App:
         return fingerprint(self.host_key)
 
 
-async def admit_operator(world: World, data_dir: Path) -> Admitted | None:
+async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | None:
     """On a world without people, make the person who runs it its owner, with the public keys of
     their account; with a key made for them if they have none. Nobody else is let in."""
     if any(agent.kind == "person" for agent in world.agents):
         return None
-    name = _operator_name()
+    name = _choose_operator_name()
     loop = asyncio.get_running_loop()
-    texts = await loop.run_in_executor(None, _own_public_keys)
+    texts = await loop.run_in_executor(None, _read_own_public_keys)
     identity = None
     if not texts:
         identity = data_dir / "operator_ed25519"
-        texts = [_make_identity(identity)]
+        texts = [_create_operator_key(identity)]
     admitted: list[str] = []
     for text in texts:
         try:
-            done = await operate(
+            done = await run_operation(
                 world, "keys_add", {"name": name, "public_key": text, "role": "owner"}
             )
-        except Refused as error:
+        except WorldError as error:
             log.warning("a key of yours was not admitted", error=str(error))
             continue
         admitted.append(done["fingerprint"])
-    return Admitted(name, tuple(admitted), identity)
+    return AdmittedOperator(name, tuple(admitted), identity)
 
 
-def _own_public_keys() -> list[str]:
+def _read_own_public_keys() -> list[str]:
     """The public keys of the account that runs the program: its files and its ssh agent."""
     found = {
         file.read_text(encoding="utf-8", errors="replace").strip()
@@ -254,7 +254,7 @@ def _own_public_keys() -> list[str]:
     return sorted(found)
 
 
-def _make_identity(path: Path) -> str:
+def _create_operator_key(path: Path) -> str:
     """A key for an operator who has none: the private half 0600 in the data directory."""
     if not path.exists():
         key = asyncssh.generate_private_key("ssh-ed25519", comment="made by sshwarma")
@@ -265,14 +265,14 @@ def _make_identity(path: Path) -> str:
     return path.with_suffix(".pub").read_text(encoding="utf-8")
 
 
-def _operator_name() -> str:
+def _choose_operator_name() -> str:
     try:
         return check_name(getpass.getuser().lower(), "agent")
-    except (Refused, OSError, KeyError):
+    except (WorldError, OSError, KeyError):
         return "owner"
 
 
-def _limits(settings: Settings) -> Limits:
+def _connection_limits(settings: Settings) -> Limits:
     ssh = settings.ssh
     return Limits(
         pending=ssh.max_pending,
@@ -286,6 +286,6 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
+async def _cancel_task(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

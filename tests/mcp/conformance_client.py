@@ -27,8 +27,8 @@ from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Asked
-from sshwarma.world.presence import Connection
+from sshwarma.world.events import QuestionAsked
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
 
 SCENARIOS: Final = (
@@ -90,8 +90,8 @@ class Client:
 
     async def connect(self, url: str) -> list[things.Thing]:
         world = self.world
-        person = await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
-        world.presence.enter(Connection(person.id, "lobby", "ssh"))
+        person = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
+        world.presence.enter(AgentConnection(person.id, "lobby", "ssh"))
         world.bus.on_agent(person.id, self._told)
         self.caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
         await self.hub.start()
@@ -100,7 +100,7 @@ class Client:
         server = await self.hub.add(self.caller, settings)
         while (await self._condition()).state == "needs-sign-in" and await self.login():
             pass
-        return await world.store.read(lambda conn: things.children(conn, server.id, "tool"))
+        return await world.store.read(lambda conn: things.read_children(conn, server.id, "tool"))
 
     async def _condition(self) -> Condition:
         condition = await self.hub.settled("suite", 20)
@@ -118,7 +118,7 @@ class Client:
         return await self.hub.signing.hand_in(server, came_to, 20)
 
     def _told(self, event: object) -> None:
-        if isinstance(event, Asked) and event.hint:
+        if isinstance(event, QuestionAsked) and event.hint:
             bare = "bare /answer" in event.hint
             sample = "1" if "number" in event.text else "yes"
             loop = asyncio.get_running_loop()

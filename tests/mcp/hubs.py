@@ -60,7 +60,7 @@ class Hubbed:
 
     async def equip(self, pattern: str) -> None:
         def work(tx: Any) -> None:
-            equipment.equip(tx, "lobby", equipment.match(tx.conn, pattern, ["lobby"]))
+            equipment.equip_things(tx, "lobby", equipment.match_things(tx.conn, pattern, ["lobby"]))
 
         await self.world.change(work)
 
@@ -68,7 +68,7 @@ class Hubbed:
         return await self.tools.call((who or self.owner).caller, tool, arguments)
 
     async def tool(self, name: str) -> Thing:
-        found = await self.world.store.read(lambda conn: things.by_qualified_name(conn, name))
+        found = await self.world.store.read(lambda conn: things.find_by_qualified_name(conn, name))
         assert found is not None, name
         return found
 

@@ -17,7 +17,7 @@ from sshwarma.mcp.client.elicitation import value_of
 from sshwarma.mcp.client.link import Field
 from sshwarma.tools.call import Outcome
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import Asked
+from sshwarma.world.events import QuestionAsked
 from world.living import Someone, do, refused
 
 MODERN = (sys.executable, str(Path(__file__).with_name("modern.py")), "stdio")
@@ -28,18 +28,18 @@ class Terminal:
 
     def __init__(self, someone: Someone) -> None:
         self.someone = someone
-        self.asked: asyncio.Queue[Asked] = asyncio.Queue()
+        self.asked: asyncio.Queue[QuestionAsked] = asyncio.Queue()
         someone.world.bus.on_agent(someone.id, self._heard)
 
     def _heard(self, event: Any) -> None:
-        if isinstance(event, Asked):
+        if isinstance(event, QuestionAsked):
             self.asked.put_nowait(event)
 
-    async def next(self) -> Asked:
+    async def next(self) -> QuestionAsked:
         async with asyncio.timeout(30):
             return await self.asked.get()
 
-    async def answers(self, *texts: str) -> list[Asked]:
+    async def answers(self, *texts: str) -> list[QuestionAsked]:
         seen = []
         for text in texts:
             seen.append(await self.next())

@@ -15,7 +15,7 @@ from sshwarma.tools.names import for_model
 from sshwarma.verbs.completion import complete
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import Asked, WorldChanged
+from sshwarma.world.events import QuestionAsked, WorldChanged
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from world.living import do, refused
@@ -104,7 +104,7 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
         return await hubbed.obstacle("evil:echo") == CHANGED
 
     await hubbed.until(changed)
-    (news,) = (one.text for one in told if isinstance(one, Asked))
+    (news,) = (one.text for one in told if isinstance(one, QuestionAsked))
     assert news == "It says something new of echo, newcomer: /mcp show evil and /mcp approve evil."
     tool = await hubbed.tool("evil:echo")
     assert tool.description == "Gives back what it was sent.", "no model reads what nobody has"
@@ -129,7 +129,7 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
     assert listed.waiting == 2
     pending = {**tool.metadata["pending"], "fingerprint": "another"}
     now = {**tool.metadata, "pending": pending}
-    await hubbed.world.change(lambda tx: things.change(tx, tool.id, metadata=now))
+    await hubbed.world.change(lambda tx: things.update_thing(tx, tool.id, metadata=now))
     unread = await refused(hubbed.owner, "/mcp approve evil")
     assert unread.message == "You have not read what evil says of echo now."
     assert unread.hint == "/mcp show evil, then approve."
@@ -191,13 +191,13 @@ async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) ->
     assert await hubbed.obstacle("evil:echo") is None
     # Its names are free for others meanwhile.
     other = await hubbed.world.change(
-        lambda tx: things.create(tx, "toolsets", "tool", "echo", qualified_name="evil:echo")
+        lambda tx: things.create_thing(tx, "toolsets", "tool", "echo", qualified_name="evil:echo")
     )
     await hubbed.add("evil", *POISONED, wait=False)
     await hubbed.hub.settled("evil", 30)
     shown = await do(hubbed.owner, "/mcp show evil")
     assert ("echo", "something else has that name here") in shown.refused
-    await hubbed.world.change(lambda tx: things.delete(tx, other))
+    await hubbed.world.change(lambda tx: things.delete_thing(tx, other))
     await hubbed.hub.refresh("evil", 30)
     after = await hubbed.tool("evil:echo")
     assert after.id == before.id
@@ -208,7 +208,7 @@ async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) ->
 async def test_tools_that_live_on_under_a_removed_server_are_no_conflict(hubbed: Hubbed) -> None:
     server = await hubbed.poisoned()
     await hubbed.hub.close()
-    await hubbed.world.change(lambda tx: things.delete(tx, server))
+    await hubbed.world.change(lambda tx: things.delete_thing(tx, server))
     await hubbed.poisoned()
     assert await hubbed.obstacle("evil:echo") == ""
 
@@ -216,7 +216,7 @@ async def test_tools_that_live_on_under_a_removed_server_are_no_conflict(hubbed:
 async def test_what_people_set_survives_listings(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     tool = await hubbed.tool("evil:echo")
-    await hubbed.world.change(lambda tx: things.change(tx, tool.id, enabled=0))
+    await hubbed.world.change(lambda tx: things.update_thing(tx, tool.id, enabled=0))
 
     def rows(conn: Any) -> list[Any]:
         return conn.execute(select(equipped).where(equipped.c.thing_id == tool.id)).all()

@@ -25,7 +25,7 @@ from sshwarma.mcp.client.oauth_login import Ours, SignIn
 from sshwarma.settings import HttpSettings, McpSettings
 from sshwarma.verbs.mcp_login import SignInBegun
 from sshwarma.web.oauth_callback import our_addresses
-from sshwarma.world.errors import Refused, Unavailable
+from sshwarma.world.errors import Unavailable, WorldError
 from world.living import do, refused
 
 SECONDS = 30
@@ -277,7 +277,7 @@ async def tried(folder: Path, url: str, challenge: Challenge | None, **more: Any
     credentials = Credentials(folder / "strange.json", url)
     credentials.challenge = challenge
     under_way = SignIn("strange", Ours())
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(WorldError) as caught:
         await sign_in(settings, credentials, under_way)
     assert under_way.page is None
     return str(caught.value)

@@ -34,7 +34,7 @@ from sshwarma.web.http import Http
 from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Present
+from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
@@ -70,11 +70,11 @@ class Served:
     workshop: Workshop
 
     async def agent(self, name: str, role: str = "member") -> str:
-        made = await self.world.change(lambda tx: agents.create(tx, name, role=role))
+        made = await self.world.change(lambda tx: agents.create_agent(tx, name, role=role))
         return made.id
 
     async def token(self, name: str, scope: str = "build", **options: Any) -> str:
-        made = await operations.operate(
+        made = await operations.run_operation(
             self.world, "token_new", {"name": name, "scope": scope, **options}
         )
         return str(made["token"])
@@ -94,10 +94,10 @@ class Served:
         """A tool of a namespace, which is made if need be; carried out by `does`."""
 
         def work(tx: Any) -> Thing:
-            space = things.child(tx.conn, "mcps", namespace, "mcp") or things.create(
+            space = things.find_child(tx.conn, "mcps", namespace, "mcp") or things.create_thing(
                 tx, "mcps", "mcp", namespace, id=f"mcp-{namespace}", qualified_name=namespace
             )
-            return things.create(
+            return things.create_thing(
                 tx,
                 space.id,
                 "tool",
@@ -115,10 +115,10 @@ class Served:
         """A tool of a dotted namespace that somebody made, which is made if need be."""
 
         def work(tx: Any) -> None:
-            space = things.by_qualified_name(tx.conn, namespace) or namespaces.create(
-                tx, namespace, "root"
-            )
-            things.create(
+            space = things.find_by_qualified_name(
+                tx.conn, namespace
+            ) or namespaces.create_namespace(tx, namespace, "root")
+            things.create_thing(
                 tx,
                 space.id,
                 "tool",
@@ -132,7 +132,7 @@ class Served:
         self.workshop.doing[name] = does
 
     async def equip(self, context_id: str, *tools: Thing) -> None:
-        await self.world.change(lambda tx: equipment.equip(tx, context_id, list(tools)))
+        await self.world.change(lambda tx: equipment.equip_things(tx, context_id, list(tools)))
 
     @asynccontextmanager
     async def client(self, token: str, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
@@ -154,7 +154,7 @@ class Served:
                 await asyncio.wait_for(hears.wait(), 20)
             yield client
 
-    def here(self, room_id: str = "lobby") -> dict[str, Present]:
+    def here(self, room_id: str = "lobby") -> dict[str, PresentAgent]:
         """Who is in a room, by name."""
         found = self.world.presence.in_room(room_id)
         return {self.world.agents.name_of(present.agent_id): present for present in found}

@@ -583,7 +583,7 @@ class Everything(Protocol):
 
         def toggle(tx: Any) -> None:
             bag = "internal" if kind == "tool" else "lobby"
-            thing = things.child(tx.conn, bag, name) or things.create(
+            thing = things.find_child(tx.conn, bag, name) or things.create_thing(
                 tx,
                 bag,
                 kind,
@@ -591,11 +591,11 @@ class Everything(Protocol):
                 qualified_name=name if kind == "tool" else None,
                 content="Now and then.",
             )
-            rows = equipment.rows_of(tx.conn, ["lobby"])
+            rows = equipment.read_equipped_rows(tx.conn, ["lobby"])
             if any(row.thing.id == thing.id and row.live for row in rows):
-                equipment.unequip(tx, "lobby", [thing])
+                equipment.unequip_things(tx, "lobby", [thing])
             else:
-                equipment.equip(tx, "lobby", [thing])
+                equipment.equip_things(tx, "lobby", [thing])
 
         await world.change(toggle)
 
@@ -638,7 +638,7 @@ class Open(endpoint.Serving):
 
     async def _token(self, scope: server.Asgi) -> Token | None:
         world = self._guests.world
-        found = await world.store.read(lambda conn: tokens.live(conn, self.agent_id))
+        found = await world.store.read(lambda conn: tokens.read_live_tokens(conn, self.agent_id))
         return found[0]
 
 
@@ -648,8 +648,8 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory() as home:
         world = await World.open(Path(home) / "world.db", tool_specs())
-        agent = await world.change(lambda tx: agents.create(tx, "suite", role="owner"))
-        await world.change(lambda tx: tokens.issue(tx, agent.id, "suite", None, None))
+        agent = await world.change(lambda tx: agents.create_agent(tx, "suite", role="owner"))
+        await world.change(lambda tx: tokens.issue_token(tx, agent.id, "suite", None, None))
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
         tools = Tools(world, dict.fromkeys(("internal", "global"), Verbs()))
         pace = Pace(limits.lines_per_10_seconds)
@@ -670,5 +670,5 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    logs.configure(LogSettings())
+    logs.configure_logging(LogSettings())
     asyncio.run(serve())

@@ -58,7 +58,7 @@ async def test_without_a_good_token_there_is_nothing(served: Served, method: str
 
 async def test_the_token_of_a_disabled_agent_is_none(served: Served) -> None:
     token = await served.newcomer("ann")
-    await operations.operate(served.world, "agents_disable", {"name": "ann"})
+    await operations.run_operation(served.world, "agents_disable", {"name": "ann"})
     assert (await post(served, HELLO, token)).status_code == 401
 
 
@@ -148,8 +148,8 @@ async def test_a_token_revoked_amid_a_stream_ends_it(served: Served) -> None:
         http.stream("GET", served.url, headers=headers) as stream,
     ):
         assert stream.status_code == 200
-        found = await operations.operate(served.world, "token_list", {"name": "ann"})
-        await operations.operate(served.world, "token_revoke", {"token_id": found[0]["id"]})
+        found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
+        await operations.run_operation(served.world, "token_revoke", {"token_id": found[0]["id"]})
         async with asyncio.timeout(20):
             async for _ in stream.aiter_bytes():
                 pass

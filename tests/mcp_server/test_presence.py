@@ -187,10 +187,12 @@ async def test_who_is_shut_out_is_out_at_once_amid_a_call(
             call = asyncio.create_task(client.call_tool("t.endless", {}))
             await asyncio.wait_for(began.wait(), 20)
             if how == "disable":
-                await operations.operate(served.world, "agents_disable", {"name": "ann"})
+                await operations.run_operation(served.world, "agents_disable", {"name": "ann"})
             elif how == "revoke":
-                found = await operations.operate(served.world, "token_list", {"name": "ann"})
-                await operations.operate(served.world, "token_revoke", {"token_id": found[0]["id"]})
+                found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
+                await operations.run_operation(
+                    served.world, "token_revoke", {"token_id": found[0]["id"]}
+                )
             await asyncio.wait_for(stopped.wait(), 20)
             await served.until(lambda: "ann" not in served.here())
             expiry.past()
@@ -204,11 +206,13 @@ async def test_who_is_shut_out_is_out_at_once_amid_a_call(
 async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:
     await served.agent("ann")
     kept, gone = await served.token("ann"), await served.token("ann")
-    found = await operations.operate(served.world, "token_list", {"name": "ann"})
+    found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
     async with served.client(kept, "legacy") as one:
         async with served.client(gone) as other:
             await other.call_tool("look", {})
-            await operations.operate(served.world, "token_revoke", {"token_id": found[1]["id"]})
+            await operations.run_operation(
+                served.world, "token_revoke", {"token_id": found[1]["id"]}
+            )
             await served.until(lambda: all(len(g.token_ids) == 1 for g in served.guests))
         assert not (await one.call_tool("look", {})).is_error
         assert "ann" in served.here()

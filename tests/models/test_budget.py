@@ -32,12 +32,12 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def model(world: World, name: str = "qwen") -> str:
-    return (await world.change(lambda tx: agents.create(tx, name, kind="model"))).id
+    return (await world.change(lambda tx: agents.create_agent(tx, name, kind="model"))).id
 
 
 async def spend(world: World, agent_id: str, spent: Usage, when: datetime | None = None) -> None:
     def work(tx: Any) -> None:
-        usage.record(
+        usage.record_usage(
             tx, "lobby", agent_id, None, "m", spent.prompt_tokens, spent.completion_tokens,
             estimated=False, cost=spent.cost,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents
-from sshwarma.world.errors import Conflict, Invalid, Refused
+from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.world import World
 
 Open = Callable[..., Any]
@@ -117,7 +117,7 @@ async def test_removed_it_answers_no_more_and_comes_back_as_itself(
     await world.change(lambda tx: roster.remove(tx, qwen))
     assert names(world, roster) == ["guide"]
     assert world.agents.name_of(qwen) == "qwen"
-    await world.change(lambda tx: agents.set_disabled(tx, qwen, True))
+    await world.change(lambda tx: agents.set_agent_disabled(tx, qwen, True))
     assert await add(world, roster, settings(model="other")) == qwen
     assert roster[qwen].model == "other"
     assert not world.agents.find("qwen").disabled
@@ -126,7 +126,7 @@ async def test_removed_it_answers_no_more_and_comes_back_as_itself(
 @pytest.mark.parametrize("name", ["filed", "guide", "qwen", "alice"])
 async def test_a_name_is_had_once(world: World, opened: Open, name: str) -> None:
     roster = await opened(settings("filed"))
-    await world.change(lambda tx: agents.create(tx, "alice"))
+    await world.change(lambda tx: agents.create_agent(tx, "alice"))
     await add(world, roster, settings())
     with pytest.raises(Conflict):
         await add(world, roster, settings(name))
@@ -150,11 +150,11 @@ async def test_what_changes_elsewhere_is_followed(world: World, opened: Open) ->
     roster = await opened()
     qwen = await add(world, roster, settings())
     first = roster[qwen]
-    await world.change(lambda tx: agents.remember(tx, qwen, room_id="home"))
+    await world.change(lambda tx: agents.update_agent(tx, qwen, room_id="home"))
     assert roster[qwen] is first  # nothing that concerns it
-    await world.change(lambda tx: agents.remember(tx, qwen, prompt="Be brief."))
+    await world.change(lambda tx: agents.update_agent(tx, qwen, prompt="Be brief."))
     assert roster[qwen] is not first
-    await world.change(lambda tx: agents.remember(tx, qwen, model={"kind": "nonsense"}))
+    await world.change(lambda tx: agents.update_agent(tx, qwen, model={"kind": "nonsense"}))
     assert qwen not in roster
 
 
@@ -176,7 +176,7 @@ async def test_of_two_who_change_it_at_once_one_is_told(world: World, opened: Op
     ]
     first, second = await asyncio.gather(*changes, return_exceptions=True)
     assert first is None
-    assert isinstance(second, Refused)
+    assert isinstance(second, WorldError)
     assert roster[qwen].model == "a"
     await world.change(lambda tx: roster.remove(tx, qwen))
     with pytest.raises(Conflict):

@@ -39,12 +39,12 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.world import agents, namespaces, notes, rows, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, NotFound, Refused
-from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.errors import Forbidden, NotFound, WorldError
+from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composed
+from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer
 
 Script = Callable[[Request], AsyncGenerator[Part, None]]
@@ -90,7 +90,9 @@ class House:
         for turn_id in getattr(said, "turns", ()):
             await self.turns.ended(turn_id)
         first = before.seq if before else 0
-        return await self.world.store.read(lambda conn: rows.after(conn, "lobby", first, 100))
+        return await self.world.store.read(
+            lambda conn: rows.read_rows_after(conn, "lobby", first, 100)
+        )
 
     async def statuses(self) -> list[str]:
         def query(conn: Any) -> list[str]:
@@ -108,9 +110,11 @@ async def nothing(request: Request) -> AsyncGenerator[Part, None]:
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
-    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
-    await world.change(lambda tx: agents.create(tx, "bob"))
-    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
+    await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
+    await world.change(lambda tx: agents.create_agent(tx, "bob"))
+    qwen = await world.change(
+        lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")
+    )
     made = House(world)
     made.backends[qwen.id] = made.backend
     roster = await Roster.open(world, (), topics(), {})
@@ -389,7 +393,7 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
 
     house.backend.script = script
     await house.says("alice", "@qwen count")
-    streaming = [event for event in heard if isinstance(event, Streaming)]
+    streaming = [event for event in heard if isinstance(event, StreamUpdated)]
     assert streaming[0].text == ""
     assert "one two three".startswith(streaming[-1].text)
     assert isinstance(heard[-1], StreamEnded)
@@ -416,7 +420,7 @@ async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(tmp_path: Path
 
     path = tmp_path / "world.db"
     world = await World.open(path, tool_specs())
-    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     await world.change(lambda tx: turns.open_turn(tx, "lobby", qwen.id, None))
     await world.close()
     world = await World.open(path, tool_specs())
@@ -477,7 +481,7 @@ async def test_a_model_acts_with_its_own_rights(house: House) -> None:
     house.backend.script = script
     made = await house.says("alice", "@qwen put it there")
     assert "needs the build right" in made[-1].content
-    with pytest.raises(Refused):
+    with pytest.raises(WorldError):
         await run_line(house.caller("alice"), "/examine x")
 
 
@@ -545,7 +549,9 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
 
 async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     heard: list[str] = []
-    house.world.bus.on_room("lobby", lambda e: isinstance(e, Streaming) and heard.append(e.text))
+    house.world.bus.on_room(
+        "lobby", lambda e: isinstance(e, StreamUpdated) and heard.append(e.text)
+    )
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
@@ -557,13 +563,13 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     assert said_by(made, house, "qwen") == ["Done."]
     assert made[-1].meta["state"] == "Goal: ship"
     assert {text.strip() for text in heard} <= {"", "Done."}
-    kept = await house.world.store.read(lambda conn: notes.read(conn, "lobby", "qwen"))
+    kept = await house.world.store.read(lambda conn: notes.read_notes(conn, "lobby", "qwen"))
     assert kept == "Goal: ship"
 
 
 async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     second = Scripted(nothing)
-    llama = await house.world.change(lambda tx: agents.create(tx, "llama", kind="model"))
+    llama = await house.world.change(lambda tx: agents.create_agent(tx, "llama", kind="model"))
     house.backends[llama.id] = second
 
     async def to_llama(request: Request) -> AsyncGenerator[Part, None]:
@@ -597,7 +603,7 @@ async def test_answers_at_once_are_bounded_in_a_room(
     house.backend.script = script
     first = await run_line(house.caller("alice"), "@qwen one")
     second = await run_line(house.caller("bob"), "@qwen two")
-    with pytest.raises(Refused, match="answers at once is the limit of a room"):
+    with pytest.raises(WorldError, match="answers at once is the limit of a room"):
         await run_line(house.caller("alice"), "@qwen three")
     go.set()
     for said in (first, second):
@@ -613,10 +619,10 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
     told: list[int] = []
 
     class Counting:
-        async def compose(self, caller: Caller, *_: Any, budget: int) -> Composed:
+        async def compose(self, caller: Caller, *_: Any, budget: int) -> ModelContext:
             told.append(budget)
             layer = Layer("x", "turn", "system", text="x" * 3600)
-            return Composed((layer,))
+            return ModelContext((layer,))
 
     async def script(request: Request) -> AsyncGenerator[Part, None]:
         if len(told) == 1:
@@ -643,9 +649,9 @@ async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
 
 
 async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: House) -> None:
-    space = await house.world.change(lambda tx: namespaces.create(tx, "demo", "x"))
+    space = await house.world.change(lambda tx: namespaces.create_namespace(tx, "demo", "x"))
     await house.world.change(
-        lambda tx: things.create(
+        lambda tx: things.create_thing(
             tx, space.id, "tool", "aloud", qualified_name="demo:aloud", metadata={}
         )
     )

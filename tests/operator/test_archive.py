@@ -18,7 +18,7 @@ import pytest
 
 from sshwarma.admin import backup as archive
 from sshwarma.admin import control_socket
-from sshwarma.admin.backup import BadArchive, backup, restore
+from sshwarma.admin.backup import InvalidBackupError, restore_backup, write_backup
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
 from sshwarma.world.world import World
@@ -44,7 +44,7 @@ def database(newborn: Path, tmp_path: Path) -> Path:
 def made(database: Path, tmp_path: Path) -> Path:
     """A good backup."""
     path = tmp_path / "world.tar.gz"
-    backup(database, path)
+    write_backup(database, path)
     return path
 
 
@@ -75,19 +75,20 @@ async def test_a_backup_while_people_talk_is_one_moment(
         while going:
             await world.change(
                 lambda tx: [
-                    rows.append(tx, "lobby", "chat", "x" * 500, author_id=None) for _ in range(2)
+                    rows.append_row(tx, "lobby", "chat", "x" * 500, author_id=None)
+                    for _ in range(2)
                 ]
             )
 
     talking = [asyncio.create_task(talk()) for _ in range(4)]
     archives = [tmp_path / f"{n}.tar.gz" for n in range(3)]
-    told = [await asyncio.to_thread(backup, world.store.path, path) for path in archives]
+    told = [await asyncio.to_thread(write_backup, world.store.path, path) for path in archives]
     going = False
     await asyncio.gather(*talking)
     assert [one["rows"] for one in told] == sorted(one["rows"] for one in told)
     for path, one in zip(archives, told, strict=True):
         target = tmp_path / path.name.split(".")[0]
-        assert await asyncio.to_thread(restore, path, target) == one
+        assert await asyncio.to_thread(restore_backup, path, target) == one
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())
@@ -99,9 +100,9 @@ async def test_a_backup_while_people_talk_is_one_moment(
 
 def test_a_round_trip_is_the_same_database(database: Path, made: Path, tmp_path: Path) -> None:
     target = tmp_path / "new"
-    restore(made, target)
+    restore_backup(made, target)
     assert sizes(target / "world.db") == sizes(database)
-    assert sorted(path.name for path in target.iterdir()) == [control_socket.LOCK, "world.db"]
+    assert sorted(path.name for path in target.iterdir()) == [control_socket.LOCK_NAME, "world.db"]
     assert made.stat().st_mode & 0o777 == 0o600
     assert (target / "world.db").stat().st_mode & 0o777 == 0o600
     assert target.stat().st_mode & 0o777 == 0o700
@@ -110,7 +111,7 @@ def test_a_round_trip_is_the_same_database(database: Path, made: Path, tmp_path:
 def test_no_key_is_in_a_backup(database: Path, tmp_path: Path) -> None:
     for name in ("ssh_host_ed25519_key", "operator_ed25519"):
         (database.parent / name).write_text("PRIVATE")
-    backup(database, tmp_path / "b.tar.gz")
+    write_backup(database, tmp_path / "b.tar.gz")
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         assert tar.getnames() == ["manifest.json", "world.db"]
 
@@ -118,10 +119,10 @@ def test_no_key_is_in_a_backup(database: Path, tmp_path: Path) -> None:
 def test_a_backup_overwrites_nothing(database: Path, made: Path, tmp_path: Path) -> None:
     before = made.read_bytes()
     with pytest.raises(FileExistsError):
-        backup(database, made)
+        write_backup(database, made)
     assert made.read_bytes() == before
     with pytest.raises(FileNotFoundError, match="no world"):
-        backup(tmp_path / "none.db", tmp_path / "c.tar.gz")
+        write_backup(tmp_path / "none.db", tmp_path / "c.tar.gz")
     assert not (tmp_path / "c.tar.gz").exists()
 
 
@@ -131,9 +132,9 @@ def test_a_restore_replaces_a_world_only_if_told_and_keeps_it(database: Path, ma
         opened.commit()
     before = database.read_bytes()
     with pytest.raises(FileExistsError, match="--force"):
-        restore(made, database.parent)
+        restore_backup(made, database.parent)
     assert database.read_bytes() == before
-    restore(made, database.parent, force=True)
+    restore_backup(made, database.parent, force=True)
     query = "SELECT description FROM things WHERE id = 'lobby'"
     with closing(sqlite3.connect(database)) as opened:
         assert opened.execute(query).fetchone() == (None,)
@@ -143,8 +144,11 @@ def test_a_restore_replaces_a_world_only_if_told_and_keeps_it(database: Path, ma
 
 
 def test_a_restore_under_a_running_server_is_refused(database: Path, made: Path) -> None:
-    with control_socket.lock(database.parent), pytest.raises(control_socket.Taken):
-        restore(made, database.parent, force=True)
+    with (
+        control_socket.lock_data_dir(database.parent),
+        pytest.raises(control_socket.DataDirInUseError),
+    ):
+        restore_backup(made, database.parent, force=True)
 
 
 def link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
@@ -191,9 +195,9 @@ HOSTILE: dict[str, list[tuple[str | tarfile.TarInfo, bytes]]] = {
 def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
     bad = write(tmp_path / "bad.tar.gz", *HOSTILE[name])
     target = tmp_path / "deep" / "data"
-    with pytest.raises(BadArchive, match=r"bad\.tar\.gz"):
-        restore(bad, target)
-    assert [path.name for path in target.iterdir()] == [control_socket.LOCK]
+    with pytest.raises(InvalidBackupError, match=r"bad\.tar\.gz"):
+        restore_backup(bad, target)
+    assert [path.name for path in target.iterdir()] == [control_socket.LOCK_NAME]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
 
 
@@ -206,8 +210,8 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     bad = write(
         tmp_path / "bad.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
     )
-    with pytest.raises(BadArchive):
-        restore(bad, tmp_path / "data")
+    with pytest.raises(InvalidBackupError):
+        restore_backup(bad, tmp_path / "data")
     assert not (tmp_path / "data" / "world.db").exists()
 
 
@@ -222,8 +226,8 @@ def test_a_damaged_archive_is_refused(made: Path, tmp_path: Path, where: float, 
         content[at] ^= 0x55
     bad = tmp_path / "bad.tar.gz"
     bad.write_bytes(content)
-    with pytest.raises(BadArchive):
-        restore(bad, tmp_path / "new")
+    with pytest.raises(InvalidBackupError):
+        restore_backup(bad, tmp_path / "new")
     assert not (tmp_path / "new" / "world.db").exists()
 
 
@@ -231,18 +235,18 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"hello", gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
         bad = tmp_path / "bad.tar.gz"
         bad.write_bytes(content)
-        with pytest.raises(BadArchive):
-            restore(bad, tmp_path / "new")
+        with pytest.raises(InvalidBackupError):
+            restore_backup(bad, tmp_path / "new")
     with pytest.raises(FileNotFoundError):
-        restore(tmp_path / "nowhere.tar.gz", tmp_path / "new")
+        restore_backup(tmp_path / "nowhere.tar.gz", tmp_path / "new")
 
 
 def test_a_database_that_is_not_the_one_written_is_refused(database: Path, tmp_path: Path) -> None:
     content = database.read_bytes()
     told = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
     bad = write(tmp_path / "bad.tar.gz", ("manifest.json", told), ("world.db", content))
-    with pytest.raises(BadArchive, match="is not what was written"):
-        restore(bad, tmp_path / "new")
+    with pytest.raises(InvalidBackupError, match="is not what was written"):
+        restore_backup(bad, tmp_path / "new")
     assert not (tmp_path / "new" / "world.db").exists()
 
 
@@ -255,6 +259,6 @@ def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path
         ("manifest.json", manifest_of(bytes(content))),
         ("world.db", bytes(content)),
     )
-    with pytest.raises(BadArchive, match="damaged"):
-        restore(bad, tmp_path / "new")
-    assert archive.DATABASE not in [path.name for path in (tmp_path / "new").iterdir()]
+    with pytest.raises(InvalidBackupError, match="damaged"):
+        restore_backup(bad, tmp_path / "new")
+    assert archive.DATABASE_NAME not in [path.name for path in (tmp_path / "new").iterdir()]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sshwarma.admin import control_socket, doctor
-from sshwarma.admin.doctor import Finding
+from sshwarma.admin.doctor import CheckResult
 from sshwarma.cli.main import main
 from sshwarma.settings import Settings, load_settings
 
@@ -37,13 +37,13 @@ def settings(data: Path, **flags: object) -> Settings:
     return load_settings(**{"data_dir": data, **listen, **flags})
 
 
-def of(data: Path, what: str, **flags: object) -> Finding:
-    (found,) = [one for one in doctor.examine(settings(data, **flags)) if one.what == what]
+def of(data: Path, what: str, **flags: object) -> CheckResult:
+    (found,) = [one for one in doctor.run_checks(settings(data, **flags)) if one.what == what]
     return found
 
 
 def test_all_is_well(data: Path) -> None:
-    findings = doctor.examine(settings(data))
+    findings = doctor.run_checks(settings(data))
     assert all(one.ok and not one.remedy for one in findings), findings
     assert {"settings", "data directory", "disk", "database", "schema", "host key", "server",
             "ssh port", "registration", "owners"} == {one.what for one in findings}  # fmt: skip
@@ -51,7 +51,7 @@ def test_all_is_well(data: Path) -> None:
 
 def test_before_the_first_start(tmp_path: Path) -> None:
     nothing = tmp_path / "none"
-    assert all(one.ok for one in doctor.examine(settings(nothing)))
+    assert all(one.ok for one in doctor.run_checks(settings(nothing)))
     assert not nothing.exists(), "the doctor changes nothing"
 
 
@@ -73,7 +73,7 @@ def test_a_host_key_others_can_read(data: Path) -> None:
 
 
 def test_a_full_disk(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "FREE_BYTES", 2**62)
+    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**62)
     assert "make room" in of(data, "disk").remedy
 
 
@@ -108,7 +108,7 @@ def test_a_port_that_is_taken(data: Path) -> None:
 
 
 def test_a_running_server(data: Path) -> None:
-    with control_socket.lock(data):
+    with control_socket.lock_data_dir(data):
         assert of(data, "server").found == "running"
     assert of(data, "server").found == "not running"
 

@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy import text
 
 from sshwarma.admin import control_socket
-from sshwarma.admin.control_socket import Control, ask
-from sshwarma.admin.operations import OPERATIONS, operate
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Refused
-from sshwarma.world.events import Event, MustLeave
+from sshwarma.admin.control_socket import ControlServer, send_request
+from sshwarma.admin.operations import OPERATIONS, run_operation
+from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
+from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
 from world.living import Someone, everything
 
@@ -35,19 +35,19 @@ async def audit(world: World) -> list[tuple[Any, ...]]:
 
 async def test_keys(world: World, alice: Someone) -> None:
     public = key()
-    done = await operate(world, "keys_add", {"name": "carol", "public_key": public})
+    done = await run_operation(world, "keys_add", {"name": "carol", "public_key": public})
     assert (done["agent"], done["role"]) == ("carol", "member")
     assert done["fingerprint"].startswith("SHA256:")
-    second = await operate(
+    second = await run_operation(
         world, "keys_add", {"name": "carol", "public_key": key("c@d"), "role": "admin"}
     )
     assert world.agents.named("carol").role == "admin"  # type: ignore[union-attr]
-    listed = await operate(world, "keys_list", {"name": "carol"})
+    listed = await run_operation(world, "keys_list", {"name": "carol"})
     assert [one["comment"] for one in listed] == ["a@b", "c@d"]
-    assert await operate(world, "keys_list", {}) == listed
+    assert await run_operation(world, "keys_list", {}) == listed
     with pytest.raises(Conflict, match="belongs to carol already"):
-        await operate(world, "keys_add", {"name": "alice", "public_key": public})
-    gone = await operate(
+        await run_operation(world, "keys_add", {"name": "alice", "public_key": public})
+    gone = await run_operation(
         world, "keys_remove", {"name": "carol", "fingerprint": done["fingerprint"]}
     )
     assert gone == {"agent": "carol", "fingerprint": done["fingerprint"]}
@@ -61,15 +61,15 @@ async def test_keys(world: World, alice: Someone) -> None:
 async def test_agents(world: World, alice: Someone, bob: Someone) -> None:
     told: list[Event] = []
     world.bus.on_agent(bob.id, told.append)
-    await operate(world, "agents_role", {"name": "bob", "role": "admin"})
-    await operate(world, "agents_disable", {"name": "BOB"})
-    assert [type(event) for event in told if isinstance(event, MustLeave)] == [MustLeave]
-    listed = {one["name"]: one for one in await operate(world, "agents_list", {})}
+    await run_operation(world, "agents_role", {"name": "bob", "role": "admin"})
+    await run_operation(world, "agents_disable", {"name": "BOB"})
+    assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
+    listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
     assert listed["bob"] == {
         "name": "bob", "kind": "person", "role": "admin", "disabled": True, "keys": 0,
         "connections": 1,
     }  # fmt: skip
-    await operate(world, "agents_enable", {"name": "bob"})
+    await run_operation(world, "agents_enable", {"name": "bob"})
     assert not bob.agent.disabled
     assert [(verb, what) for *_, verb, what in await audit(world)] == [
         ("agents", "role bob admin"), ("agents", "disable BOB"), ("agents", "enable bob"),
@@ -77,13 +77,13 @@ async def test_agents(world: World, alice: Someone, bob: Someone) -> None:
 
 
 async def test_an_invite_is_audited_without_its_code(world: World) -> None:
-    made = await operate(world, "invite", {"role": "guest", "hours": 1})
+    made = await run_operation(world, "invite", {"role": "guest", "hours": 1})
     assert len(made["code"]) >= 12
     assert [what for *_, what in await audit(world)] == ["guest"]
     assert made["code"] not in repr(await everything(world))
 
 
-REFUSED: list[tuple[str, dict[str, Any], type[Refused]]] = [
+REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("keys_add", {"name": "Bad Name", "public_key": key()}, Invalid),
     ("keys_add", {"name": "system", "public_key": key()}, Invalid),
     ("keys_add", {"name": "carol", "public_key": "nonsense"}, Invalid),
@@ -103,11 +103,11 @@ REFUSED: list[tuple[str, dict[str, Any], type[Refused]]] = [
 
 @pytest.mark.parametrize(("name", "args", "how"), REFUSED)
 async def test_what_is_refused_changes_nothing(
-    world: World, alice: Someone, name: str, args: dict[str, Any], how: type[Refused]
+    world: World, alice: Someone, name: str, args: dict[str, Any], how: type[WorldError]
 ) -> None:
     before = await everything(world)
     with pytest.raises(how):
-        await operate(world, name, args)
+        await run_operation(world, name, args)
     assert await everything(world) == before
     assert {agent.name for agent in world.agents} == {"alice"}
 
@@ -119,30 +119,33 @@ async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[
     path = tmp_path / "d"
     if request.param == "long":
         path = path.joinpath(*(["a-directory-with-quite-a-long-name"] * 8))
-        assert len(str(path / control_socket.SOCKET)) > 200
+        assert len(str(path / control_socket.SOCKET_NAME)) > 200
     path.mkdir(parents=True)
-    door = Control(path, partial(operate, world))
+    door = ControlServer(path, partial(run_operation, world))
     await door.start()
     yield path
     await door.stop()
-    assert not (path / control_socket.SOCKET).exists()
+    assert not (path / control_socket.SOCKET_NAME).exists()
 
 
 async def test_the_running_server_carries_out_operations(
     world: World, alice: Someone, data_dir: Path
 ) -> None:
-    made = await ask(data_dir, "keys_add", {"name": "carol", "public_key": key()})
+    made = await send_request(data_dir, "keys_add", {"name": "carol", "public_key": key()})
     assert world.agents.by_key(made["fingerprint"]) == world.agents.named("carol")
-    assert [one["name"] for one in await ask(data_dir, "agents_list", {})] == ["alice", "carol"]
-    with pytest.raises(Refused, match="only owner") as caught:
-        await ask(data_dir, "agents_disable", {"name": "alice"})
+    assert [one["name"] for one in await send_request(data_dir, "agents_list", {})] == [
+        "alice",
+        "carol",
+    ]
+    with pytest.raises(WorldError, match="only owner") as caught:
+        await send_request(data_dir, "agents_disable", {"name": "alice"})
     assert caught.value.hint == "Make another agent owner first."
-    with pytest.raises(Refused, match="does not know that operation"):
-        await ask(data_dir, "nothing", {})
+    with pytest.raises(WorldError, match="does not know that operation"):
+        await send_request(data_dir, "nothing", {})
 
 
 async def test_the_socket_is_the_operators_alone(data_dir: Path) -> None:
-    mode = (data_dir / control_socket.SOCKET).stat().st_mode
+    mode = (data_dir / control_socket.SOCKET_NAME).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
@@ -150,21 +153,24 @@ async def test_the_socket_is_the_operators_alone(data_dir: Path) -> None:
 async def test_operations_at_once(world: World, data_dir: Path) -> None:
     letters = "abefghjkpqtxyz"
     await asyncio.gather(
-        *(ask(data_dir, "keys_add", {"name": f"q{a}", "public_key": key()}) for a in letters)
+        *(
+            send_request(data_dir, "keys_add", {"name": f"q{a}", "public_key": key()})
+            for a in letters
+        )
     )
-    assert len(await ask(data_dir, "keys_list", {})) == len(letters)
+    assert len(await send_request(data_dir, "keys_list", {})) == len(letters)
     assert len(await audit(world)) == len(letters)
 
 
 @pytest.mark.parametrize("request_line", [
     b"", b"\n", b"nonsense\n", b"[]\n", b"null\n", b"{}\n", b'{"op": 1, "args": 2}\n',
     b'{"op": "keys_list", "args": {"nothing": 1}}\n', b"\xff\xfe\n", b"[" * 60_000 + b"\n",
-    b"x" * (control_socket.REQUEST_BYTES + 10) + b"\n",
+    b"x" * (control_socket.MAX_REQUEST_BYTES + 10) + b"\n",
 ])  # fmt: skip
 async def test_a_broken_request_ends_only_itself(
     world: World, data_dir: Path, request_line: bytes
 ) -> None:
-    with control_socket._short(data_dir / control_socket.SOCKET) as path:
+    with control_socket._short_socket_path(data_dir / control_socket.SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
     writer.write(request_line)
     writer.write_eof()
@@ -172,25 +178,28 @@ async def test_a_broken_request_ends_only_itself(
         answer = await reader.read()
     assert not answer or "error" in json.loads(answer)
     writer.close()
-    assert await ask(data_dir, "agents_list", {}) == []
+    assert await send_request(data_dir, "agents_list", {}) == []
 
 
 async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_path: Path) -> None:
-    first = Control(tmp_path, partial(operate, world))
+    first = ControlServer(tmp_path, partial(run_operation, world))
     await first.start()
-    second = Control(tmp_path, partial(operate, world))
+    second = ControlServer(tmp_path, partial(run_operation, world))
     await second.start()
-    assert await ask(tmp_path, "agents_list", {}) == []
+    assert await send_request(tmp_path, "agents_list", {}) == []
     await second.stop()
     await first.stop()
     with pytest.raises(FileNotFoundError):
-        await ask(tmp_path, "agents_list", {})
+        await send_request(tmp_path, "agents_list", {})
 
 
 def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
-    with control_socket.lock(tmp_path), pytest.raises(control_socket.Taken, match=str(tmp_path)):
-        control_socket.lock(tmp_path)
-    control_socket.lock(tmp_path).close()
+    with (
+        control_socket.lock_data_dir(tmp_path),
+        pytest.raises(control_socket.DataDirInUseError, match=str(tmp_path)),
+    ):
+        control_socket.lock_data_dir(tmp_path)
+    control_socket.lock_data_dir(tmp_path).close()
 
 
 def test_every_operation_is_tried() -> None:

@@ -19,8 +19,8 @@ from sshwarma.ssh.door.live_answers import (
     newest,
 )
 from sshwarma.terminal.highlight import highlighted
-from sshwarma.world.agents import Agent, Directory
-from sshwarma.world.events import Bus, StreamEnded, Streaming
+from sshwarma.world.agents import Agent, AgentDirectory
+from sshwarma.world.events import EventBus, StreamEnded, StreamUpdated
 
 
 class Watcher:
@@ -53,8 +53,8 @@ class Room:
     """A world of one room, with everybody's answers."""
 
     def __init__(self) -> None:
-        self.bus = Bus()
-        agents = Directory()
+        self.bus = EventBus()
+        agents = AgentDirectory()
         agents.load([Agent("q", "qwen", kind="model")], ())
         self.tasks: list[asyncio.Task[Any]] = []
         world: Any = SimpleNamespace(bus=self.bus, agents=agents)
@@ -66,7 +66,7 @@ class Room:
 
     def streams(self, text: str = "", turn: str = "t", ago: float = 0.0, **more: Any) -> None:
         since = coming.time.monotonic() - ago
-        self.bus.publish(Streaming("r", turn, "q", text, since, **more))
+        self.bus.publish(StreamUpdated("r", turn, "q", text, since, **more))
 
     def ends(self, turn: str = "t") -> None:
         self.bus.publish(StreamEnded("r", turn))

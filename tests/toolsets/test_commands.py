@@ -8,7 +8,7 @@ from sshwarma.terminal.render import plain
 from sshwarma.verbs.commands import EXPANDED
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.views import draw
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Refused
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.world import World
 from world.living import Someone, do, refused
 
@@ -105,7 +105,9 @@ async def test_a_script_calls_tools_as_who_typed_it(
     assert [(row.author_id, row.content) for row in rows] == [(bob.id, "remember")]
     await do(alice, "/tool new self = return host.call('den:self')")
     await command(alice, "deep", "return host.call('den:self')")
-    with pytest.raises(Refused, match="/deep → den:self → den:self → den:self → den:self is too"):
+    with pytest.raises(
+        WorldError, match="/deep → den:self → den:self → den:self → den:self is too"
+    ):
         await do(bob, "/deep")
 
 
@@ -127,7 +129,7 @@ async def test_commands_of_others_do_no_more_than_tools_can(
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
         await command(alice, "trap", line)
-        with pytest.raises(Refused):
+        with pytest.raises(WorldError):
             await do(bob, "/trap")
     await do(alice, "/tool new dice = return 'rolled'")
     await command(alice, "roll", "/run den:dice")

@@ -52,9 +52,9 @@ async def test_new_on_a_tool_that_is_there_gives_it_another_script(
     world: World, alice: Someone, den: str
 ) -> None:
     await do(alice, "/tool new dice = return 1")
-    before = await world.store.read(lambda conn: things.by_qualified_name(conn, "den:dice"))
+    before = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "den:dice"))
     made = await do(alice, "/tool new dice = -- @param a string\nreturn 2")
-    after = await world.store.read(lambda conn: things.by_qualified_name(conn, "den:dice"))
+    after = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "den:dice"))
     assert before and after and before.id == after.id
     assert (made.made, list(made.input_schema["properties"])) == (False, ["a"])
     notices = [row.content for row in await world.tail(den, 9) if row.kind == "notice"]
@@ -275,7 +275,7 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
 
 async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
     def many(tx: Change) -> None:
-        bag = things.get_live(tx.conn, den)
+        bag = things.get_live_thing(tx.conn, den)
         for n in range(creation.TOOLS):
             creation.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)
 
@@ -319,18 +319,18 @@ async def test_list_is_by_pattern(alice: Someone, den: str) -> None:
 async def test_decisions_are_rows_of_their_own(world: World, alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice", DICE)
     await do(alice, "/tool disable dice")
-    thing = await world.store.read(lambda conn: things.by_qualified_name(conn, "den:dice"))
+    thing = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "den:dice"))
     assert thing is not None
     assert thing.enabled
-    decided = await world.store.read(lambda conn: overrides.of_tool(conn, thing))
+    decided = await world.store.read(lambda conn: overrides.read_tool_override(conn, thing))
     assert decided == overrides.Override("den:dice", enabled=False)
     await world.change(
-        lambda tx: overrides.decide(
+        lambda tx: overrides.set_override(
             tx, thing, name="Dice!", requires_confirmation=True, renderer="code",
             renderer_config={"b": 1, "a": 2},
         )
     )  # fmt: skip
-    everything = await world.store.read(overrides.read_all)
+    everything = await world.store.read(overrides.read_overrides)
     assert everything == {
         "den:dice": overrides.Override(
             "den:dice", False, "Dice!", None, True, "code", {"a": 2, "b": 1}
@@ -338,9 +338,9 @@ async def test_decisions_are_rows_of_their_own(world: World, alice: Someone, den
     }
     listed = {tool.name: tool for tool in (await do(alice, "/tool list")).tools}["den:dice"]
     assert listed.title == "Dice!"
-    await world.change(lambda tx: overrides.forget(tx, thing))
+    await world.change(lambda tx: overrides.clear_override(tx, thing))
     assert await world.store.read(
-        lambda conn: overrides.of_tool(conn, thing)
+        lambda conn: overrides.read_tool_override(conn, thing)
     ) == overrides.Override("den:dice")
 
 

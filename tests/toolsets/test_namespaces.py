@@ -213,8 +213,8 @@ async def test_a_namespace_is_listed_below_its_parent_and_found_before_it_has_to
 
 async def test_what_lies_in_something_that_is_gone_is_gone(den: str, bob: Someone) -> None:
     await do(bob, "/namespace new git.branch")
-    top = await bob.world.store.read(lambda conn: namespaces.find(conn, "git"))
-    await bob.world.change(lambda tx: things.delete(tx, top.thing))
+    top = await bob.world.store.read(lambda conn: namespaces.find_namespace(conn, "git"))
+    await bob.world.change(lambda tx: things.delete_thing(tx, top.thing))
     assert await ids(bob) == []
     await do(bob, "/namespace new git.branch")  # the names are free
     assert await ids(bob) == ["git", "git.branch"]

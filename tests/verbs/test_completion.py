@@ -90,7 +90,7 @@ async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None
 
 async def test_turns_skills_and_models(alice: Someone) -> None:
     world, room_id = alice.caller.world, alice.caller.room_id
-    qwen = await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     turn = await world.change(lambda tx: turns.open_turn(tx, room_id, qwen.id, alice.agent.id))
     await do(alice, "/skill add terse = Be brief.")
     for line in ("/message show ", "/message drop ", "/branch switch "):
@@ -133,7 +133,7 @@ async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
         from sshwarma.world import things
 
         for n in range(OFFERED + 20):
-            things.create(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
+            things.create_thing(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
 
     await alice.world.change(many)
     assert len(await offered(alice, "/join r")) == OFFERED

@@ -16,7 +16,7 @@ from sshwarma.verbs.dispatch import Pace, invoke
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw
 from sshwarma.world.access import Right
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Refused, Unavailable
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.world import World
 from world.living import Someone, arrive, do, everything, refused
 
@@ -505,7 +505,7 @@ def test_whatever_is_typed_is_done_or_refused(
             person.world.presence.move(person.link, "lobby")
         try:
             result = await do(person, line)
-        except Refused as refused:
+        except WorldError as refused:
             assert refused.message
         else:
             assert draw(result) is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sshwarma import verbs
 from sshwarma.verbs.grammar import parse, split_verb
 from sshwarma.verbs.registry import every_verb, verb_names
-from sshwarma.world.errors import Invalid, NotFound, Refused
+from sshwarma.world.errors import Invalid, NotFound, WorldError
 
 _ = verbs.__all__
 
@@ -23,7 +23,7 @@ def parsed(line: str) -> dict[str, Any]:
 
 def at_fault(line: str) -> str:
     """The part of the line that a refusal points at."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(WorldError) as caught:
         parsed(line)
     assert caught.value.at is not None
     start, end = caught.value.at
@@ -50,7 +50,7 @@ lines = st.builds(
 def test_any_line_is_understood_or_refused_at_a_place_in_it(line: str) -> None:
     try:
         arguments = parsed(line)
-    except Refused as refused:
+    except WorldError as refused:
         assert refused.message
         if refused.at is not None:
             start, end = refused.at

@@ -20,10 +20,10 @@ from sshwarma.verbs.log_rows import (
     row_block,
     shows,
 )
-from sshwarma.world.agents import Agent, Directory
+from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.events import Row
 
-AGENTS = Directory()
+AGENTS = AgentDirectory()
 AGENTS.load([Agent("1", "ann"), Agent("2", "qwen", kind="model")], ())
 DRAWN = Reading(markdown=True)
 

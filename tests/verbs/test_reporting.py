@@ -29,12 +29,16 @@ async def spent(
 
     def work(tx: Change) -> Turn:
         turn = turns.open_turn(tx, room_id, who.id, None)
-        rows.append(tx, room_id, "chat", f"words of {model}", author_id=who.id, turn_id=turn.id)
+        rows.append_row(tx, room_id, "chat", f"words of {model}", author_id=who.id, turn_id=turn.id)
         estimated, cost = bool(more.get("estimated")), more.get("cost")
         assert cost is None or isinstance(cost, float)
-        usage.record(tx, room_id, who.id, turn.id, model, *tokens, estimated=estimated, cost=cost)
-        call = calls.begin(tx, room_id, who.id, "a:b", {}, turn_id=turn.id, parent_row_id=None)
-        calls.end(tx, call, "error", "broken", None, 0.1)
+        usage.record_usage(
+            tx, room_id, who.id, turn.id, model, *tokens, estimated=estimated, cost=cost
+        )
+        call = calls.record_call_start(
+            tx, room_id, who.id, "a:b", {}, turn_id=turn.id, parent_row_id=None
+        )
+        calls.record_call_end(tx, call, "error", "broken", None, 0.1)
         return turn
 
     return await world.change(work)
@@ -210,15 +214,15 @@ async def test_stats_of_one_model_and_of_every_room(
 async def test_stats_name_the_active_skills(world: World, alice: Someone, qwen: Someone) -> None:
     def learn(tx: Change) -> None:
         for number, name in enumerate(("tidy", "terse", "loud"), 1):
-            skill = things.create(
+            skill = things.create_thing(
                 tx, "skills", "data", f"skill:{name}",
                 metadata={"role": "skill", "number": number, "activations": number}
                 if name != "terse" else {"role": "skill", "number": number},
             )  # fmt: skip
             if name != "loud":
-                equipment.equip(tx, "lobby" if name == "tidy" else qwen.id, [skill])
-        plain_data = things.create(tx, "lobby", "data", "note")
-        equipment.equip(tx, "lobby", [plain_data])
+                equipment.equip_things(tx, "lobby" if name == "tidy" else qwen.id, [skill])
+        plain_data = things.create_thing(tx, "lobby", "data", "note")
+        equipment.equip_things(tx, "lobby", [plain_data])
 
     await world.change(learn)
     found = await do(alice, "/stats")
@@ -263,12 +267,12 @@ async def test_what_was_undone_is_found_only_when_asked_for(
     await do(alice, "needle before")
 
     def answer(tx: Change) -> Turn:
-        request = rows.append(tx, "lobby", "chat", "@qwen needle?", author_id=alice.id)
+        request = rows.append_row(tx, "lobby", "chat", "@qwen needle?", author_id=alice.id)
         turn = turns.open_turn(tx, "lobby", qwen.id, alice.id)
         query = text("UPDATE turns SET request_row_id = :row WHERE id = :id")
         tx.conn.execute(query, {"row": request.id, "id": turn.id})
-        rows.append(tx, "lobby", "chat", "needle!", author_id=qwen.id, turn_id=turn.id)
-        rows.append(tx, "lobby", "chat", "hidden needle", author_id=None, status="dropped")
+        rows.append_row(tx, "lobby", "chat", "needle!", author_id=qwen.id, turn_id=turn.id)
+        rows.append_row(tx, "lobby", "chat", "hidden needle", author_id=None, status="dropped")
         return turn
 
     turn = await world.change(answer)

@@ -9,35 +9,35 @@ import pytest
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world import tokens
-from sshwarma.world.access import Scope
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, Refused
-from sshwarma.world.tokens import TOKENS_EACH, Token
+from sshwarma.world.access import TokenScope
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, WorldError
+from sshwarma.world.tokens import MAX_TOKENS_PER_AGENT, Token
 from sshwarma.world.world import World
 from world.living import Someone, do, everything
 
-LOOKING = [verb for verb in every_verb() if verb.scope is Scope.READ]
+LOOKING = [verb for verb in every_verb() if verb.scope is TokenScope.READ]
 CHANGES = [
-    ("/say hello", Scope.ACT),
-    ("hello", Scope.ACT),
-    ("/tell bob hello", Scope.ACT),
-    ("/note hello", Scope.ACT),
-    ("/join home", Scope.ACT),
-    ("/run sshwarma:look", Scope.ACT),
-    ("/set plain on", Scope.ACT),
-    ("/alias zz = /look", Scope.ACT),
-    ("/create den", Scope.BUILD),
-    ("/vibe calm", Scope.BUILD),
-    ("/put note = x", Scope.BUILD),
-    ("/equip me sshwarma:look", Scope.ACT),
-    ("/load global me", Scope.ACT),
-    ("/equip room sshwarma:put", Scope.BUILD),
-    ("/skill add tidy = Keep it tidy.", Scope.BUILD),
-    ("/namespace new git", Scope.BUILD),
-    ("/portal north home", Scope.BUILD),
-    ("/nav off", Scope.BUILD),
-    ("/room builder bob", Scope.BUILD),
-    ("/mute bob", Scope.BUILD),
-    ("/gc orphans", Scope.BUILD),
+    ("/say hello", TokenScope.ACT),
+    ("hello", TokenScope.ACT),
+    ("/tell bob hello", TokenScope.ACT),
+    ("/note hello", TokenScope.ACT),
+    ("/join home", TokenScope.ACT),
+    ("/run sshwarma:look", TokenScope.ACT),
+    ("/set plain on", TokenScope.ACT),
+    ("/alias zz = /look", TokenScope.ACT),
+    ("/create den", TokenScope.BUILD),
+    ("/vibe calm", TokenScope.BUILD),
+    ("/put note = x", TokenScope.BUILD),
+    ("/equip me sshwarma:look", TokenScope.ACT),
+    ("/load global me", TokenScope.ACT),
+    ("/equip room sshwarma:put", TokenScope.BUILD),
+    ("/skill add tidy = Keep it tidy.", TokenScope.BUILD),
+    ("/namespace new git", TokenScope.BUILD),
+    ("/portal north home", TokenScope.BUILD),
+    ("/nav off", TokenScope.BUILD),
+    ("/room builder bob", TokenScope.BUILD),
+    ("/mute bob", TokenScope.BUILD),
+    ("/gc orphans", TokenScope.BUILD),
 ]
 
 
@@ -49,18 +49,18 @@ async def test_what_counts_as_looking_changes_nothing(
     before = await everything(world)
     for example in verb.examples:
         try:
-            await run_line(replace(alice.caller, scope=Scope.READ), example)
-        except Refused as refused:
+            await run_line(replace(alice.caller, scope=TokenScope.READ), example)
+        except WorldError as refused:
             assert refused.message
     assert await everything(world) == before
 
 
 @pytest.mark.parametrize(("line", "needed"), CHANGES)
 async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
-    line: str, needed: Scope, world: World, alice: Someone, bob: Someone
+    line: str, needed: TokenScope, world: World, alice: Someone, bob: Someone
 ) -> None:
     before = await everything(world)
-    for scope in Scope:
+    for scope in TokenScope:
         if scope.allows(needed):
             continue
         with pytest.raises(Forbidden, match=rf"needs the scope \w+; this token has {scope}\."):
@@ -72,15 +72,15 @@ async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
 
 async def test_a_token_is_what_its_maker_asked_for(world: World, bob: Someone) -> None:
     made = await do(bob, "/token new dashboard --scope read --days 2")
-    known = await world.store.read(lambda conn: tokens.find(conn, made.token))
+    known = await world.store.read(lambda conn: tokens.find_token(conn, made.token))
     assert isinstance(known, Token)
-    assert (known.agent_id, known.label, known.scope) == (bob.id, "dashboard", Scope.READ)
+    assert (known.agent_id, known.label, known.scope) == (bob.id, "dashboard", TokenScope.READ)
     assert known.expires_at is not None
     assert known.expires_at - known.created_at == 2 * 86_400_000
     listed = await do(bob, "/token")
     assert [(one.id, one.scope) for one in listed.tokens] == [(known.id, "read")]
     await do(bob, f"/token revoke {known.id}")
-    assert await world.store.read(lambda conn: tokens.find(conn, made.token)) is None
+    assert await world.store.read(lambda conn: tokens.find_token(conn, made.token)) is None
     assert (await do(bob, "/token list")).tokens == ()
 
 
@@ -90,7 +90,7 @@ async def test_the_scope_is_act_unless_more_is_asked_for(bob: Someone) -> None:
 
 async def test_nobody_ends_the_token_of_another(alice: Someone, bob: Someone) -> None:
     made = await do(bob, "/token new laptop")
-    with pytest.raises(Refused, match="0 tokens"):
+    with pytest.raises(WorldError, match="0 tokens"):
         await do(alice, f"/token revoke {made.id}")
     assert len((await do(bob, "/token")).tokens) == 1
 
@@ -112,7 +112,7 @@ async def test_tokens_have_bounds(world: World, bob: Someone) -> None:
     ):
         with pytest.raises(Invalid):
             await do(bob, line)
-    for number in range(TOKENS_EACH):
+    for number in range(MAX_TOKENS_PER_AGENT):
         await do(bob, f"/token new t{number}")
     with pytest.raises(Conflict, match="is the most"):
         await do(bob, "/token new one-more")

@@ -55,7 +55,7 @@ class Client:
         )
 
     async def token(self, name: str, **options: object) -> str:
-        made = await operations.operate(self.world, "token_new", {"name": name, **options})
+        made = await operations.run_operation(self.world, "token_new", {"name": name, **options})
         return str(made["token"])
 
 
@@ -64,7 +64,9 @@ async def web(tmp_path: Path) -> AsyncIterator[Client]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
     for name, role in (("alice", "owner"), ("bob", "member")):
-        await world.change(lambda tx, name=name, role=role: agents.create(tx, name, role=role))
+        await world.change(
+            lambda tx, name=name, role=role: agents.create_agent(tx, name, role=role)
+        )
     http = Http(world, CollectorRegistry(), Api(world, LIMITS, Pace(1000)))
     await http.start("127.0.0.1", 0)
     yield Client(world, http.port)
@@ -91,11 +93,11 @@ async def test_without_a_good_token_nothing_is_done(web: Client, token: str) -> 
 
 async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None:
     revoked, expired = await web.token("alice"), await web.token("alice", days=1e-9)
-    listed = await operations.operate(web.world, "token_list", {"name": "alice"})
+    listed = await operations.run_operation(web.world, "token_list", {"name": "alice"})
     assert len(listed) == 1
-    await operations.operate(web.world, "token_revoke", {"token_id": listed[0]["id"]})
+    await operations.run_operation(web.world, "token_revoke", {"token_id": listed[0]["id"]})
     bobs = await web.token("bob")
-    await operations.operate(web.world, "agents_disable", {"name": "bob"})
+    await operations.run_operation(web.world, "agents_disable", {"name": "bob"})
     for token in (revoked, expired, bobs):
         assert (await web.do("look", token))[0] == 401
 

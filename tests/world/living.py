@@ -20,9 +20,9 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.presence import Connection, Door
+from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -38,7 +38,7 @@ class Someone:
 
     world: World
     id: str
-    link: Connection
+    link: AgentConnection
     limits: LimitSettings = field(default_factory=LimitSettings)
 
     @property
@@ -67,10 +67,10 @@ async def do(someone: Someone, line: str, piped: str | None = None) -> Any:
     return await run_line(someone.caller, line, piped)
 
 
-async def refused(someone: Someone, line: str, piped: str | None = None) -> Refused:
+async def refused(someone: Someone, line: str, piped: str | None = None) -> WorldError:
     """Why the line is refused; an error if it is not, or if it changes anything."""
     before = await everything(someone.world)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(WorldError) as caught:
         await do(someone, line, piped)
     assert await everything(someone.world) == before
     return caught.value
@@ -94,7 +94,7 @@ async def everything(world: World) -> dict[str, list[tuple[Any, ...]]]:
 
 async def make(world: World, *args: Any, **values: Any) -> Thing:
     """A thing: parent id, kind, name."""
-    return await world.change(lambda tx: things.create(tx, *args, **values))
+    return await world.change(lambda tx: things.create_thing(tx, *args, **values))
 
 
 async def settle(world: World, work: Callable[[Change], T]) -> T:
@@ -117,8 +117,8 @@ async def arrive(
     door: Door = "ssh",
 ) -> Someone:
     """Somebody new, standing in a room."""
-    agent = await world.change(lambda tx: agents.create(tx, name, role=role, kind=kind))
-    link = Connection(agent.id, room, door)
+    agent = await world.change(lambda tx: agents.create_agent(tx, name, role=role, kind=kind))
+    link = AgentConnection(agent.id, room, door)
     world.presence.enter(link)
     return Someone(world, agent.id, link)
 

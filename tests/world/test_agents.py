@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sshwarma.world import agents, private_messages
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound
-from sshwarma.world.events import Event, MustLeave
+from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
 from world.living import Someone
 
@@ -19,7 +19,7 @@ F1, F2 = "SHA256:aaaa1", "SHA256:aaab2"
 
 
 async def add(world: World, name: str, **values: Any) -> Agent:
-    return await world.change(lambda tx: agents.create(tx, name, **values))
+    return await world.change(lambda tx: agents.create_agent(tx, name, **values))
 
 
 async def give_key(world: World, agent: Agent | Someone, fingerprint: str) -> None:
@@ -45,12 +45,12 @@ async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
 
 
 async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Someone) -> None:
-    await world.change(lambda tx: agents.set_role(tx, bob.id, "admin"))
+    await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "admin"))
     assert world.agents.named("bob").role == "admin"  # type: ignore[union-attr]
-    await world.change(lambda tx: agents.remember(tx, bob.id, prefs={"bell": "off"}))
+    await world.change(lambda tx: agents.update_agent(tx, bob.id, prefs={"bell": "off"}))
     assert bob.agent.prefs == {"bell": "off"}
     await asyncio.gather(
-        *(world.change(lambda tx, n=n: agents.create(tx, f"m{n:02}xyz"[:6])) for n in (3, 7))
+        *(world.change(lambda tx, n=n: agents.create_agent(tx, f"m{n:02}xyz"[:6])) for n in (3, 7))
     )
     assert world.agents.named("m03xyz") and world.agents.named("m07xyz")
 
@@ -60,8 +60,8 @@ async def test_the_directory_equals_the_database(world: World, alice: Someone) -
     for agent, fingerprint in ((alice, F1), (bob, F2)):
         await give_key(world, agent, fingerprint)
     await world.change(lambda tx: agents.remove_key(tx, bob.id, F2))
-    await world.change(lambda tx: agents.set_disabled(tx, bob.id, True))
-    found, keys = await world.store.read(agents.read_all)
+    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    found, keys = await world.store.read(agents.read_agents)
     assert sorted(world.agents, key=lambda a: a.id) == sorted(found, key=lambda a: a.id)
     assert world.agents.keys_of(alice.id) == keys
     assert world.agents.keys_of(bob.id) == []
@@ -69,16 +69,16 @@ async def test_the_directory_equals_the_database(world: World, alice: Someone) -
 
 async def test_the_last_owner_stays(world: World, alice: Someone) -> None:
     for work in (
-        lambda tx: agents.set_role(tx, alice.id, "admin"),
-        lambda tx: agents.set_disabled(tx, alice.id, True),
+        lambda tx: agents.set_agent_role(tx, alice.id, "admin"),
+        lambda tx: agents.set_agent_disabled(tx, alice.id, True),
     ):
         with pytest.raises(Conflict, match="only owner"):
             await world.change(work)
     assert (alice.agent.role, alice.agent.disabled) == ("owner", False)
     other = await add(world, "zoe", role="owner")
-    await world.change(lambda tx: agents.set_disabled(tx, alice.id, True))
+    await world.change(lambda tx: agents.set_agent_disabled(tx, alice.id, True))
     with pytest.raises(Conflict, match="only owner"):  # a disabled owner does not count
-        await world.change(lambda tx: agents.set_role(tx, other.id, "member"))
+        await world.change(lambda tx: agents.set_agent_role(tx, other.id, "member"))
 
 
 async def test_one_key_is_one_identity(world: World, alice: Someone, bob: Someone) -> None:
@@ -108,27 +108,27 @@ async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
         await world.change(lambda tx: agents.remove_key(tx, bob.id, F1))
     assert not told
     assert await world.change(lambda tx: agents.remove_key(tx, alice.id, "aaaa")) == F1
-    assert [type(event) for event in told if isinstance(event, MustLeave)] == [MustLeave]
+    assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
 
 
 async def test_a_disabled_agents_links_end(world: World, bob: Someone) -> None:
     told: list[Event] = []
     world.bus.on_agent(bob.id, told.append)
-    await world.change(lambda tx: agents.set_disabled(tx, bob.id, True))
-    assert [e.room_id for e in told if isinstance(e, MustLeave)] == [None]
+    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    assert [e.room_id for e in told if isinstance(e, AgentEvicted)] == [None]
     assert bob.agent.disabled
-    await world.change(lambda tx: agents.set_disabled(tx, bob.id, False))
+    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, False))
     assert not bob.agent.disabled
 
 
 async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) -> None:
-    code = await world.change(lambda tx: agents.invite(tx, "guest", 1, alice.id))
+    code = await world.change(lambda tx: agents.create_invite(tx, "guest", 1, alice.id))
     stored = await world.store.read(lambda c: c.execute(text("SELECT * FROM invites")).all())
     assert code not in repr(stored), "only the hash is stored"
 
     async def redeem(name: str, fingerprint: str, with_code: str = code) -> Agent:
         return await world.change(
-            lambda tx: agents.redeem(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
+            lambda tx: agents.redeem_invite(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
         )
 
     with pytest.raises(Invalid, match="unknown, used or expired"):
@@ -148,10 +148,10 @@ async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) 
 
 
 async def test_an_invite_expires(world: World) -> None:
-    code = await world.change(lambda tx: agents.invite(tx, "member", 1, None))
+    code = await world.change(lambda tx: agents.create_invite(tx, "member", 1, None))
     await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
     with pytest.raises(Invalid, match="expired"):
-        await world.change(lambda tx: agents.redeem(tx, code, "carol", F1, "k"))
+        await world.change(lambda tx: agents.redeem_invite(tx, code, "carol", F1, "k"))
     assert world.agents.named("carol") is None
 
 
@@ -169,13 +169,13 @@ async def test_find_takes_a_unique_prefix(world: World, alice: Someone, bob: Som
 async def test_input_history_keeps_the_last_lines(
     world: World, alice: Someone, bob: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "INPUT_LINES", 3)
+    monkeypatch.setattr(agents, "MAX_INPUT_LINES", 3)
     typed = [(alice.id, f"a{n}") for n in range(5)] + [(bob.id, "b0")]
-    await world.change(lambda tx: agents.remember_input(tx, typed))
-    await world.change(lambda tx: agents.remember_input(tx, [(alice.id, "a5")]))
+    await world.change(lambda tx: agents.append_input_history(tx, typed))
+    await world.change(lambda tx: agents.append_input_history(tx, [(alice.id, "a5")]))
     read = world.store.read
-    assert await read(lambda c: agents.input_history(c, alice.id)) == ["a3", "a4", "a5"]
-    assert await read(lambda c: agents.input_history(c, bob.id)) == ["b0"]
+    assert await read(lambda c: agents.read_input_history(c, alice.id)) == ["a3", "a4", "a5"]
+    assert await read(lambda c: agents.read_input_history(c, bob.id)) == ["b0"]
     stored = await read(lambda c: c.execute(text("SELECT count(*) FROM input_lines")).scalar())
     assert stored == 4
 
@@ -187,8 +187,12 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
     for who in (alice, bob, guest):
         world.bus.on_agent(who.id, lambda e, who=who: heard.append((who.name, e.row.content)))
     world.bus.on_room("lobby", lambda e: heard.append(("lobby", e.row.content)))
-    forth = await world.change(lambda tx: private_messages.tell(tx, alice.id, bob.id, "psst"))
-    back = await world.change(lambda tx: private_messages.tell(tx, bob.id, alice.id, "what"))
+    forth = await world.change(
+        lambda tx: private_messages.send_private_message(tx, alice.id, bob.id, "psst")
+    )
+    back = await world.change(
+        lambda tx: private_messages.send_private_message(tx, bob.id, alice.id, "what")
+    )
     assert sorted(heard) == [("alice", "psst"), ("alice", "what"), ("bob", "psst"), ("bob", "what")]
     assert (forth.room_id, forth.seq, back.room_id, back.seq) == (
         forth.room_id,
@@ -198,12 +202,14 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
     )
 
     def check(conn: Any) -> None:
-        assert private_messages.log_of(conn, bob.id, alice.id) == forth.room_id
-        assert private_messages.log_of(conn, guest.id, alice.id) is None
-        assert private_messages.logs_of(conn, alice.id) == private_messages.logs_of(conn, bob.id)
-        assert private_messages.logs_of(conn, guest.id) == []
-        assert private_messages.last_from(conn, alice.id) == bob.id
-        assert private_messages.last_from(conn, bob.id) == alice.id
-        assert private_messages.last_from(conn, guest.id) is None
+        assert private_messages.find_private_log(conn, bob.id, alice.id) == forth.room_id
+        assert private_messages.find_private_log(conn, guest.id, alice.id) is None
+        assert private_messages.read_private_logs(
+            conn, alice.id
+        ) == private_messages.read_private_logs(conn, bob.id)
+        assert private_messages.read_private_logs(conn, guest.id) == []
+        assert private_messages.read_last_sender(conn, alice.id) == bob.id
+        assert private_messages.read_last_sender(conn, bob.id) == alice.id
+        assert private_messages.read_last_sender(conn, guest.id) is None
 
     await world.store.read(check)

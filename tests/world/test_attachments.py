@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.world import attachments, calls
-from sshwarma.world.attachments import Attachment, known_kind
+from sshwarma.world.attachments import Attachment, parse_media_type
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from world.living import Someone, alice, newborn, world
@@ -17,23 +17,25 @@ async def give(world: World, alice: Someone, *sizes: int) -> str:
     """A call that gave so many bytes each; its id."""
 
     def work(tx: Change) -> str:
-        call = calls.begin(tx, "lobby", alice.id, "x:y", {}, turn_id=None, parent_row_id=None)
+        call = calls.record_call_start(
+            tx, "lobby", alice.id, "x:y", {}, turn_id=None, parent_row_id=None
+        )
         given = [Attachment("image/png", b"x" * size) for size in sizes]
-        calls.end(tx, call, "result", "", None, 0.1, given)
+        calls.record_call_end(tx, call, "result", "", None, 0.1, given)
         return call.id
 
     return await world.change(work)
 
 
 async def kept(world: World, call_id: str, number: int = 1) -> int | None:
-    found = await world.store.read(lambda conn: attachments.read(conn, call_id, number))
+    found = await world.store.read(lambda conn: attachments.read_attachment(conn, call_id, number))
     return None if found is None else len(found.data)
 
 
 async def test_a_room_keeps_the_newest(
     world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attachments, "KEPT_BYTES", 100)
+    monkeypatch.setattr(attachments, "MAX_ROOM_ATTACHMENT_BYTES", 100)
     first, second = await give(world, alice, 30, 30), await give(world, alice, 40)
     assert [await kept(world, first), await kept(world, first, 2)] == [30, 30]
     third = await give(world, alice, 20)
@@ -42,9 +44,9 @@ async def test_a_room_keeps_the_newest(
 
 
 async def test_of_one_call_so_many_are_kept(world: World, alice: Someone) -> None:
-    call = await give(world, alice, *[1] * (attachments.EACH_CALL + 1))
-    assert await kept(world, call, attachments.EACH_CALL) == 1
-    assert await kept(world, call, attachments.EACH_CALL + 1) is None
+    call = await give(world, alice, *[1] * (attachments.MAX_ATTACHMENTS_PER_CALL + 1))
+    assert await kept(world, call, attachments.MAX_ATTACHMENTS_PER_CALL) == 1
+    assert await kept(world, call, attachments.MAX_ATTACHMENTS_PER_CALL + 1) is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +60,4 @@ async def test_of_one_call_so_many_are_kept(world: World, alice: Someone) -> Non
     ],
 )
 def test_a_kind_is_a_media_type(said: str | None, kind: str) -> None:
-    assert known_kind(said) == kind
+    assert parse_media_type(said) == kind

@@ -13,7 +13,9 @@ from world.living import Someone, do, everything, make, refused
 
 async def delete(world: World, *ids: str) -> None:
     for thing_id in ids:
-        await world.change(lambda tx, i=thing_id: things.delete(tx, things.get_live(tx.conn, i)))
+        await world.change(
+            lambda tx, i=thing_id: things.delete_thing(tx, things.get_live_thing(tx.conn, i))
+        )
 
 
 async def ids_of(world: World) -> set[str]:
@@ -82,7 +84,7 @@ async def test_purge_refuses_what_is_still_referred_to(
 ) -> None:
     await do(bob, "/create den")  # its log has bob's arrival
     den = bob.room_id
-    carol = await world.change(lambda tx: agents.create(tx, "carol"))
+    carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     await world.change(lambda tx: agents.add_key(tx, carol.id, "SHA256:c", "k"))
     box = await make(world, "lobby", "container", "box", id="box")
     await make(world, box.id, "data", "live", id="live")
@@ -98,7 +100,7 @@ async def test_what_is_kept_keeps_the_bag_it_is_in(world: World, alice: Someone)
     await make(world, outer.id, "room", "inner", id="inner")
     await make(world, outer.id, "data", "note", id="note")
     await do(alice, "/look")
-    await world.change(lambda tx: rows.append(tx, "inner", "chat", "said", author_id=None))
+    await world.change(lambda tx: rows.append_row(tx, "inner", "chat", "said", author_id=None))
     await delete(world, "note", "inner", "outer")
     await do(alice, "/gc purge 0 --yes")
     assert "note" not in await ids_of(world)
@@ -108,8 +110,8 @@ async def test_what_is_kept_keeps_the_bag_it_is_in(world: World, alice: Someone)
 async def test_a_purge_of_very_many(world: World, alice: Someone) -> None:
     def many(tx: Any) -> None:
         for n in range(1200):
-            thing = things.create(tx, "lobby", "data", f"d{n}")
-            things.delete(tx, thing)
+            thing = things.create_thing(tx, "lobby", "data", f"d{n}")
+            things.delete_thing(tx, thing)
 
     await world.change(many)
     before = len(await ids_of(world))
@@ -134,4 +136,4 @@ def test_whoever_may_point_at_a_thing_is_known_to_the_purge() -> None:
         schema.equipped.c.context_id, schema.equipped.c.thing_id, schema.exits.c.from_room_id,
         schema.exits.c.to_room_id, schema.room_members.c.room_id, schema.things.c.parent_id,
     }  # fmt: skip
-    assert pointing == {*garbage._REFERENCES} | taken_with_it
+    assert pointing == {*garbage._REFERENCE_COLUMNS} | taken_with_it

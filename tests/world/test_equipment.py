@@ -112,9 +112,9 @@ def test_patterns(typed: str, patterns: list[str]) -> None:
 
 
 def test_the_number_of_patterns_is_bounded() -> None:
-    most = ",".join(f"p{n}" for n in range(equipment.PATTERNS))
-    assert len(equipment.split_patterns(most)) == equipment.PATTERNS
-    with pytest.raises(Invalid, match=f"At most {equipment.PATTERNS}"):
+    most = ",".join(f"p{n}" for n in range(equipment.MAX_EQUIP_PATTERNS))
+    assert len(equipment.split_patterns(most)) == equipment.MAX_EQUIP_PATTERNS
+    with pytest.raises(Invalid, match=f"At most {equipment.MAX_EQUIP_PATTERNS}"):
         equipment.split_patterns(f"{most},one-over")
     with pytest.raises(Invalid):
         equipment.split_patterns(" , ")
@@ -125,7 +125,7 @@ async def test_only_star_and_question_mark_are_wild(world: World) -> None:
     await make(world, "lobby", "data", "ab")
 
     async def match(pattern: str) -> list[str]:
-        found = await world.store.read(lambda c: equipment.match(c, pattern, ["lobby"]))
+        found = await world.store.read(lambda c: equipment.match_things(c, pattern, ["lobby"]))
         return [thing.name for thing in found]
 
     assert await match("a?") == ["a1", "ab"]
@@ -136,17 +136,17 @@ async def test_only_star_and_question_mark_are_wild(world: World) -> None:
 async def test_for_one_name_the_first_bag_wins(world: World, bob: Someone) -> None:
     ours = await make(world, "lobby", "data", "note")
     mine = await make(world, bob.id, "data", "note")
-    both = await world.store.read(lambda c: equipment.match(c, "note", ["lobby", bob.id]))
+    both = await world.store.read(lambda c: equipment.match_things(c, "note", ["lobby", bob.id]))
     assert both == [ours]
-    both = await world.store.read(lambda c: equipment.match(c, "no*", [bob.id, "lobby"]))
+    both = await world.store.read(lambda c: equipment.match_things(c, "no*", [bob.id, "lobby"]))
     assert both == [mine]
 
 
 async def test_a_star_does_not_load_whole_namespaces(world: World) -> None:
     await make(world, "mcps", "mcp", "holler", qualified_name="holler")
-    found = await world.store.read(lambda c: equipment.match(c, "h*", []))
+    found = await world.store.read(lambda c: equipment.match_things(c, "h*", []))
     assert found == []
-    found = await world.store.read(lambda c: equipment.match(c, "holler", []))
+    found = await world.store.read(lambda c: equipment.match_things(c, "holler", []))
     assert [thing.kind for thing in found] == ["mcp"]
 
 

@@ -26,7 +26,7 @@ def test_a_route_is_a_shortest_walk(ways: list[tuple[str, str, str]], start: str
         for origin in [room for room, far in distance.items() if far == steps]:
             for way in out.get(origin, {}).values():
                 distance.setdefault(way.to_id, steps + 1)
-    walk = exits.route(start, to, lambda room: out.get(room, {}).values())
+    walk = exits.find_route(start, to, lambda room: out.get(room, {}).values())
     if to not in distance:
         assert walk is None
         return
@@ -84,7 +84,7 @@ async def test_exits_to_a_deleted_room_are_gone(alice: Someone) -> None:
     await do(alice, "/room delete den")
     alice.world.presence.move(alice.link, "lobby")
     assert (await do(alice, "/exits")).exits == ()
-    assert "lobby" not in await alice.world.store.read(exits.all_exits)
+    assert "lobby" not in await alice.world.store.read(exits.read_all_exits)
 
 
 async def test_a_failed_move_changes_nothing(alice: Someone, guest: Someone) -> None:

@@ -39,7 +39,9 @@ async def git(world: World) -> Thing:
 
 async def on(world: World, context: str, *ids: str, priority: float | None = None) -> None:
     def work(tx: Any) -> None:
-        equipment.equip(tx, context, [things.get_live(tx.conn, i) for i in ids], priority)
+        equipment.equip_things(
+            tx, context, [things.get_live_thing(tx.conn, i) for i in ids], priority
+        )
 
     await world.change(work)
 
@@ -49,7 +51,7 @@ async def off(world: World, context: str, *ids: str) -> None:
     await on(world, context, *ids)
 
     def work(tx: Any) -> None:
-        equipment.unequip(tx, context, [things.get_live(tx.conn, i) for i in ids])
+        equipment.unequip_things(tx, context, [things.get_live_thing(tx.conn, i) for i in ids])
 
     await world.change(work)
 
@@ -139,7 +141,7 @@ async def test_the_more_specific_row_wins_whosever_it_is(
 
 
 async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> None:
-    await world.change(lambda tx: things.change(tx, git.id, auto_load=1))
+    await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     load = await world.loadout(den.id, bob.id)
     assert {i.thing.label for i in load.usable if i.by == "always"} >= set(EVERY)
     await off(world, den.id, "branch")
@@ -153,7 +155,7 @@ async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> 
 async def test_what_loads_by_itself_can_be_turned_off_and_on(
     world: World, den: Thing, git: Thing, alice: Someone, pattern: str
 ) -> None:
-    await world.change(lambda tx: things.change(tx, git.id, auto_load=1))
+    await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
     assert (await do(alice, f"/unequip room {pattern}")).changed == (pattern,)
     assert "git:status" not in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
@@ -184,7 +186,7 @@ async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
         return {i.thing.label: i.obstacle for i in load.tools if i.by != "always"}
 
     async def switch(thing_id: str, **columns: int) -> None:
-        await world.change(lambda tx: things.change(tx, thing_id, **columns))
+        await world.change(lambda tx: things.update_thing(tx, thing_id, **columns))
 
     await switch("status", enabled=0)
     assert (await obstacles())["git:status"] == "disabled"
@@ -225,12 +227,12 @@ async def test_a_deleted_tool_or_namespace(
 ) -> None:
     await on(world, den.id, "status", "create")
     await on(world, den.id, git.id)
-    thing = await world.store.read(lambda c: things.get_live(c, "status"))
-    await world.change(lambda tx: things.delete(tx, thing))
+    thing = await world.store.read(lambda c: things.get_live_thing(c, "status"))
+    await world.change(lambda tx: things.delete_thing(tx, thing))
     assert "git:status" not in [i.thing.label for i in (await world.loadout(den.id, None)).tools]
-    await world.change(lambda tx: things.restore(tx, thing))
+    await world.change(lambda tx: things.restore_thing(tx, thing))
     assert "git:status" in await tool_names(world, den.id, bob.id)
-    await world.change(lambda tx: things.delete(tx, git))
+    await world.change(lambda tx: things.delete_thing(tx, git))
     load = await world.loadout(den.id, bob.id)
     assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {"git was removed"}
     assert await tool_names(world, den.id, bob.id) == []

@@ -26,8 +26,8 @@ from sshwarma.world import (
     usage,
 )
 from sshwarma.world.access import set_member
-from sshwarma.world.errors import Forbidden, Invalid, Refused, Unavailable
-from sshwarma.world.reports import Answer, Reports, Scope
+from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
+from sshwarma.world.reports import ReportResult, Reports, ReportScope
 from sshwarma.world.schema import tool_calls, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -42,17 +42,17 @@ class Asking:
     """Bob, who may enter the lobby and his den, and asks about a world full of secrets."""
 
     world: World
-    scope: Scope
-    admin: Scope
+    scope: ReportScope
+    admin: ReportScope
 
-    async def ask(self, sql: str) -> Answer:
+    async def ask(self, sql: str) -> ReportResult:
         return await self.world.reports.ask(sql, self.scope)
 
     async def column(self, sql: str) -> list[Any]:
         return [row[0] for row in (await self.ask(sql)).rows]
 
-    async def refused(self, sql: str) -> Refused:
-        with pytest.raises(Refused) as caught:
+    async def refused(self, sql: str) -> WorldError:
+        with pytest.raises(WorldError) as caught:
             await self.ask(sql)
         assert SECRET not in str(caught.value)
         assert caught.value.message.endswith((".", "?")), caught.value.message
@@ -71,27 +71,29 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
 
     def fill(tx: Change) -> dict[str, str]:
         owner = alice.agent
-        vault = rooms.create(tx, f"{SECRET}-vault", owner, description=SECRET).id
+        vault = rooms.create_room(tx, f"{SECRET}-vault", owner, description=SECRET).id
         things.set_metadata(tx, vault, access="private")
-        den = rooms.create(tx, "den", owner).id
+        den = rooms.create_room(tx, "den", owner).id
         for room in (vault, den):
             set_member(tx, room, owner.id, created_by=None, role="owner")
-        row = rows.append(tx, vault, "chat", f"{SECRET} said", author_id=owner.id)
-        rows.append(tx, den, "chat", "said in the den", author_id=bob.id)
-        things.create(tx, vault, "data", SECRET, content=SECRET)
-        states = things.create(tx, vault, "container", "states")
-        things.create(tx, states.id, "data", "qwen", content=SECRET, metadata={"role": "state"})
-        things.create(tx, vault, "tool", SECRET, qualified_name=f"vault:{SECRET}",
+        row = rows.append_row(tx, vault, "chat", f"{SECRET} said", author_id=owner.id)
+        rows.append_row(tx, den, "chat", "said in the den", author_id=bob.id)
+        things.create_thing(tx, vault, "data", SECRET, content=SECRET)
+        states = things.create_thing(tx, vault, "container", "states")
+        things.create_thing(
+            tx, states.id, "data", "qwen", content=SECRET, metadata={"role": "state"}
+        )
+        things.create_thing(tx, vault, "tool", SECRET, qualified_name=f"vault:{SECRET}",
                       description=SECRET, metadata={"input_schema": {"title": SECRET}})  # fmt: skip
         tx.conn.execute(insert(tool_calls).values(
             id=row.id, chat_id=vault, tool_id=SECRET, args=SECRET, status="success",
             started_at="2026-01-01",
         ))  # fmt: skip
-        usage.record(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)  # type: ignore[arg-type]
-        usage.record(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)  # type: ignore[arg-type]
-        kit = things.create(tx, "toolsets", "toolset", "kit", qualified_name="kit",
+        usage.record_usage(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)  # type: ignore[arg-type]
+        usage.record_usage(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)  # type: ignore[arg-type]
+        kit = things.create_thing(tx, "toolsets", "toolset", "kit", qualified_name="kit",
                             metadata={"source_ref": f"https://{SECRET}@host/"})  # fmt: skip
-        things.create(tx, kit.id, "mcp", "srv", metadata={
+        things.create_thing(tx, kit.id, "mcp", "srv", metadata={
             "server_type": "stdio", "command": f"run-{SECRET}", "args": [SECRET],
             "env": {"API_KEY": SECRET}, "headers": {"Authorization": SECRET}, "token": SECRET,
             "url": f"https://host/?key={SECRET}",
@@ -101,17 +103,19 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
         ))  # fmt: skip
         things.set_metadata(tx, qwen.id, base_url=SECRET, aliases={SECRET: SECRET})
         agents.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
-        tokens.issue(tx, carol.id, SECRET, None, None)
-        equipment.equip(tx, carol.id, [things.get_live(tx.conn, "tool_look")])
+        tokens.issue_token(tx, carol.id, SECRET, None, None)
+        equipment.equip_things(tx, carol.id, [things.get_live_thing(tx.conn, "tool_look")])
         return {"den": den, "vault": vault}
 
     made = await world.change(fill)
-    await world.store.write(lambda tx: agents.remember_input(tx, [(carol.id, f"say {SECRET}")]))
-    logs = await world.store.read(lambda conn: private_messages.logs_of(conn, bob.id))
+    await world.store.write(
+        lambda tx: agents.append_input_history(tx, [(carol.id, f"say {SECRET}")])
+    )
+    logs = await world.store.read(lambda conn: private_messages.read_private_logs(conn, bob.id))
     assert len(logs) == 1
     may_read = ("lobby", "home", made["den"], *logs)
     everyone = (*may_read, made["vault"])
-    return Asking(world, Scope(bob.id, may_read), Scope(alice.id, everyone, admin=True))
+    return Asking(world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, admin=True))
 
 
 READABLE = (
@@ -300,7 +304,11 @@ async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
     started = time.monotonic()
     refusal = await bobs.refused(sql)
     assert "longer than 2 s" in refusal.message
-    assert reports.SECONDS <= time.monotonic() - started < reports.PATIENCE + 10
+    assert (
+        reports.QUERY_TIMEOUT_SECONDS
+        <= time.monotonic() - started
+        < reports.PROCESS_TIMEOUT_SECONDS + 10
+    )
 
 
 @pytest.mark.parametrize("sql", TOO_BIG)
@@ -351,11 +359,11 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
     """The second line behind the filter: without the filter, hidden rows would have no words."""
     asked = {"path": str(bobs.world.store.path), "agent": bobs.scope.agent_id,
              "logs": bobs.scope.logs, "admin": False}  # fmt: skip
-    scope = report_worker.Scope(asked)
+    scope = report_worker.RestrictedDatabase(asked)
     scope.database.set_authorizer(None)
-    for table in report_worker.GATES:
+    for table in report_worker.TABLE_FILTERS:
         filtered = scope._through_gate(table)
-        unfiltered = filtered.removesuffix(f" WHERE {report_worker.GATES[table].open_if}")
+        unfiltered = filtered.removesuffix(f" WHERE {report_worker.TABLE_FILTERS[table].open_if}")
         assert unfiltered != filtered
         found = scope.database.execute(unfiltered).fetchall()
         assert SECRET not in repr(found), table
@@ -366,15 +374,17 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
 async def test_rows_cells_and_size_are_capped_and_it_says_so(bobs: Asking) -> None:
     numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
     answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
-    assert (len(answer.rows), answer.more, answer.uncounted) == (reports.ROWS, 50, False)
+    assert (len(answer.rows), answer.more, answer.uncounted) == (reports.MAX_RESULT_ROWS, 50, False)
     answer = await bobs.ask(numbers.format(10**9) + "SELECT x FROM t")
-    assert len(answer.rows) == reports.ROWS and answer.uncounted
+    assert len(answer.rows) == reports.MAX_RESULT_ROWS and answer.uncounted
     answer = await bobs.ask("SELECT printf('%.*c', 5000, 'x'), 'short', x'00ff'")
     long, short, blob = answer.rows[0]
-    assert isinstance(long, str) and len(long) == reports.CELL and long.endswith("…")
+    assert isinstance(long, str) and len(long) == reports.MAX_CELL_CHARACTERS and long.endswith("…")
     assert (short, blob, answer.cut_cells) == ("short", "x'00ff'", 1)
     answer = await bobs.ask(numbers.format(150) + "SELECT printf('%.*c', 900, 'x') FROM t")
-    assert sum(len(str(cell)) for row in answer.rows for cell in row) <= reports.SIZE
+    assert (
+        sum(len(str(cell)) for row in answer.rows for cell in row) <= reports.MAX_RESULT_CHARACTERS
+    )
     assert len(answer.rows) + answer.more == 150 and answer.more > 50
     answer = await bobs.ask("SELECT 1 AS " + "c" * 500)
     assert len(answer.columns[0]) == 60
@@ -425,7 +435,7 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
 async def test_two_at_once_and_so_many_may_wait(
     bobs: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "WAITING", 3)
+    monkeypatch.setattr(reports, "MAX_WAITING_QUERIES", 3)
     slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
     await until(lambda: bobs.world.reports._waiting == 3)
     with pytest.raises(Unavailable, match="3 questions are waiting"):
@@ -444,7 +454,9 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def do_meanwhile(world: World) -> None:
     """The world answers while questions run."""
-    await world.change(lambda tx: rows.append(tx, "lobby", "chat", "still here", author_id=None))
+    await world.change(
+        lambda tx: rows.append_row(tx, "lobby", "chat", "still here", author_id=None)
+    )
 
 
 async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
@@ -460,7 +472,7 @@ async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
 
 async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
     asked = Reports(newborn)
-    asking = asyncio.create_task(asked.ask(ENDLESS[0], Scope("x", ())))
+    asking = asyncio.create_task(asked.ask(ENDLESS[0], ReportScope("x", ())))
     await until(lambda: bool(asked._running))
     await asked.close()
     with pytest.raises(Unavailable, match="was ended"):
@@ -471,4 +483,4 @@ async def test_a_file_that_is_no_database_is_an_answer_too(tmp_path: Path) -> No
     broken = tmp_path / "world.db"
     broken.write_bytes(b"no database " * 100)
     with pytest.raises(Unavailable, match="could not be answered"):
-        await Reports(broken).ask("SELECT 1", Scope("x", ()))
+        await Reports(broken).ask("SELECT 1", ReportScope("x", ()))

@@ -9,7 +9,7 @@ import pytest
 
 from sshwarma.world import rows
 from sshwarma.world import world as world_module
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.events import RowAppended
 from sshwarma.world.world import World
 from world.living import Someone, do, make, refused
@@ -17,12 +17,12 @@ from world.living import Someone, do, make, refused
 
 async def say(world: World, words: str, room: str = "lobby", **values: Any) -> Any:
     return await world.change(
-        lambda tx: rows.append(tx, room, "chat", words, author_id=None, **values)
+        lambda tx: rows.append_row(tx, room, "chat", words, author_id=None, **values)
     )
 
 
 async def stored(world: World, room: str = "lobby", limit: int = 200) -> list[tuple[int, str]]:
-    found = await world.store.read(lambda c: rows.tail(c, room, limit))
+    found = await world.store.read(lambda c: rows.read_tail(c, room, limit))
     return [(row.seq, row.content) for row in found]
 
 
@@ -35,13 +35,13 @@ async def test_a_row_reads_back_as_it_was_announced(world: World, bob: Someone) 
     world.bus.on_room("lobby", told.append)
     parent = await say(world, "first")
     await world.change(
-        lambda tx: rows.append(
+        lambda tx: rows.append_row(
             tx, "lobby", "tool.call", "wörds\n\x00\x1b[2J", author_id=bob.id,
             parent_row_id=parent.id, status="running", meta={"tool": "a:b", "é": [1, None]},
             tags=("tool:a:b", "x"),
         )
     )  # fmt: skip
-    read = await world.store.read(lambda c: rows.after(c, "lobby", 0, 10))
+    read = await world.store.read(lambda c: rows.read_rows_after(c, "lobby", 0, 10))
     assert [event.row for event in told] == [
         type(row)(**{**{f: getattr(row, f) for f in row.__slots__}, "n": 0}) for row in read
     ]
@@ -51,11 +51,11 @@ async def test_reading_back(world: World) -> None:
     for n in range(1, 11):
         kind = "journal.note" if n % 3 == 0 else "tool.call" if n % 3 == 1 else "chat"
         await world.change(
-            lambda tx, n=n, kind=kind: rows.append(tx, "lobby", kind, str(n), author_id=None)
+            lambda tx, n=n, kind=kind: rows.append_row(tx, "lobby", kind, str(n), author_id=None)
         )
 
     async def tail(*args: Any, **values: Any) -> list[int]:
-        found = await world.store.read(lambda c: rows.tail(c, "lobby", *args, **values))
+        found = await world.store.read(lambda c: rows.read_tail(c, "lobby", *args, **values))
         return [row.seq for row in found]
 
     assert await tail(3) == [8, 9, 10]
@@ -64,18 +64,20 @@ async def test_reading_back(world: World) -> None:
     assert await tail(2, kinds=rows.TOOL_KINDS) == [7, 10]
     assert await tail(9, prefix="journal.") == [3, 6, 9]
     assert await tail(9, prefix="journal_") == []
-    assert [r.seq for r in await world.store.read(lambda c: rows.after(c, "lobby", 8, 5))] == [
+    assert [
+        r.seq for r in await world.store.read(lambda c: rows.read_rows_after(c, "lobby", 8, 5))
+    ] == [
         9,
         10,
     ]
-    assert await world.store.read(lambda c: rows.last_seq(c, "home")) == 0
+    assert await world.store.read(lambda c: rows.read_last_seq(c, "home")) == 0
 
 
 async def test_the_tail_equals_the_database_under_concurrent_appends(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world_module, "TAIL_ROWS", 40)
-    monkeypatch.setattr(world_module, "TAILS", 2)
+    monkeypatch.setattr(world_module, "MAX_TAILS", 2)
     await make(world, "rooms", "room", "den", id="den")
     rooms = ("lobby", "home", "den")
 
@@ -132,10 +134,10 @@ async def test_a_failed_unit_leaves_no_gap(world: World) -> None:
     await say(world, "one")
 
     def fails(tx: Any) -> None:
-        rows.append(tx, "lobby", "chat", "never", author_id=None)
-        raise Refused("no")
+        rows.append_row(tx, "lobby", "chat", "never", author_id=None)
+        raise WorldError("no")
 
-    with pytest.raises(Refused):
+    with pytest.raises(WorldError):
         await world.change(fails)
     await say(world, "two")
     assert await remembered(world) == [(1, "one"), (2, "two")]

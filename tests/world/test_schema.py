@@ -15,10 +15,10 @@ from sqlalchemy import text
 
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import equipment, search, things
-from sshwarma.world.bootstrap import CONTAINERS, ToolSpec, bootstrap
-from sshwarma.world.migrate import migrate, newest
+from sshwarma.world.bootstrap import CONTAINERS, BuiltinToolSpec, bootstrap_world
+from sshwarma.world.migrate import migrate_database, newest_revision
 from sshwarma.world.schema import metadata
-from sshwarma.world.store import engine_for
+from sshwarma.world.store import create_sqlite_engine
 from sshwarma.world.world import World
 from world.living import arrive, do, make
 
@@ -70,9 +70,9 @@ def empty(tmp_path: Path) -> Path:
 
 
 def test_an_empty_file_is_brought_to_the_newest_schema(empty: Path) -> None:
-    assert migrate(empty) == (None, newest())
-    assert migrate(empty) == (newest(), newest())
-    engine = engine_for(empty)
+    assert migrate_database(empty) == (None, newest_revision())
+    assert migrate_database(empty) == (newest_revision(), newest_revision())
+    engine = create_sqlite_engine(empty)
     with engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
@@ -89,7 +89,7 @@ def test_an_empty_file_is_brought_to_the_newest_schema(empty: Path) -> None:
 
 
 def test_a_file_of_the_first_schema_keeps_its_data(empty: Path) -> None:
-    migrate(empty, "0001")
+    migrate_database(empty, "0001")
     with closing(sqlite3.connect(empty)) as database:
         database.executescript("""
             INSERT INTO things (id, kind, name, created_at, updated_at)
@@ -98,7 +98,7 @@ def test_a_file_of_the_first_schema_keeps_its_data(empty: Path) -> None:
                 VALUES ('r1', 'den', 1, 'ann', 'chat', 'old words', 1);
         """)
         before = database.execute("SELECT * FROM things ORDER BY id").fetchall()
-    assert migrate(empty) == ("0001", newest())
+    assert migrate_database(empty) == ("0001", newest_revision())
     with closing(sqlite3.connect(empty)) as database:
         columns = ", ".join(
             row[1] for row in database.execute("PRAGMA table_info(things)").fetchall()[:16]
@@ -113,29 +113,29 @@ async def test_a_world_of_the_first_schema_opens_and_is_searched(empty: Path) ->
     test_a_file_of_the_first_schema_keeps_its_data(empty)
     world = await World.open(empty, tool_specs())
     await world.index_rows()
-    found = await world.store.read(lambda c: search.find(c, "old", ["den"], 5))
+    found = await world.store.read(lambda c: search.search_rows(c, "old", ["den"], 5))
     assert [hit.row.content for hit in found] == ["old words"]
     await world.close()
 
 
 def test_a_file_of_a_newer_program_is_refused_and_left_alone(empty: Path) -> None:
-    migrate(empty)
+    migrate_database(empty)
     with closing(sqlite3.connect(empty)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
         database.commit()
     before = dump(empty)
     with pytest.raises(RuntimeError, match=r"9999.*newer sshwarma"):
-        migrate(empty)
+        migrate_database(empty)
     assert dump(empty) == before
 
 
 def test_a_migration_that_fails_changes_nothing(empty: Path) -> None:
-    migrate(empty, "0001")
+    migrate_database(empty, "0001")
     with closing(sqlite3.connect(empty)) as database:
         database.execute("CREATE VIEW project_memory AS SELECT 1")  # in the way of 0002
     before = dump(empty)
     with pytest.raises(Exception, match="project_memory"):
-        migrate(empty)
+        migrate_database(empty)
     assert dump(empty) == before
 
 
@@ -155,25 +155,27 @@ async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
     await do(alice, "/describe mine")
     await do(alice, "/unequip defaults sshwarma:look")
     await do(alice, "/unequip room sshwarma:say")
-    await world.change(lambda tx: things.change(tx, "tool_who", enabled=0))
-    look = await world.store.read(lambda c: things.get_live(c, "tool_rooms"))
-    await world.change(lambda tx: things.delete(tx, look))
+    await world.change(lambda tx: things.update_thing(tx, "tool_who", enabled=0))
+    look = await world.store.read(lambda c: things.get_live_thing(c, "tool_rooms"))
+    await world.change(lambda tx: things.delete_thing(tx, look))
     await world.close()
     changed = [
-        ToolSpec(s.namespace, s.name, f"{s.description}!", s.input_schema, s.default)
+        BuiltinToolSpec(s.namespace, s.name, f"{s.description}!", s.input_schema, s.default)
         for s in tool_specs()
     ]
-    world = await World.open(empty, [*changed, ToolSpec("sshwarma", "newer", "New", {}, True)])
+    world = await World.open(
+        empty, [*changed, BuiltinToolSpec("sshwarma", "newer", "New", {}, True)]
+    )
 
     def check(conn: Any) -> None:
-        assert things.get_live(conn, "lobby").description == "mine"
-        who = things.get_live(conn, "tool_who")
+        assert things.get_live_thing(conn, "lobby").description == "mine"
+        who = things.get_live_thing(conn, "tool_who")
         assert (who.enabled, who.description) == (False, "List participants!")
-        gone = things.get(conn, "tool_rooms")
+        gone = things.get_thing(conn, "tool_rooms")
         assert gone is not None and gone.deleted_at is not None
         on = {
             (row.context_id, row.thing.id)
-            for row in equipment.rows_of(conn, ["defaults", "lobby"])
+            for row in equipment.read_equipped_rows(conn, ["defaults", "lobby"])
             if row.live
         }
         assert ("defaults", "tool_look") not in on and ("lobby", "tool_say") not in on
@@ -186,7 +188,7 @@ async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
 async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path) -> None:
     before = set(threading.enumerate())
 
-    class Broken(ToolSpec):
+    class Broken(BuiltinToolSpec):
         @property
         def id(self) -> str:
             raise ZeroDivisionError
@@ -199,35 +201,37 @@ async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path
 
 async def test_the_tree_a_world_begins_with(world: World) -> None:
     def check(conn: Any) -> None:
-        root = things.get_live(conn, "world")
+        root = things.get_live_thing(conn, "world")
         assert (root.parent_id, root.kind) == (None, "container")
         for name in ("rooms", "agents", "mcps", "internal", "defaults"):
             assert name in CONTAINERS
         for name in CONTAINERS:
-            found = things.get_live(conn, name)
+            found = things.get_live_thing(conn, name)
             assert (found.parent_id, found.kind, found.name) == ("world", "container", name)
-        home, lobby = things.get_live(conn, "home"), things.get_live(conn, "lobby")
+        home, lobby = things.get_live_thing(conn, "home"), things.get_live_thing(conn, "lobby")
         assert (home.parent_id, home.kind) == ("world", "room")
         assert home.metadata["vibe"] == "Shared resources"
         assert (lobby.parent_id, lobby.kind) == ("rooms", "room")
         assert lobby.metadata["vibe"] == "Welcome to sshwarma"
-        assert things.children(conn, "defaults") == [], "only equipped rows"
+        assert things.read_children(conn, "defaults") == [], "only equipped rows"
 
         def equipped(context: str) -> set[str | None]:
-            return {row.thing.qualified_name for row in equipment.rows_of(conn, [context])}
+            return {
+                row.thing.qualified_name for row in equipment.read_equipped_rows(conn, [context])
+            }
 
         expected = {f"sshwarma:{name}" for name in DEFAULT_TOOLS}
         assert equipped("defaults") == equipped("lobby") == expected
         for name in DEFAULT_TOOLS:
-            tool = things.get_live(conn, f"tool_{name}")
+            tool = things.get_live_thing(conn, f"tool_{name}")
             assert (tool.parent_id, tool.name) == ("internal", name)
             assert tool.qualified_name == f"sshwarma:{name}"
-        assert things.get_live(conn, "tool_look").description == "Describe current room"
-        assert things.get_live(conn, "tool_say").description == "Send message to room"
-        assert things.get_live(conn, "tool_who").description == "List participants"
+        assert things.get_live_thing(conn, "tool_look").description == "Describe current room"
+        assert things.get_live_thing(conn, "tool_say").description == "Send message to room"
+        assert things.get_live_thing(conn, "tool_who").description == "List participants"
 
     await world.store.read(check)
-    assert not await world.change(lambda tx: bootstrap(tx, tool_specs()))
+    assert not await world.change(lambda tx: bootstrap_world(tx, tool_specs()))
 
 
 @pytest.mark.parametrize("name", [*VIEWS, *TABLES])

@@ -35,7 +35,7 @@ async def test_words_phrases_and_prefixes(alice: Someone) -> None:
 async def test_operators_are_text(alice: Someone, operator: str) -> None:
     await do(alice, f"we typed {operator} here")
     await do(alice, "nothing of the kind")
-    if search.match_expression(operator):
+    if search.build_fts_query(operator):
         assert await found(alice, f"typed {operator}") == [f"we typed {operator} here"]
     else:
         assert "Say what to search for" in (await refused(alice, f"/search {operator}")).message
@@ -49,7 +49,7 @@ async def test_operators_are_text(alice: Someone, operator: str) -> None:
 def test_whatever_is_typed_is_a_query(words: str) -> None:
     index = sqlite3.connect(":memory:")
     index.execute("CREATE VIRTUAL TABLE t USING fts5(content)")
-    query = search.match_expression(words)
+    query = search.build_fts_query(words)
     if query:
         index.execute("SELECT * FROM t WHERE t MATCH ?", (query,)).fetchall()
     index.close()
@@ -78,8 +78,8 @@ async def test_what_one_may_not_read_is_not_found(
 async def test_a_search_never_misses_what_was_just_said(
     alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "INDEX_PASS", 3)
+    monkeypatch.setattr(search, "INDEX_PASS_ROWS", 3)
     for n in range(8):
         await do(alice, f"needle {n}")
         assert len(await found(alice, "needle")) == n + 1
-    assert await alice.world.store.read(search.behind) == 0
+    assert await alice.world.store.read(search.count_unindexed_rows) == 0

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import text, update
 
 from sshwarma.world import rows, store, things
-from sshwarma.world.errors import Refused, Unavailable
+from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.events import Event, RowAppended, WorldChanged
-from sshwarma.world.migrate import migrate
+from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as tree
 from sshwarma.world.store import Change, Store
 
@@ -44,20 +44,20 @@ def told() -> list[Event]:
 async def kept(tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
     """A store with the tables and one room, and nothing else."""
     path = tmp_path / "store.db"
-    migrate(path)
+    migrate_database(path)
     opened = Store(path, told.append)
-    await opened.write(lambda tx: things.create(tx, None, "room", "den", id="den"))
+    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))
     told.clear()
     yield opened
     await opened.close()
 
 
 def say(words: str) -> Callable[[Change], int]:
-    return lambda tx: rows.append(tx, "den", "chat", words, author_id=None).seq
+    return lambda tx: rows.append_row(tx, "den", "chat", words, author_id=None).seq
 
 
 async def log_of(kept: Store) -> list[tuple[int, str]]:
-    found = await kept.read(lambda conn: rows.after(conn, "den", 0, 10_000))
+    found = await kept.read(lambda conn: rows.read_rows_after(conn, "den", 0, 10_000))
     return [(row.seq, row.content) for row in found]
 
 
@@ -79,13 +79,13 @@ async def queued(kept: Store, *works: Callable[[Change], Any]) -> list[asyncio.T
 async def test_a_unit_that_fails_leaves_nothing(kept: Store, told: list[Event]) -> None:
     def half(tx: Change) -> None:
         say("half")(tx)
-        things.create(tx, "den", "data", "half")
-        raise Refused("no")
+        things.create_thing(tx, "den", "data", "half")
+        raise WorldError("no")
 
-    with pytest.raises(Refused, match="no"):
+    with pytest.raises(WorldError, match="no"):
         await kept.write(half)
     assert await log_of(kept) == []
-    assert await kept.read(lambda conn: things.children(conn, "den")) == []
+    assert await kept.read(lambda conn: things.read_children(conn, "den")) == []
     assert told == []
 
 
@@ -174,7 +174,7 @@ async def test_a_caller_who_gives_up_in_the_middle_of_a_commit(
 
 
 async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "QUEUE_UNITS", 10)
+    monkeypatch.setattr(store, "MAX_QUEUED_UNITS", 10)
     gate, held = await hold(kept)
     waiting = await queued(kept, *(say(str(n)) for n in range(10)))
     with pytest.raises(Unavailable, match="too busy"):
@@ -187,7 +187,7 @@ async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch
 async def test_no_batch_is_longer_than_it_may_be(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "BATCH_UNITS", 4)
+    monkeypatch.setattr(store, "MAX_BATCH_UNITS", 4)
     gate, held = await hold(kept)
     before = kept.counts.commits
     waiting = await queued(kept, *(say(str(n)) for n in range(9)))
@@ -215,7 +215,7 @@ async def test_closing_finishes_what_waits_and_takes_no_more(kept: Store) -> Non
 
 async def test_a_closed_store_is_one_file(kept: Store) -> None:
     """Whoever copies the file of a stopped world has all of it."""
-    await asyncio.gather(*(kept.read(lambda conn: things.get(conn, "den")) for _ in range(9)))
+    await asyncio.gather(*(kept.read(lambda conn: things.get_thing(conn, "den")) for _ in range(9)))
     await kept.write(say("last words"))
     await kept.close()
     assert await asyncio.to_thread(os.listdir, kept.path.parent) == ["store.db"]
@@ -224,7 +224,7 @@ async def test_a_closed_store_is_one_file(kept: Store) -> None:
 async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
     rooms = ["den", "attic", "cellar"]
     for name in rooms[1:]:
-        await kept.write(lambda tx, name=name: things.create(tx, None, "room", name, id=name))
+        await kept.write(lambda tx, name=name: things.create_thing(tx, None, "room", name, id=name))
 
     async def writer(n: int) -> int:
         done = 0
@@ -232,14 +232,14 @@ async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -
 
             def unit(tx: Change, turn: int = turn) -> None:
                 for room in rooms[: 1 + (n + turn) % 3]:
-                    rows.append(tx, room, "chat", f"{n}.{turn}", author_id=None)
+                    rows.append_row(tx, room, "chat", f"{n}.{turn}", author_id=None)
                 if (n + turn) % 5 == 0:
-                    raise Refused("this one does not count")
+                    raise WorldError("this one does not count")
 
             try:
                 await kept.write(unit)
                 done += 1
-            except Refused:
+            except WorldError:
                 pass
         return done
 
@@ -248,9 +248,9 @@ async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -
 
     def check(conn: Any) -> None:
         for room in rooms:
-            seqs = [row.seq for row in rows.after(conn, room, 0, 10_000)]
+            seqs = [row.seq for row in rows.read_rows_after(conn, room, 0, 10_000)]
             assert seqs == list(range(1, len(seqs) + 1))
-        in_den = [row.content for row in rows.after(conn, "den", 0, 10_000)]
+        in_den = [row.content for row in rows.read_rows_after(conn, "den", 0, 10_000)]
         assert len(in_den) == len(set(in_den)) == sum(done)
         for n in (0, 77, 199):
             own = [words for words in in_den if words.startswith(f"{n}.")]
@@ -263,7 +263,7 @@ async def test_a_full_disk_refuses_changes_and_lets_people_read(
     kept: Store, told: list[Event]
 ) -> None:
     await kept.write(say("before"))
-    await kept.write(lambda tx: things.create(tx, "den", "data", "small"))
+    await kept.write(lambda tx: things.create_thing(tx, "den", "data", "small"))
 
     def fill_up(tx: Change) -> None:
         pages = tx.conn.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -276,8 +276,10 @@ async def test_a_full_disk_refuses_changes_and_lets_people_read(
     told.clear()
     for too_big in (
         say("x" * 100_000),
-        lambda tx: things.change(tx, "den", content="x" * 100_000),  # SQLite takes back this only
-        lambda tx: things.create(tx, "den", "data", "big", content="x" * 100_000),
+        lambda tx: things.update_thing(
+            tx, "den", content="x" * 100_000
+        ),  # SQLite takes back this only
+        lambda tx: things.create_thing(tx, "den", "data", "big", content="x" * 100_000),
         lambda tx: tx.conn.execute(update(tree).values(content="x" * 100_000)),
     ):
         with pytest.raises(Unavailable, match="disk is full") as caught:
@@ -323,7 +325,7 @@ async def test_a_read_only_file(kept: Store, told: list[Event]) -> None:
 async def test_a_reader_cannot_write(kept: Store) -> None:
     with pytest.raises(Unavailable):
         await kept.read(lambda conn: conn.execute(text("DELETE FROM things")))
-    assert await kept.read(lambda conn: things.get(conn, "den")) is not None
+    assert await kept.read(lambda conn: things.get_thing(conn, "den")) is not None
 
 
 async def test_a_read_sees_one_moment(kept: Store) -> None:
@@ -348,9 +350,9 @@ async def test_a_read_sees_one_moment(kept: Store) -> None:
 async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / "world.db"
     path.parent.mkdir()
-    migrate(path)
+    migrate_database(path)
     opened = Store(path, lambda _: None)
-    await opened.write(lambda tx: things.create(tx, None, "room", "den", id="den"))
-    assert await opened.read(lambda conn: things.get(conn, "den")) is not None
+    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))
+    assert await opened.read(lambda conn: things.get_thing(conn, "den")) is not None
     await opened.close()
     assert await asyncio.to_thread(os.listdir, tmp_path) == [name]

@@ -14,7 +14,7 @@ from world.living import Someone, do, make, refused
 
 
 async def reread(world: World, thing: Thing) -> Thing | None:
-    return await world.store.read(lambda conn: things.get(conn, thing.id))
+    return await world.store.read(lambda conn: things.get_thing(conn, thing.id))
 
 
 async def test_a_live_name_is_unique_for_its_bag_and_kind(world: World) -> None:
@@ -31,12 +31,12 @@ async def test_a_qualified_name_is_unique_among_live_things_and_free_after_a_del
     first = await make(world, "mcps", "tool", "sample", qualified_name="holler:sample")
     with pytest.raises(Conflict, match="holler:sample exists already"):
         await make(world, "mcps", "tool", "other", qualified_name="holler:sample")
-    await world.change(lambda tx: things.delete(tx, first))
+    await world.change(lambda tx: things.delete_thing(tx, first))
     second = await make(world, "mcps", "tool", "other", qualified_name="holler:sample")
-    found = await world.store.read(lambda c: things.by_qualified_name(c, "holler:sample"))
+    found = await world.store.read(lambda c: things.find_by_qualified_name(c, "holler:sample"))
     assert found == second
     with pytest.raises(Conflict, match="holler:sample exists already"):
-        await world.change(lambda tx: things.restore(tx, first))
+        await world.change(lambda tx: things.restore_thing(tx, first))
 
 
 async def test_two_creators_at_once_get_one_success_and_one_clear_error(
@@ -56,27 +56,27 @@ async def test_two_creators_at_once_get_one_success_and_one_clear_error(
 async def test_delete_is_soft_and_restore_brings_the_same_thing_back(world: World) -> None:
     thing = await make(world, "lobby", "data", "note", content="words", metadata={"a": 1})
     inside = await make(world, thing.id, "data", "inner")
-    await world.change(lambda tx: things.delete(tx, thing))
+    await world.change(lambda tx: things.delete_thing(tx, thing))
     gone = await reread(world, thing)
     assert gone is not None and gone.deleted_at is not None
-    assert await world.store.read(lambda c: things.children(c, "lobby")) == []
-    back = await world.change(lambda tx: things.restore(tx, thing))
+    assert await world.store.read(lambda c: things.read_children(c, "lobby")) == []
+    back = await world.change(lambda tx: things.restore_thing(tx, thing))
     assert (back.id, back.content, back.metadata) == (thing.id, "words", {"a": 1})
-    assert await world.store.read(lambda c: things.children(c, thing.id)) == [inside]
+    assert await world.store.read(lambda c: things.read_children(c, thing.id)) == [inside]
 
 
 async def test_restore_is_refused_if_the_name_was_taken_or_the_bag_is_gone(world: World) -> None:
     bag = await make(world, "lobby", "container", "box")
     old = await make(world, bag.id, "data", "note")
-    await world.change(lambda tx: things.delete(tx, old))
+    await world.change(lambda tx: things.delete_thing(tx, old))
     await make(world, bag.id, "data", "note")
     with pytest.raises(Conflict):
-        await world.change(lambda tx: things.restore(tx, old))
+        await world.change(lambda tx: things.restore_thing(tx, old))
     other = await make(world, bag.id, "data", "other")
-    await world.change(lambda tx: things.delete(tx, other))
-    await world.change(lambda tx: things.delete(tx, bag))
+    await world.change(lambda tx: things.delete_thing(tx, other))
+    await world.change(lambda tx: things.delete_thing(tx, bag))
     with pytest.raises(NotFound):
-        await world.change(lambda tx: things.restore(tx, other))
+        await world.change(lambda tx: things.restore_thing(tx, other))
     assert (await reread(world, other)).deleted_at is not None  # type: ignore[union-attr]
 
 
@@ -87,7 +87,7 @@ async def test_a_thing_never_becomes_its_own_ancestor(world: World, depth: int) 
     for _ in range(depth):
         bottom = await make(world, bottom.id, "container", "in")
     with pytest.raises(Invalid, match="cannot contain itself"):
-        await world.change(lambda tx: things.move(tx, top.id, bottom.id))
+        await world.change(lambda tx: things.move_thing(tx, top.id, bottom.id))
     assert (await reread(world, top)).parent_id == "lobby"  # type: ignore[union-attr]
 
 
@@ -95,25 +95,25 @@ async def test_a_cycle_through_a_deleted_bag_is_a_cycle_too(world: World) -> Non
     top = await make(world, "lobby", "container", "top")
     middle = await make(world, top.id, "container", "middle")
     bottom = await make(world, middle.id, "container", "bottom")
-    await world.change(lambda tx: things.delete(tx, middle))
+    await world.change(lambda tx: things.delete_thing(tx, middle))
     with pytest.raises(Invalid, match="cannot contain itself"):
-        await world.change(lambda tx: things.move(tx, top.id, bottom.id))
+        await world.change(lambda tx: things.move_thing(tx, top.id, bottom.id))
 
 
-@pytest.mark.parametrize("outer", things.KINDS)
+@pytest.mark.parametrize("outer", things.THING_KINDS)
 async def test_any_kind_may_contain_any_kind(world: World, outer: str) -> None:
     bag = await make(world, "world", outer, "bag")
-    for kind in things.KINDS:
+    for kind in things.THING_KINDS:
         await make(world, bag.id, kind, "inside")
-    inside = await world.store.read(lambda c: things.children(c, bag.id))
-    assert {thing.kind for thing in inside} == set(things.KINDS)
+    inside = await world.store.read(lambda c: things.read_children(c, bag.id))
+    assert {thing.kind for thing in inside} == set(things.THING_KINDS)
 
 
 async def test_a_move_into_a_bag_that_has_one_of_that_name_is_refused(world: World) -> None:
     here = await make(world, "lobby", "data", "note", content="mine")
     await make(world, "home", "data", "note", content="theirs")
     with pytest.raises(Conflict):
-        await world.change(lambda tx: things.move(tx, here.id, "home"))
+        await world.change(lambda tx: things.move_thing(tx, here.id, "home"))
     assert (await reread(world, here)).parent_id == "lobby"  # type: ignore[union-attr]
 
 
@@ -214,5 +214,5 @@ def test_names_that_no_thing_may_have(name: str) -> None:
     ("in", "in", "out"), ("out", "out", "in"), ("Attic", "attic", None),
 ])  # fmt: skip
 def test_directions(short: str, full: str, back: str | None) -> None:
-    assert names.direction(short) == full
-    assert names.opposite(full) == back
+    assert names.parse_direction(short) == full
+    assert names.opposite_direction(full) == back

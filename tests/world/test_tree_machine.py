@@ -23,10 +23,10 @@ from hypothesis.stateful import (
 from sqlalchemy import Connection, select
 
 from sshwarma.world import equipment, exits, loadout, things
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Refused
-from sshwarma.world.migrate import migrate
+from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
+from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as table
-from sshwarma.world.store import Change, engine_for
+from sshwarma.world.store import Change, create_sqlite_engine
 from world.rules import Model, Node
 
 ROOMS, AGENTS = ("r1", "r2"), ("a1",)
@@ -52,7 +52,7 @@ class Worlds(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         path = Path(self.directory.name) / "world.db"
         shutil.copyfile(self.template, path)
-        self.engine = engine_for(path)
+        self.engine = create_sqlite_engine(path)
         self.conn: Connection = self.engine.connect()
         self.conn.exec_driver_sql("BEGIN")
         self.count = 0
@@ -63,12 +63,12 @@ class Worlds(RuleBasedStateMachine):
         self.engine.dispose()
         self.directory.cleanup()
 
-    def unit(self, work: Any, expected: type[Refused] | None) -> None:
+    def unit(self, work: Any, expected: type[WorldError] | None) -> None:
         """Carry out a unit as the store would; it must end as expected."""
         self.conn.exec_driver_sql("SAVEPOINT unit")
         try:
             work(Change(self.conn, {}))
-        except Refused as refused:
+        except WorldError as refused:
             self.conn.exec_driver_sql("ROLLBACK TO unit")
             assert expected is not None, f"refused: {refused}"
             assert isinstance(refused, expected)
@@ -91,7 +91,7 @@ class Worlds(RuleBasedStateMachine):
     def add(self, node: Node) -> bool:
         expected = Conflict if self.taken(node, node.parent) else None
         self.unit(
-            lambda tx: things.create(
+            lambda tx: things.create_thing(
                 tx,
                 node.parent,
                 node.kind,
@@ -152,7 +152,7 @@ class Worlds(RuleBasedStateMachine):
         node = self.model.nodes[thing]
         if not node.live or thing in ("world", *ROOMS, *AGENTS):
             return
-        self.unit(lambda tx: things.delete(tx, things.get_live(tx.conn, thing)), None)
+        self.unit(lambda tx: things.delete_thing(tx, things.get_live_thing(tx.conn, thing)), None)
         node.live = False
 
     @rule(thing=made)
@@ -160,14 +160,14 @@ class Worlds(RuleBasedStateMachine):
         node = self.model.nodes[thing]
         if node.live or node.parent is None:
             return
-        expected: type[Refused] | None = None
+        expected: type[WorldError] | None = None
         if not self.model.nodes[node.parent].live:
             expected = NotFound
         elif self.taken(node, node.parent):
             expected = Conflict
-        found = things.get(self.conn, thing)
+        found = things.get_thing(self.conn, thing)
         assert found is not None
-        self.unit(lambda tx: things.restore(tx, found), expected)
+        self.unit(lambda tx: things.restore_thing(tx, found), expected)
         node.live = expected is None
 
     @rule(thing=made, to=made)
@@ -175,14 +175,14 @@ class Worlds(RuleBasedStateMachine):
         node, target = self.model.nodes[thing], self.model.nodes[to]
         if thing == "world":
             return
-        expected: type[Refused] | None = None
+        expected: type[WorldError] | None = None
         if not target.live or not node.live:
             expected = NotFound
         if target.live and (target is node or node in self.model.above(target)):
             expected = Invalid
         elif expected is None and self.taken(node, to):
             expected = Conflict
-        self.unit(lambda tx: things.move(tx, thing, to), expected)
+        self.unit(lambda tx: things.move_thing(tx, thing, to), expected)
         if expected is None:
             node.parent = to
 
@@ -204,7 +204,7 @@ class Worlds(RuleBasedStateMachine):
                 tx, thing, load_with_parent=node.with_parent or None, **{key: list(states)}
             )
             if what != "with_parent":
-                things.change(tx, thing, **{what: int(getattr(node, what))})
+                things.update_thing(tx, thing, **{what: int(getattr(node, what))})
 
         self.unit(work, None)
 
@@ -220,8 +220,8 @@ class Worlds(RuleBasedStateMachine):
         outcome: list[Any] = []
 
         def work(tx: Change) -> None:
-            wanted = [things.get_live(tx.conn, thing)]
-            outcome.append(equipment.equip(tx, context, wanted, priority))
+            wanted = [things.get_live_thing(tx.conn, thing)]
+            outcome.append(equipment.equip_things(tx, context, wanted, priority))
 
         self.unit(work, None)
         new = before[0] if before and priority is None else priority or 0.0
@@ -238,9 +238,9 @@ class Worlds(RuleBasedStateMachine):
         outcome: list[Any] = []
 
         def work(tx: Change) -> None:
-            wanted = [things.get_live(tx.conn, thing)]
+            wanted = [things.get_live_thing(tx.conn, thing)]
             through = [thing] if inherited else []
-            outcome.append(equipment.unequip(tx, context, wanted, through))
+            outcome.append(equipment.unequip_things(tx, context, wanted, through))
 
         self.unit(work, None)
         changes = before[1] if before is not None else inherited
@@ -273,7 +273,7 @@ class Worlds(RuleBasedStateMachine):
     def the_tree_has_no_cycles(self) -> None:
         for node in self.model.nodes.values():
             seen = {node.id}
-            for above in things.ancestors(self.conn, node.id):
+            for above in things.read_ancestors(self.conn, node.id):
                 assert above.id not in seen
                 seen.add(above.id)
             assert "world" in seen
@@ -293,7 +293,7 @@ class Worlds(RuleBasedStateMachine):
         if not self.model.nodes:
             return
         for room, agent in (("r1", "a1"), ("r2", None), (None, "a1")):
-            load = loadout.compute(self.conn, room, agent)
+            load = loadout.compute_loadout(self.conn, room, agent)
             assert {
                 item.thing.id: (item.by, item.priority, not item.obstacle) for item in load.tools
             } == self.model.tools(room, agent)
@@ -307,7 +307,7 @@ class Worlds(RuleBasedStateMachine):
     @invariant()
     def the_exits_are_those_of_the_model(self) -> None:
         for room in ROOMS:
-            assert {(way.direction, way.to_id) for way in exits.exits_of(self.conn, room)} == {
+            assert {(way.direction, way.to_id) for way in exits.read_exits(self.conn, room)} == {
                 (direction, to)
                 for (start, direction), (to, live) in self.model.exits.items()
                 if start == room and live
@@ -317,7 +317,7 @@ class Worlds(RuleBasedStateMachine):
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "world.db"
-    migrate(path)
+    migrate_database(path)
     return path
 
 

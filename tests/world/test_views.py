@@ -57,29 +57,35 @@ async def full(world: World, alice: Someone, qwen: Someone) -> World:
         turn = turns.open_turn(tx, "lobby", qwen.id, alice.id)
         for kind in KINDS:
             for author in (alice.id, qwen.id, None):
-                rows.append(tx, "lobby", kind, kind, author_id=author, turn_id=turn.id)
-                rows.append(tx, "lobby", kind, kind, author_id=author, status="dropped")
-        usage.record(tx, "lobby", qwen.id, turn.id, "m", 100, 20, estimated=True, cost=0.5)
-        usage.record(tx, "lobby", qwen.id, turn.id, "m", 0, 0, estimated=False)
-        things.create(tx, "skills", "data", "skill:tidy", description="d", content="be tidy",
+                rows.append_row(tx, "lobby", kind, kind, author_id=author, turn_id=turn.id)
+                rows.append_row(tx, "lobby", kind, kind, author_id=author, status="dropped")
+        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", 100, 20, estimated=True, cost=0.5)
+        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", 0, 0, estimated=False)
+        things.create_thing(tx, "skills", "data", "skill:tidy", description="d", content="be tidy",
                       metadata={"role": "skill", "number": 7})  # fmt: skip
-        states = things.create(tx, "lobby", "container", "states")
-        things.create(tx, states.id, "data", "qwen", content="S", metadata={"role": "state"})
-        kit = things.create(
+        states = things.create_thing(tx, "lobby", "container", "states")
+        things.create_thing(tx, states.id, "data", "qwen", content="S", metadata={"role": "state"})
+        kit = things.create_thing(
             tx, "toolsets", "toolset", "kit", qualified_name="kit", description="A kit",
             metadata={"version": "1.0", "source_type": "zip", "source_ref": "kit.zip",
                       "installed_at": "2026-01-01T00:00:00Z", "manifest_version": "1"},
         )  # fmt: skip
-        things.create(tx, kit.id, "tool", "cut", qualified_name="kit:cut", description="Cut",
+        things.create_thing(tx, kit.id, "tool", "cut", qualified_name="kit:cut", description="Cut",
                       metadata={"input_schema": {"properties": {}}, "entrypoint": "m:f",
                                 "requires_confirmation": True})  # fmt: skip
-        server = things.create(
+        server = things.create_thing(
             tx, kit.id, "mcp", "srv", qualified_name="kit.srv",
             metadata={"server_type": "stdio", "command": "npx", "args": ["-x"]},
         )  # fmt: skip
-        things.create(tx, server.id, "tool", "go", qualified_name="kit.srv:go", description="Go")
-        project = things.create(tx, "projects", "container", "apollo", metadata={"path": "/a"})
-        things.create(tx, project.id, "data", "goal", content="moon", metadata={"role": "memory"})
+        things.create_thing(
+            tx, server.id, "tool", "go", qualified_name="kit.srv:go", description="Go"
+        )
+        project = things.create_thing(
+            tx, "projects", "container", "apollo", metadata={"path": "/a"}
+        )
+        things.create_thing(
+            tx, project.id, "data", "goal", content="moon", metadata={"role": "memory"}
+        )
 
     await world.change(fill)
     return world
@@ -129,21 +135,23 @@ async def test_a_group_is_its_request_its_calls_and_its_answer(
     await do(alice, "before")
 
     def answer(tx: Change) -> tuple[str, str, str]:
-        request = rows.append(tx, "lobby", "chat", "@qwen @opus who?", author_id=alice.id)
+        request = rows.append_row(tx, "lobby", "chat", "@qwen @opus who?", author_id=alice.id)
         one, two = (turns.open_turn(tx, "lobby", qwen.id, alice.id) for _ in "ab")
         tx.conn.execute(  # the row itself knows the first turn it opened
             text("UPDATE rows SET turn_id = :one WHERE id = :row"),
             {"row": request.id, "one": one.id},
         )
-        turns.asked_by(tx, [one.id, two.id], request)
+        turns.set_request_row(tx, [one.id, two.id], request)
         made = [
-            calls.begin(tx, "lobby", qwen.id, f"a:{name}", {}, turn_id=one.id, parent_row_id=None)
+            calls.record_call_start(
+                tx, "lobby", qwen.id, f"a:{name}", {}, turn_id=one.id, parent_row_id=None
+            )
             for name in "bc"
         ]
-        calls.end(tx, made[0], "result", "fine", None, 0.1)
-        calls.end(tx, made[1], "error", "broken", None, 0.1)
-        rows.append(tx, "lobby", "chat", "me", author_id=qwen.id, turn_id=one.id)
-        rows.append(tx, "lobby", "chat", "me too", author_id=qwen.id, turn_id=two.id)
+        calls.record_call_end(tx, made[0], "result", "fine", None, 0.1)
+        calls.record_call_end(tx, made[1], "error", "broken", None, 0.1)
+        rows.append_row(tx, "lobby", "chat", "me", author_id=qwen.id, turn_id=one.id)
+        rows.append_row(tx, "lobby", "chat", "me too", author_id=qwen.id, turn_id=two.id)
         return one.id, two.id, request.id
 
     one, two, _ = await world.change(answer)
@@ -213,10 +221,12 @@ async def test_what_people_set_of_a_tool_wins(full: World) -> None:
 
 async def test_skills_keep_their_number_and_only_skills_are_there(full: World) -> None:
     def more(tx: Change) -> None:
-        things.create(tx, "skills", "data", "skill:early", metadata={"role": "skill", "number": 2})
-        things.create(tx, "skills", "data", "notes", content="no skill")
-        gone = things.create(tx, "skills", "data", "skill:gone", metadata={"role": "skill"})
-        things.delete(tx, gone)
+        things.create_thing(
+            tx, "skills", "data", "skill:early", metadata={"role": "skill", "number": 2}
+        )
+        things.create_thing(tx, "skills", "data", "notes", content="no skill")
+        gone = things.create_thing(tx, "skills", "data", "skill:gone", metadata={"role": "skill"})
+        things.delete_thing(tx, gone)
 
     await full.change(more)
     assert await ask(full, "SELECT id, name FROM skills ORDER BY id") == [(2, "early"), (7, "tidy")]
@@ -234,10 +244,10 @@ async def test_rooms_have_a_window_of_five_until_it_is_set(full: World) -> None:
 
 async def test_each_model_has_a_state_of_its_own_and_its_time_moves(full: World) -> None:
     def states(tx: Change) -> None:
-        holder = things.child(tx.conn, "lobby", "states")
+        holder = things.find_child(tx.conn, "lobby", "states")
         assert holder is not None
-        things.create(tx, holder.id, "data", "opus", content="O", metadata={"role": "state"})
-        things.create(tx, "lobby", "data", "loose", content="x", metadata={"role": "state"})
+        things.create_thing(tx, holder.id, "data", "opus", content="O", metadata={"role": "state"})
+        things.create_thing(tx, "lobby", "data", "loose", content="x", metadata={"role": "state"})
 
     await full.change(states)
     query = "SELECT agent, state_blob FROM session_state WHERE session_id = 'lobby' ORDER BY 1"
@@ -247,10 +257,10 @@ async def test_each_model_has_a_state_of_its_own_and_its_time_moves(full: World)
 
     def again(tx: Change) -> None:
         tx.now += 5
-        holder = things.child(tx.conn, "lobby", "states")
-        opus = things.child(tx.conn, holder.id, "opus") if holder else None
+        holder = things.find_child(tx.conn, "lobby", "states")
+        opus = things.find_child(tx.conn, holder.id, "opus") if holder else None
         assert opus is not None
-        things.change(tx, opus.id, content="O2")
+        things.update_thing(tx, opus.id, content="O2")
 
     await full.change(again)
     assert await ask(full, moment) > before

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sshwarma.wrap.host import Limits, LuaHost, Script
+from sshwarma.wrap.host import LuaHost, LuaLimits, LuaScript
 
-SHORT = Limits(
+SHORT = LuaLimits(
     seconds=0.4,
     total_seconds=2.0,
     memory=96 << 20,
@@ -60,8 +60,8 @@ async def patient() -> AsyncIterator[Run]:
 
 
 def runs_on(host: LuaHost) -> Run:
-    async def run(body: str, snapshot: Any = None, *scripts: Script, **given: Any) -> Any:
-        script = Script("main", f"function main(s) {body}\nend")
+    async def run(body: str, snapshot: Any = None, *scripts: LuaScript, **given: Any) -> Any:
+        script = LuaScript("main", f"function main(s) {body}\nend")
         return await host.run([script, *scripts], "main", snapshot or {}, **given)
 
     return run

@@ -17,7 +17,7 @@ from sshwarma.world import agents, rows, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composed, Composer
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
 
@@ -28,7 +28,7 @@ SECONDS = 2.0
 class Setting:
     """A world with alice, who owns it, and the model qwen."""
 
-    def __init__(self, world: World, composer: Composer) -> None:
+    def __init__(self, world: World, composer: ContextComposer) -> None:
         self.world = world
         self.composer = composer
 
@@ -46,10 +46,10 @@ class Setting:
     async def answers(self, text: str) -> None:
         model = self.world.agents.find("qwen")
         await self.world.change(
-            lambda tx: rows.append(tx, "lobby", "chat", text, author_id=model.id)
+            lambda tx: rows.append_row(tx, "lobby", "chat", text, author_id=model.id)
         )
 
-    async def told(self, question: str = "what now?") -> Composed:
+    async def told(self, question: str = "what now?") -> ModelContext:
         return await self.composer.compose(self.caller("qwen", "model"), question, "alice", 2**62)
 
 
@@ -57,11 +57,13 @@ class Setting:
 async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
-    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
-    model = await world.change(lambda tx: agents.create(tx, "qwen", kind="model", role="guest"))
-    await world.change(lambda tx: agents.remember(tx, model.id, prompt="Answer in rhyme."))
+    await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
+    model = await world.change(
+        lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")
+    )
+    await world.change(lambda tx: agents.update_agent(tx, model.id, prompt="Answer in rhyme."))
     host = await LuaHost.start()
-    yield Setting(world, Composer(host))
+    yield Setting(world, ContextComposer(host))
     await host.close()
     await world.close()
 
@@ -210,7 +212,7 @@ async def test_one_that_is_broken_gives_way_to_the_usual_one(setting: Setting) -
 async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
     model = setting.world.agents.find("qwen")
     await setting.world.change(
-        lambda tx: rows.append(
+        lambda tx: rows.append_row(
             tx, "lobby", "tool.result", "x" * 5_000, author_id=model.id, meta={"tool": "a:b"}
         )
     )
@@ -252,12 +254,12 @@ async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
     def fill(tx: Change) -> None:
         for number in range(2_000):
             turn = turns.open_turn(tx, "lobby", model.id, alice.id)
-            asked = rows.append(
+            asked = rows.append_row(
                 tx, "lobby", "chat", f"@qwen {number}?", author_id=alice.id, turn_id=turn.id
             )
-            turns.asked_by(tx, [turn.id], asked)
+            turns.set_request_row(tx, [turn.id], asked)
             for kind in ("tool.call", "tool.result", "chat", "chat"):
-                rows.append(
+                rows.append_row(
                     tx,
                     "lobby",
                     kind,

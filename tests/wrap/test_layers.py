@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.wrap.layers import STABILITIES, Layer, Line, ordered, tokens, within_budget
+from sshwarma.wrap.layers import (
+    STABILITIES,
+    ContextMessage,
+    Layer,
+    cut_to_budget,
+    estimate_tokens,
+    sort_layers,
+)
 
 SIDES = ("system", "conversation")
 
@@ -25,7 +32,7 @@ layers = st.lists(
 def test_the_stable_stands_before_the_volatile_whatever_the_order_it_came_in(
     made: list[Layer],
 ) -> None:
-    placed = ordered(made)
+    placed = sort_layers(made)
     ranks = [(SIDES.index(layer.side), STABILITIES.index(layer.stability)) for layer in placed]
     assert ranks == sorted(ranks)
     assert sorted(map(repr, placed)) == sorted(map(repr, made))
@@ -33,18 +40,20 @@ def test_the_stable_stands_before_the_volatile_whatever_the_order_it_came_in(
 
 @given(st.text(max_size=400), st.integers(1, 50))
 def test_a_budget_is_kept_and_says_what_it_cut(text: str, budget: int) -> None:
-    layer = within_budget(Layer("x", "room", "system", text=text, budget=budget))
+    layer = cut_to_budget(Layer("x", "room", "system", text=text, budget=budget))
     if layer.text == text:
         assert layer.tokens <= budget
         assert not layer.note
     else:
         kept, _, mark = layer.text.rpartition("\n")
         assert text.startswith(kept)
-        assert tokens(kept) <= budget + 1
+        assert estimate_tokens(kept) <= budget + 1
         assert "more characters" in mark
         layer.text.encode()
 
 
 def test_a_log_is_not_cut_by_a_budget() -> None:
-    layer = Layer("log", "log", "conversation", lines=(Line("user", "x" * 900),), budget=1)
-    assert within_budget(layer) is layer
+    layer = Layer(
+        "log", "log", "conversation", lines=(ContextMessage("user", "x" * 900),), budget=1
+    )
+    assert cut_to_budget(layer) is layer

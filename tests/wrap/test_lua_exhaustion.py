@@ -9,10 +9,10 @@ import pytest
 
 from sshwarma.wrap.host import (
     LuaError,
-    LuaFailed,
     LuaHost,
-    LuaMemory,
-    LuaOutput,
+    LuaOutOfMemory,
+    LuaOutputTooLarge,
+    LuaScriptError,
     LuaTimeout,
 )
 from wrap.conftest import SHORT, Run, runs_on
@@ -116,19 +116,19 @@ async def test_a_script_that_does_not_end_is_stopped(hasty: LuaHost, form: str) 
 
 @pytest.mark.parametrize("form", TOO_MUCH)
 async def test_a_script_that_wants_all_memory_is_stopped(patient: Run, form: str) -> None:
-    await _ends(patient, TOO_MUCH[form], LuaMemory)
+    await _ends(patient, TOO_MUCH[form], LuaOutOfMemory)
 
 
 @pytest.mark.parametrize("form", BROKEN)
 async def test_a_script_that_breaks_is_told_so(patient: Run, form: str) -> None:
-    await _ends(patient, BROKEN[form], LuaFailed)
+    await _ends(patient, BROKEN[form], LuaScriptError)
 
 
 @pytest.mark.parametrize("form", EITHER)
 async def test_a_script_that_breaks_one_limit_or_another_is_stopped(
     patient: Run, form: str
 ) -> None:
-    await _ends(patient, EITHER[form], (LuaFailed, LuaMemory, LuaTimeout))
+    await _ends(patient, EITHER[form], (LuaScriptError, LuaOutOfMemory, LuaTimeout))
 
 
 async def test_a_loop_that_can_be_interrupted_names_its_line(patient: Run) -> None:
@@ -139,10 +139,12 @@ async def test_a_loop_that_can_be_interrupted_names_its_line(patient: Run) -> No
 
 
 async def test_too_much_output(patient: Run) -> None:
-    await _ends(patient, 'return ("x"):rep(200000)', LuaOutput)
-    await _ends(patient, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutput)
+    await _ends(patient, 'return ("x"):rep(200000)', LuaOutputTooLarge)
+    await _ends(
+        patient, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutputTooLarge
+    )
     deep = "local t = {} for i = 1, 40 do t = {t, t} end return t"
-    await _ends(patient, deep, LuaOutput)
+    await _ends(patient, deep, LuaOutputTooLarge)
 
 
 async def test_the_log_is_bounded(patient: Run) -> None:

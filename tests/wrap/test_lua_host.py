@@ -15,23 +15,23 @@ import pytest
 
 from sshwarma.world.errors import NotFound
 from sshwarma.wrap.host import (
-    Limits,
-    LuaBusy,
-    LuaCrashed,
-    LuaFailed,
     LuaHost,
-    LuaMemory,
+    LuaLimits,
+    LuaOutOfMemory,
+    LuaQueueFull,
+    LuaScript,
+    LuaScriptError,
     LuaTimeout,
-    Script,
+    LuaWorkerError,
 )
 from sshwarma.wrap.process import WorkerProcess
 from wrap.conftest import SHORT, UNHURRIED, Run, runs_on
 
-LOOP = [Script("main", "function main() while true do end end")]
+LOOP = [LuaScript("main", "function main() while true do end end")]
 LOOP_SAYING_SO = [
-    Script("main", "function main() host.call('running') while true do end end"),
+    LuaScript("main", "function main() host.call('running') while true do end end"),
 ]
-TWO = [Script("main", "function main() return 2 end")]
+TWO = [LuaScript("main", "function main() return 2 end")]
 
 
 async def echo(name: str, arguments: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ async def test_a_call_is_answered_by_the_server(lua: Run) -> None:
 
 
 async def test_a_call_goes_through_coroutines_pcall_and_import(lua: Run) -> None:
-    library = Script("lib", "local got = host.call('early') return function() return got end")
+    library = LuaScript("lib", "local got = host.call('early') return function() return got end")
     assert await lua(
         """
         local inner = coroutine.wrap(function()
@@ -81,17 +81,17 @@ async def test_a_refused_call_is_an_error_of_the_script(lua: Run) -> None:
     async def nonsense(name: str, arguments: dict[str, Any]) -> Any:
         return object()
 
-    with pytest.raises(LuaFailed, match=r"^There is no tool x\.$"):
+    with pytest.raises(LuaScriptError, match=r"^There is no tool x\.$"):
         await lua("return host.call('x')", call=refuse)
     said = await lua("local ok, e = pcall(host.call, 'x') return e", call=refuse)
     assert said == "There is no tool x."
-    with pytest.raises(LuaFailed, match=r"^main:2: There is no tool x\.$"):
+    with pytest.raises(LuaScriptError, match=r"^main:2: There is no tool x\.$"):
         await lua("\nlocal x = host.call('x')", call=refuse)
-    with pytest.raises(LuaFailed, match="x: something went wrong in it"):
+    with pytest.raises(LuaScriptError, match="x: something went wrong in it"):
         await lua("return host.call('x')", call=break_)
-    with pytest.raises(LuaFailed, match="x: its answer cannot be given to a script"):
+    with pytest.raises(LuaScriptError, match="x: its answer cannot be given to a script"):
         await lua("return host.call('x')", call=nonsense)
-    with pytest.raises(LuaFailed, match="there is nothing to call here"):
+    with pytest.raises(LuaScriptError, match="there is nothing to call here"):
         await lua("return host.call('x')")
 
 
@@ -113,7 +113,7 @@ async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
     if "__index" in body:  # Lua 5.4 can wait in a metamethod of Lua's own
         assert await lua(body, call=echo) == 1
         return
-    with pytest.raises(LuaFailed, match=r"host\.call"):
+    with pytest.raises(LuaScriptError, match=r"host\.call"):
         await lua(body, call=echo)
 
 
@@ -159,7 +159,7 @@ async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
     async def large(name: str, arguments: dict[str, Any]) -> Any:
         return ["x" * 1000 + str(n) for n in range(3000)]
 
-    with pytest.raises((LuaMemory, LuaTimeout)):
+    with pytest.raises((LuaOutOfMemory, LuaTimeout)):
         await lua(
             """
             local kept = {}
@@ -185,7 +185,7 @@ async def test_a_worker_that_was_killed_is_replaced(host: LuaHost) -> None:
     run = await _looping(host)
     worker = next(iter(host._busy))
     os.kill(worker.pid, signal.SIGSEGV)
-    with pytest.raises(LuaCrashed, match="SIGSEGV"):
+    with pytest.raises(LuaWorkerError, match="SIGSEGV"):
         await run
     assert await host.run(TWO, "main", {}) == 2
 
@@ -214,7 +214,7 @@ async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost, hasty: 
     assert await asyncio.gather(*runs) == [2] * len(runs)
     loops = [asyncio.create_task(hasty.run(LOOP, "main", {})) for _ in range(5)]
     await asyncio.sleep(0)
-    with pytest.raises(LuaBusy):
+    with pytest.raises(LuaQueueFull):
         await hasty.run(TWO, "main", {})
     ended = await asyncio.gather(*loops, return_exceptions=True)
     assert {type(end) for end in ended} == {LuaTimeout}
@@ -226,9 +226,9 @@ async def test_no_process_is_left_after_close() -> None:
     pids = _workers(host)
     await host.close()
     ended = await asyncio.gather(*runs, return_exceptions=True)
-    assert {type(end) for end in ended} == {LuaCrashed}
+    assert {type(end) for end in ended} == {LuaWorkerError}
     assert not [pid for pid in pids | _workers(host) if _exists(pid)]
-    with pytest.raises(LuaCrashed, match="closed"):
+    with pytest.raises(LuaWorkerError, match="closed"):
         await host.run(TWO, "main", {})
 
 
@@ -270,17 +270,17 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
         with monkeypatch.context() as patch:
             patch.setattr(WorkerProcess, "exchange", lie)
             if host._idle:
-                with pytest.raises(LuaCrashed):
+                with pytest.raises(LuaWorkerError):
                     await host.run(TWO, "main", {})
         # A spare that was starting while lies were told is lost to them too, once.
-        with contextlib.suppress(LuaCrashed):
+        with contextlib.suppress(LuaWorkerError):
             await host.run(TWO, "main", {})
         assert await host.run(TWO, "main", {}) == 2
     await host.close()
 
 
 async def test_the_defaults_are_those_of_the_design() -> None:
-    limits = Limits()
+    limits = LuaLimits()
     assert (limits.seconds, limits.total_seconds) == (1.0, 60.0)
     assert (limits.memory, limits.output) == (256 << 20, 1 << 20)
     host = await LuaHost.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.wrap.host import LuaFailed, LuaHost, Script
+from sshwarma.wrap.host import LuaHost, LuaScript, LuaScriptError
 from wrap.conftest import Run
 
 GONE = (
@@ -90,7 +90,9 @@ async def test_nothing_stays_for_the_next_run(host: LuaHost, lua: Run) -> None:
 
 
 async def test_one_script_cannot_change_another(lua: Run) -> None:
-    rogue = Script("rogue", "x = 1 string.upper = nil table.concat = nil host.call = nil return {}")
+    rogue = LuaScript(
+        "rogue", "x = 1 string.upper = nil table.concat = nil host.call = nil return {}"
+    )
     assert await lua(
         'import("rogue") return {x == nil, string.upper("a"), table.concat({1}), host.call ~= nil}',
         {},
@@ -99,33 +101,33 @@ async def test_one_script_cannot_change_another(lua: Run) -> None:
 
 
 async def test_import_is_among_the_scripts_given(lua: Run) -> None:
-    library = Script("lib/text", "local M = {} function M.twice(x) return x .. x end return M")
+    library = LuaScript("lib/text", "local M = {} function M.twice(x) return x .. x end return M")
     assert await lua('return import("lib/text").twice("a")', {}, library) == "aa"
     assert await lua('return import("lib/text") == import("lib/text")', {}, library) is True
     for name in ("os", "/etc/passwd", "lib"):
-        with pytest.raises(LuaFailed, match="there is no script"):
+        with pytest.raises(LuaScriptError, match="there is no script"):
             await lua(f'return import("{name}")', {}, library)
-    circle = Script("circle", 'return import("circle")')
-    with pytest.raises(LuaFailed, match="goes in a circle"):
+    circle = LuaScript("circle", 'return import("circle")')
+    with pytest.raises(LuaScriptError, match="goes in a circle"):
         await lua('return import("circle")', {}, circle)
 
 
 async def test_an_error_names_the_script_and_the_line(lua: Run, host: LuaHost) -> None:
-    library = Script("lib", "return function(x)\n\n  return x.y.z\nend")
-    with pytest.raises(LuaFailed) as failed:
+    library = LuaScript("lib", "return function(x)\n\n  return x.y.z\nend")
+    with pytest.raises(LuaScriptError) as failed:
         await lua('return import("lib")({})', {}, library)
     assert (failed.value.script, failed.value.line) == ("lib", 3)
     assert str(failed.value) == "lib:3: attempt to index a nil value (field 'y')"
-    with pytest.raises(LuaFailed, match=r"^main:2: unexpected symbol near '='$"):
+    with pytest.raises(LuaScriptError, match=r"^main:2: unexpected symbol near '='$"):
         await lua("\n= 1")
-    with pytest.raises(LuaFailed, match=r"^main:2: plain$"):
+    with pytest.raises(LuaScriptError, match=r"^main:2: plain$"):
         await lua("\nerror('plain')")
-    with pytest.raises(LuaFailed) as failed:
+    with pytest.raises(LuaScriptError) as failed:
         await lua("\nerror('no place', 0)")
     assert (failed.value.message, failed.value.line) == ("no place", 2)
     name = "hook:wrap:" + "x" * 80
-    with pytest.raises(LuaFailed) as failed:
-        await host.run([Script(name, "\nerror('long')")], "main", {})
+    with pytest.raises(LuaScriptError) as failed:
+        await host.run([LuaScript(name, "\nerror('long')")], "main", {})
     assert (failed.value.script, failed.value.line, failed.value.message) == (name, 2, "long")
 
 
@@ -135,9 +137,9 @@ async def test_the_entry_is_a_global_or_what_the_script_gives(host: LuaHost) -> 
         "return { wrap = function(s) return s.a end }",
         "return function(s) return s.a end",
     ):
-        assert await host.run([Script("wrap.lua", source)], "wrap", {"a": 7}) == 7
-    with pytest.raises(LuaFailed, match=r"wrap\.lua does not make a function wrap"):
-        await host.run([Script("wrap.lua", "")], "wrap", {})
+        assert await host.run([LuaScript("wrap.lua", source)], "wrap", {"a": 7}) == 7
+    with pytest.raises(LuaScriptError, match=r"wrap\.lua does not make a function wrap"):
+        await host.run([LuaScript("wrap.lua", "")], "wrap", {})
 
 
 async def test_chance_is_the_same_every_time(lua: Run) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.wrap.host import LuaFailed, LuaInput
+from sshwarma.wrap.host import LuaInvalidInput, LuaScriptError
 from wrap.conftest import Run
 
 
@@ -102,7 +102,7 @@ async def test_numbers_too_large_for_lua_become_floats(lua: Run) -> None:
     ],
 )
 async def test_what_is_not_data_is_refused(lua: Run, body: str, words: str) -> None:
-    with pytest.raises(LuaFailed, match=words):
+    with pytest.raises(LuaScriptError, match=words):
         await lua(body)
 
 
@@ -116,8 +116,8 @@ async def test_what_is_not_data_cannot_be_given(lua: Run) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     for value in ({1, 2}, b"bytes", object(), cycle):
-        with pytest.raises(LuaInput, match="This is not data"):
+        with pytest.raises(LuaInvalidInput, match="This is not data"):
             await lua("return 1", {"value": value})
-    with pytest.raises(LuaInput, match=r"This is 5\.0 MiB; a script may be given 4\.0 MiB"):
+    with pytest.raises(LuaInvalidInput, match=r"This is 5\.0 MiB; a script may be given 4\.0 MiB"):
         await lua("return 1", {"value": "x" * (5 << 20)})
     assert await lua("return s.a.b", MappingProxyType({"a": MappingProxyType({"b": 1})})) == 1

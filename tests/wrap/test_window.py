@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from sshwarma import verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, rows, turns
-from sshwarma.world.agents import Directory
+from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap import window
-from sshwarma.wrap.compact import fit
-from sshwarma.wrap.layers import tokens
-from sshwarma.wrap.transcript import Policy, Teller, clip
+from sshwarma.wrap.compact import compact_log
+from sshwarma.wrap.layers import estimate_tokens
+from sshwarma.wrap.transcript import RetentionPolicy, Transcript, clip_text
 
 
 class Log:
@@ -40,7 +40,7 @@ class Log:
                 if letter != "-" and turn is None:
                     turn = turns.open_turn(tx, "lobby", qwen, alice)
                     self.turns[letter] = turn
-                row = rows.append(
+                row = rows.append_row(
                     tx,
                     "lobby",
                     "chat",
@@ -49,22 +49,28 @@ class Log:
                     turn_id=turn.id if turn else None,
                 )
                 if turn and turn.request_row_id is None:
-                    turns.asked_by(tx, [turn.id], row)
-                    self.turns[letter] = turns.find(tx.conn, "lobby", turn.id)
+                    turns.set_request_row(tx, [turn.id], row)
+                    self.turns[letter] = turns.find_turn(tx.conn, "lobby", turn.id)
                     turns.close_turn(tx, turn.id, "completed")
 
         await self.world.change(work)
 
     async def drop(self, letter: str) -> None:
         turn_id = self.turns[letter].id
-        await self.world.change(lambda tx: turns.drop(tx, turns.find(tx.conn, "lobby", turn_id)))
+        await self.world.change(
+            lambda tx: turns.drop_turn(tx, turns.find_turn(tx.conn, "lobby", turn_id))
+        )
 
     async def restore(self, letter: str) -> None:
         turn_id = self.turns[letter].id
-        await self.world.change(lambda tx: turns.restore(tx, turns.find(tx.conn, "lobby", turn_id)))
+        await self.world.change(
+            lambda tx: turns.restore_turn(tx, turns.find_turn(tx.conn, "lobby", turn_id))
+        )
 
     async def seen(self, size: int | None, before: int | None = None) -> str:
-        found = await self.world.store.read(lambda conn: window.read(conn, "lobby", size, before))
+        found = await self.world.store.read(
+            lambda conn: window.read_window(conn, "lobby", size, before)
+        )
         return "".join(row.content for row in found.rows)
 
 
@@ -76,8 +82,8 @@ def agents_of(world: World) -> tuple[str, str]:
 async def log(tmp_path: Path) -> AsyncIterator[Log]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
-    await world.change(lambda tx: agents.create(tx, "alice", role="owner"))
-    await world.change(lambda tx: agents.create(tx, "qwen", kind="model"))
+    await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
+    await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     yield Log(world)
     await world.close()
 
@@ -123,20 +129,22 @@ async def test_a_question_of_two_turns_is_seen_while_one_of_them_is(log: Log) ->
 
     def work(tx: Change) -> list[Turn]:
         both = [turns.open_turn(tx, "lobby", qwen, alice) for _ in "ab"]
-        asked = rows.append(tx, "lobby", "chat", "?", author_id=alice, turn_id=both[0].id)
-        turns.asked_by(tx, [turn.id for turn in both], asked)
+        asked = rows.append_row(tx, "lobby", "chat", "?", author_id=alice, turn_id=both[0].id)
+        turns.set_request_row(tx, [turn.id for turn in both], asked)
         for turn in both:
-            rows.append(tx, "lobby", "chat", "!", author_id=qwen, turn_id=turn.id)
+            rows.append_row(tx, "lobby", "chat", "!", author_id=qwen, turn_id=turn.id)
             turns.close_turn(tx, turn.id, "completed")
-        return [turns.find(tx.conn, "lobby", turn.id) for turn in both]
+        return [turns.find_turn(tx.conn, "lobby", turn.id) for turn in both]
 
     first, second = await log.world.change(work)
     assert await log.seen(1) == "?!"
-    await log.world.change(lambda tx: turns.drop(tx, first))
+    await log.world.change(lambda tx: turns.drop_turn(tx, first))
     assert await log.seen(0) == "?!"
-    await log.world.change(lambda tx: turns.drop(tx, second))
+    await log.world.change(lambda tx: turns.drop_turn(tx, second))
     assert await log.seen(0) == ""
-    await log.world.change(lambda tx: turns.restore(tx, turns.find(tx.conn, "lobby", second.id)))
+    await log.world.change(
+        lambda tx: turns.restore_turn(tx, turns.find_turn(tx.conn, "lobby", second.id))
+    )
     assert await log.seen(0) == "?!"
 
 
@@ -154,7 +162,7 @@ async def test_a_sibling_takes_the_place_of_the_turn_beside_it(log: Log) -> None
     assert await log.seen(0) == "aa-bb-"
 
     def below(conn: object) -> list[str]:
-        return [turn.id for turn in turns.siblings(conn, beside)]  # type: ignore[arg-type]
+        return [turn.id for turn in turns.read_siblings(conn, beside)]  # type: ignore[arg-type]
 
     assert await log.world.store.read(below) == [beside.id, again.id]
 
@@ -165,8 +173,8 @@ async def test_rows_after_the_question_are_not_seen(log: Log) -> None:
     assert await log.seen(5, before=5) == "aa-b"
 
 
-def teller(**policies: Policy) -> Teller:
-    return Teller("model", Directory(), policies)
+def teller(**policies: RetentionPolicy) -> Transcript:
+    return Transcript("model", AgentDirectory(), policies)
 
 
 def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, tool: str = "") -> Row:
@@ -186,7 +194,7 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
 )
 def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: list[str]) -> None:
     called = [row(1, "{}", "tool.call", tool="t"), row(2, "x" * 3000, "tool.result", tool="t")]
-    lines = teller(t=Policy.of(leave)).lines(called)
+    lines = teller(t=RetentionPolicy.of(leave)).lines(called)
     assert len(lines) == len(told)
     for line, words in zip(lines, told, strict=True):
         assert words in line.text
@@ -194,7 +202,7 @@ def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: l
 
 @given(st.text(max_size=300), st.integers(0, 50))
 def test_a_text_is_cut_between_characters_and_says_where_to_read_on(text: str, most: int) -> None:
-    cut = clip(text, most, 7)
+    cut = clip_text(text, most, 7)
     if cut != text:
         kept, _, mark = cut.rpartition("… (")
         assert kept == text[:most]
@@ -219,8 +227,8 @@ logs = st.lists(
 
 @given(logs, st.integers(200, 5_000))
 def test_a_log_is_made_to_fit_and_never_fails(made: list[Row], budget: int) -> None:
-    fitted = fit(made, teller(), budget)
-    size = sum(tokens(line.text) for line in fitted.lines)
+    fitted = compact_log(made, teller(), budget)
+    size = sum(estimate_tokens(line.text) for line in fitted.lines)
     assert size <= budget + 20 or len(fitted.lines) <= 2
     if made:
         assert fitted.lines or not any(teller().line(one) for one in made)
@@ -233,7 +241,7 @@ def test_a_log_that_grows_is_cut_in_large_steps() -> None:
     for turn in range(60):
         for _ in range(2):
             made.append(row(len(made) + 1, "x" * 400, turn=f"t{turn}"))
-        fitted = fit(made, teller(), 3_000)
+        fitted = compact_log(made, teller(), 3_000)
         first.append(fitted.lines[0].text if fitted.lines else "")
         first[-1] += fitted.summary
     changes = sum(one != other for one, other in pairwise(first))
@@ -244,7 +252,7 @@ def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     made = [row(1, "question", turn="a")] + [
         row(n, "y" * 4_000, "tool.result", "a", "t") for n in range(2, 30)
     ]
-    fitted = fit(made, teller(t=Policy("KEEP", 5_000)), 2_000)
+    fitted = compact_log(made, teller(t=RetentionPolicy("KEEP", 5_000)), 2_000)
     assert len(fitted.lines) == len(made)
     assert all("expand row" in line.text for line in fitted.lines[1:])
     assert not fitted.cut

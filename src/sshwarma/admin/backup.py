@@ -24,16 +24,16 @@ from typing import Any, Final
 import sshwarma
 from sshwarma.admin import control_socket
 
-DATABASE: Final = "world.db"
-MANIFEST: Final = "manifest.json"
-MANIFEST_BYTES: Final = 65_536
+DATABASE_NAME: Final = "world.db"
+MANIFEST_NAME: Final = "manifest.json"
+MAX_MANIFEST_BYTES: Final = 65_536
 
 
-class BadArchive(RuntimeError):
+class InvalidBackupError(RuntimeError):
     """The file is no backup of ours, or is damaged."""
 
 
-def backup(database: Path, to: Path) -> dict[str, Any]:
+def write_backup(database: Path, to: Path) -> dict[str, Any]:
     """Write a backup, 0600. The server may be running.
 
     Raises:
@@ -43,7 +43,7 @@ def backup(database: Path, to: Path) -> dict[str, Any]:
     if not database.exists():
         raise FileNotFoundError(f"there is no world at {database}")
     with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:
-        copy = Path(work) / DATABASE
+        copy = Path(work) / DATABASE_NAME
         with (
             contextlib.closing(
                 sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
@@ -62,33 +62,33 @@ def backup(database: Path, to: Path) -> dict[str, Any]:
             "things": things,
             "rows": rows,
             "bytes": copy.stat().st_size,
-            "sha256": _sha256(copy),
+            "sha256": _hash_file(copy),
         }
         handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
             text = json.dumps(manifest, indent=2).encode()
-            entry = tarfile.TarInfo(MANIFEST)
+            entry = tarfile.TarInfo(MANIFEST_NAME)
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text))
-            tar.add(copy, DATABASE)
+            tar.add(copy, DATABASE_NAME)
     return manifest
 
 
-def restore(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
+def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
     """Put a backup's database into a data directory. No server may be running there.
 
     Raises:
-        BadArchive: if the file is no backup, or its database is not what was written.
+        InvalidBackupError: if the file is no backup, or its database is not what was written.
         FileExistsError: if a world is there, unless `force`; then it is kept beside, renamed.
-        control.Taken: if a server is running there.
+        control_socket.DataDirInUseError: if a server is running there.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = data_dir / DATABASE
-    with control_socket.lock(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
+    target = data_dir / DATABASE_NAME
+    with control_socket.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
         if target.exists() and not force:
             raise FileExistsError(f"there is a world at {target}; --force replaces it")
-        copy = Path(work) / DATABASE
-        manifest = _unpack(archive, copy)
+        copy = Path(work) / DATABASE_NAME
+        manifest = _unpack_database(archive, copy)
         if target.exists():
             kept = target.with_name(f"world-replaced-{time.strftime('%Y%m%d-%H%M%S')}.db")
             with contextlib.closing(sqlite3.connect(target)) as before:
@@ -100,50 +100,50 @@ def restore(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, 
     return manifest
 
 
-def _unpack(archive: Path, copy: Path) -> dict[str, Any]:
+def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
     """Read the two entries we know; nothing else in the file is looked at or written."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            manifest = _manifest(tar)
+            manifest = _read_manifest(tar)
             second = tar.next()
             size = manifest.get("bytes")
             if (
                 second is None
-                or second.name != DATABASE
+                or second.name != DATABASE_NAME
                 or not second.isfile()
                 or second.size != size
             ):
-                raise BadArchive(f"{archive} does not hold the database its manifest names")
+                raise InvalidBackupError(f"{archive} does not hold the database its manifest names")
             content = tar.extractfile(second)
             if content is None:
-                raise BadArchive(f"{archive} does not hold a database")
+                raise InvalidBackupError(f"{archive} does not hold a database")
             with copy.open("xb") as file:
                 shutil.copyfileobj(content, file)
     except (
         tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
     ) as error:  # fmt: skip
-        raise BadArchive(f"{archive} cannot be read as a backup: {error}") from error
-    if _sha256(copy) != manifest.get("sha256"):
-        raise BadArchive(f"{archive} is damaged: its database is not what was written")
-    verdict = _verdict(copy)
+        raise InvalidBackupError(f"{archive} cannot be read as a backup: {error}") from error
+    if _hash_file(copy) != manifest.get("sha256"):
+        raise InvalidBackupError(f"{archive} is damaged: its database is not what was written")
+    verdict = _check_integrity(copy)
     if verdict != "ok":
-        raise BadArchive(f"the database in {archive} is damaged: {verdict}")
+        raise InvalidBackupError(f"the database in {archive} is damaged: {verdict}")
     copy.chmod(0o600)
     return manifest
 
 
-def _manifest(tar: tarfile.TarFile) -> dict[str, Any]:
+def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
     first = tar.next()
-    if first is not None and first.name == MANIFEST and first.isfile():
+    if first is not None and first.name == MANIFEST_NAME and first.isfile():
         content = tar.extractfile(first)
-        if content is not None and first.size <= MANIFEST_BYTES:
+        if content is not None and first.size <= MAX_MANIFEST_BYTES:
             manifest = json.loads(content.read())
             if isinstance(manifest, dict):
                 return manifest
     raise ValueError("it does not begin with a manifest")
 
 
-def _verdict(copy: Path) -> str:
+def _check_integrity(copy: Path) -> str:
     """`ok`, or what is wrong with a database."""
     try:
         with contextlib.closing(sqlite3.connect(copy)) as database:
@@ -153,6 +153,6 @@ def _verdict(copy: Path) -> str:
         return str(error)
 
 
-def _sha256(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

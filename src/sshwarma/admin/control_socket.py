@@ -17,51 +17,53 @@ from typing import IO, Any, Final, TypeAlias
 
 import structlog
 
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
-SOCKET: Final = "control.sock"
-LOCK: Final = "sshwarma.lock"
-REQUEST_BYTES: Final = 65_536
-SECONDS: Final = 30.0
+SOCKET_NAME: Final = "control.sock"
+LOCK_NAME: Final = "sshwarma.lock"
+MAX_REQUEST_BYTES: Final = 65_536
+REQUEST_TIMEOUT_SECONDS: Final = 30.0
 
 
-Operate: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Carries out an operation by name; see `operations.operate`."""
 
 
-class Taken(Exception):
+class DataDirInUseError(Exception):
     """Another process holds the data directory."""
 
 
-def lock(data_dir: Path) -> IO[str]:
+def lock_data_dir(data_dir: Path) -> IO[str]:
     """Take the data directory for this process until the file returned is closed.
 
     Raises:
         Taken: if another process has it.
     """
-    file = (data_dir / LOCK).open("a+")
+    file = (data_dir / LOCK_NAME).open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise Taken(f"another sshwarma is using {data_dir}") from None
+        raise DataDirInUseError(f"another sshwarma is using {data_dir}") from None
     return file
 
 
-class Control:
+class ControlServer:
     """The server's end of the socket."""
 
-    def __init__(self, data_dir: Path, operate: Operate) -> None:
+    def __init__(self, data_dir: Path, operate: OperationHandler) -> None:
         self._operate = operate
-        self._path = data_dir / SOCKET
+        self._path = data_dir / SOCKET_NAME
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
         self._path.unlink(missing_ok=True)  # left by a server that was killed; we hold the lock
-        with _short(self._path) as path:
-            self._server = await asyncio.start_unix_server(self._serve, path, limit=REQUEST_BYTES)
+        with _short_socket_path(self._path) as path:
+            self._server = await asyncio.start_unix_server(
+                self._serve_connection, path, limit=MAX_REQUEST_BYTES
+            )
         self._path.chmod(0o600)
 
     async def stop(self) -> None:
@@ -69,10 +71,12 @@ class Control:
             self._server.close()
         self._path.unlink(missing_ok=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            async with asyncio.timeout(SECONDS):
-                answer = await self._answer(await reader.readline())
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                answer = await self._answer_request(await reader.readline())
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (
@@ -87,36 +91,36 @@ class Control:
         finally:
             writer.close()
 
-    async def _answer(self, request: bytes) -> dict[str, Any]:
+    async def _answer_request(self, request: bytes) -> dict[str, Any]:
         asked = json.loads(request)
         try:
             return {"result": await self._operate(str(asked["op"]), dict(asked["args"]))}
-        except Refused as refused:
+        except WorldError as refused:
             return {"error": refused.code, "message": refused.message, "hint": refused.hint}
 
 
-async def ask(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
+async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
     """Have the running server carry out an operation.
 
     Raises:
         ConnectionError, FileNotFoundError: if no server is running there.
-        Refused: as the server says.
+        WorldError: as the server says.
     """
-    with _short(data_dir / SOCKET) as path:
+    with _short_socket_path(data_dir / SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
     try:
         writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
             answer = json.loads(await reader.readline())
     finally:
         writer.close()
     if "error" in answer:
-        raise Refused(answer["message"], hint=answer.get("hint", ""))
+        raise WorldError(answer["message"], hint=answer.get("hint", ""))
     return answer["result"]
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
+def _short_socket_path(path: Path) -> Iterator[str]:
     """A name for a socket that fits the 107 bytes the kernel allows, however deep its directory."""
     if len(os.fsencode(path)) < 100:
         yield str(path)

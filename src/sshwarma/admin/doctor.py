@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from sshwarma.admin import control_socket
 from sshwarma.settings import Settings, default_config_file, is_loopback, split_address
-from sshwarma.world.migrate import known, newest
+from sshwarma.world.migrate import known_revisions, newest_revision
 
-FREE_BYTES = 200 * 1024 * 1024
+MIN_FREE_BYTES = 200 * 1024 * 1024
 """Less free disk than this is worth a word."""
 
 
 @dataclass
-class Finding:
+class CheckResult:
     """One thing looked at. `remedy` says what to do if it is not well."""
 
     what: str
@@ -28,48 +28,48 @@ class Finding:
     remedy: str = ""
 
 
-def examine(settings: Settings) -> list[Finding]:
+def run_checks(settings: Settings) -> list[CheckResult]:
     """Look at everything; nothing is changed."""
     return [
-        _config(),
-        *_data_dir(settings),
-        *_database(settings),
-        *_host_key(settings),
-        *_ports(settings),
-        *_people(settings),
+        _check_config(),
+        *_check_data_dir(settings),
+        *_check_database(settings),
+        *_check_host_key(settings),
+        *_check_ports(settings),
+        *_check_registration(settings),
     ]
 
 
-def _config() -> Finding:
+def _check_config() -> CheckResult:
     path = default_config_file()
-    return Finding("settings", True, str(path) if path.exists() else "defaults, no file")
+    return CheckResult("settings", True, str(path) if path.exists() else "defaults, no file")
 
 
-def _data_dir(settings: Settings) -> Iterator[Finding]:
+def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     path = settings.data_dir
     if not path.exists():
-        yield Finding("data directory", True, f"{path} will be made at the first start")
+        yield CheckResult("data directory", True, f"{path} will be made at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
-    yield Finding(
+    yield CheckResult(
         "data directory",
         not mode & 0o077,
         f"{path}, mode {mode:04o}",
         f"chmod 700 {path}" if mode & 0o077 else "",
     )
     free = shutil.disk_usage(path).free
-    yield Finding(
+    yield CheckResult(
         "disk",
-        free >= FREE_BYTES,
+        free >= MIN_FREE_BYTES,
         f"{free // 1_048_576} MiB free",
-        "" if free >= FREE_BYTES else "make room: a full disk stops all changes",
+        "" if free >= MIN_FREE_BYTES else "make room: a full disk stops all changes",
     )
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
+def _check_database(settings: Settings) -> Iterator[CheckResult]:
     path = settings.database
     if not path.exists():
-        yield Finding("database", True, "none yet")
+        yield CheckResult("database", True, "none yet")
         return
     try:
         with contextlib.closing(
@@ -78,28 +78,30 @@ def _database(settings: Settings) -> Iterator[Finding]:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
             schema = str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
     except sqlite3.Error as error:
-        yield Finding(
+        yield CheckResult(
             "database", False, str(error), "restore a backup: sshwarma restore FILE --force"
         )
         return
     remedy = "" if verdict == "ok" else "restore a backup: sshwarma restore FILE --force"
-    yield Finding("database", verdict == "ok", f"{path}, {verdict}", remedy)
-    if schema not in known():
-        yield Finding("schema", False, f"{schema}, of a newer sshwarma", "install that version")
+    yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
+    if schema not in known_revisions():
+        yield CheckResult("schema", False, f"{schema}, of a newer sshwarma", "install that version")
         return
-    note = "" if schema == newest() else f", the next start brings it to {newest()}"
-    yield Finding("schema", True, f"{schema}{note}")
+    note = (
+        "" if schema == newest_revision() else f", the next start brings it to {newest_revision()}"
+    )
+    yield CheckResult("schema", True, f"{schema}{note}")
 
 
-def _host_key(settings: Settings) -> Iterator[Finding]:
+def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
     from sshwarma.ssh.transport.host_key import HOST_KEY
 
     path = settings.data_dir / HOST_KEY
     if not path.exists():
-        yield Finding("host key", True, "will be made at the first start")
+        yield CheckResult("host key", True, "will be made at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
-    yield Finding(
+    yield CheckResult(
         "host key",
         not mode & 0o077,
         f"{path}, mode {mode:04o}",
@@ -107,11 +109,11 @@ def _host_key(settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _ports(settings: Settings) -> Iterator[Finding]:
-    if _running(settings):
-        yield Finding("server", True, "running")
+def _check_ports(settings: Settings) -> Iterator[CheckResult]:
+    if _is_server_running(settings):
+        yield CheckResult("server", True, "running")
         return
-    yield Finding("server", True, "not running")
+    yield CheckResult("server", True, "not running")
     for what, address in (("ssh port", settings.ssh.listen), ("http port", settings.http.listen)):
         if address == "off":
             continue
@@ -122,17 +124,17 @@ def _ports(settings: Settings) -> Iterator[Finding]:
             try:
                 probe.bind((host, port))
             except OSError as error:
-                yield Finding(
+                yield CheckResult(
                     what, False, f"{address}: {error.strerror}", "stop what uses it, or set another"
                 )
             else:
-                yield Finding(what, True, f"{address} is free")
+                yield CheckResult(what, True, f"{address} is free")
 
 
-def _people(settings: Settings) -> Iterator[Finding]:
+def _check_registration(settings: Settings) -> Iterator[CheckResult]:
     mode, host = settings.registration.mode, split_address(settings.ssh.listen)[0]
     exposed = mode == "open" and not is_loopback(host)
-    yield Finding(
+    yield CheckResult(
         "registration",
         True,
         f"{mode}, listening on {host}"
@@ -154,7 +156,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
             ).fetchone()[0]
     except sqlite3.Error:
         return  # the database finding says what is wrong with it
-    yield Finding(
+    yield CheckResult(
         "owners",
         owners > 0,
         f"{owners} with a key",
@@ -162,11 +164,11 @@ def _people(settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _running(settings: Settings) -> bool:
+def _is_server_running(settings: Settings) -> bool:
     if not settings.data_dir.exists():
         return False
     try:
-        control_socket.lock(settings.data_dir).close()
-    except control_socket.Taken:
+        control_socket.lock_data_dir(settings.data_dir).close()
+    except control_socket.DataDirInUseError:
         return True
     return False

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, tokens
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.schema import audit
@@ -24,11 +24,11 @@ Operation: TypeAlias = Callable[..., Awaitable[Json]]
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-async def operate(world: World, name: str, args: dict[str, Any]) -> Json:
+async def run_operation(world: World, name: str, args: dict[str, Any]) -> Json:
     """Carry out an operation by name.
 
     Raises:
-        Refused: with the reason, or if there is no such operation.
+        WorldError: with the reason, or if there is no such operation.
     """
     run = OPERATIONS.get(name)
     if run is None:
@@ -36,13 +36,13 @@ async def operate(world: World, name: str, args: dict[str, Any]) -> Json:
     return await run(world, **args)
 
 
-def operation(run: Operation) -> Operation:
+def register_operation(run: Operation) -> Operation:
     """Declare an operation by the name of its function."""
     OPERATIONS[run.__name__] = run
     return run
 
 
-@operation
+@register_operation
 async def keys_add(world: World, name: str, public_key: str, role: str | None = None) -> Json:
     """Let a key log in as an agent, who is made if there is none of that name. `public_key` is a
     line as in an OpenSSH .pub file. `role` is the role of a new agent (member if None) and
@@ -53,20 +53,24 @@ async def keys_add(world: World, name: str, public_key: str, role: str | None = 
         raise Invalid(f"That key cannot be used: {error}.") from error
 
     def work(tx: Change) -> Agent:
-        agent = _named(world, name) or agents.create(tx, name, role=role or "member")
+        agent = _find_agent(world, name) or agents.create_agent(tx, name, role=role or "member")
         agents.add_key(tx, agent.id, fingerprint, key, comment)
         if role is not None and role != agent.role:
-            agents.set_role(tx, agent.id, role)
+            agents.set_agent_role(tx, agent.id, role)
         return agent
 
-    agent = await _change(world, f"keys add {name} {fingerprint}", work)
+    agent = await _audited_change(world, f"keys add {name} {fingerprint}", work)
     return {"agent": agent.name, "role": role or agent.role, "fingerprint": fingerprint}
 
 
-@operation
+@register_operation
 async def keys_list(world: World, name: str | None = None) -> Json:
     """Every key, or those of one agent."""
-    chosen = [_known(world, name)] if name else sorted(world.agents, key=lambda agent: agent.name)
+    chosen = (
+        [_require_agent(world, name)]
+        if name
+        else sorted(world.agents, key=lambda agent: agent.name)
+    )
     return [
         {"agent": agent.name, "fingerprint": key.fingerprint, "comment": key.comment}
         for agent in chosen
@@ -74,11 +78,11 @@ async def keys_list(world: World, name: str | None = None) -> Json:
     ]
 
 
-@operation
+@register_operation
 async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
     """Take a key away; its agent's live connections end."""
-    agent = _known(world, name)
-    gone = await _change(
+    agent = _require_agent(world, name)
+    gone = await _audited_change(
         world,
         f"keys remove {name} {fingerprint}",
         lambda tx: agents.remove_key(tx, agent.id, fingerprint),
@@ -86,7 +90,7 @@ async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
     return {"agent": agent.name, "fingerprint": gone}
 
 
-@operation
+@register_operation
 async def agents_list(world: World) -> Json:
     """Every agent with its role, keys and whether it is connected."""
     return [
@@ -102,49 +106,49 @@ async def agents_list(world: World) -> Json:
     ]
 
 
-@operation
+@register_operation
 async def agents_role(world: World, name: str, role: str) -> Json:
     """Give an agent a server role."""
-    agent = _known(world, name)
-    await _change(
-        world, f"agents role {name} {role}", lambda tx: agents.set_role(tx, agent.id, role)
+    agent = _require_agent(world, name)
+    await _audited_change(
+        world, f"agents role {name} {role}", lambda tx: agents.set_agent_role(tx, agent.id, role)
     )
     return {"name": agent.name, "role": role}
 
 
-@operation
+@register_operation
 async def agents_disable(world: World, name: str) -> Json:
     """Shut an agent out, at once."""
-    return await _set_disabled(world, name, True)
+    return await _set_agent_disabled(world, name, True)
 
 
-@operation
+@register_operation
 async def agents_enable(world: World, name: str) -> Json:
     """Let an agent in again."""
-    return await _set_disabled(world, name, False)
+    return await _set_agent_disabled(world, name, False)
 
 
-@operation
+@register_operation
 async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
     """Make a one-time code for a newcomer."""
-    code = await _change(
-        world, f"invite {role}", lambda tx: agents.invite(tx, role, hours, created_by=None)
+    code = await _audited_change(
+        world, f"invite {role}", lambda tx: agents.create_invite(tx, role, hours, created_by=None)
     )
     return {"code": code, "role": role, "hours": hours}
 
 
-@operation
+@register_operation
 async def token_new(
     world: World, name: str, label: str = "", days: float | None = None, scope: str = "build"
 ) -> Json:
     """Make a bearer token for an agent; `days` until it expires, never if None."""
-    agent = _known(world, name)
-    if scope not in tuple(Scope):
-        raise Invalid(f"{scope} is not a scope.", hint=f"Scopes: {', '.join(Scope)}.")
-    token, secret = await _change(
+    agent = _require_agent(world, name)
+    if scope not in tuple(TokenScope):
+        raise Invalid(f"{scope} is not a scope.", hint=f"Scopes: {', '.join(TokenScope)}.")
+    token, secret = await _audited_change(
         world,
         f"token new {name} {label}",
-        lambda tx: tokens.issue(tx, agent.id, label, days, None, Scope(scope)),
+        lambda tx: tokens.issue_token(tx, agent.id, label, days, None, TokenScope(scope)),
     )
     return {
         "agent": agent.name,
@@ -155,10 +159,10 @@ async def token_new(
     }
 
 
-@operation
+@register_operation
 async def token_list(world: World, name: str | None = None) -> Json:
     """Tokens that are good now, of everybody or of one agent."""
-    agent_id = _known(world, name).id if name else None
+    agent_id = _require_agent(world, name).id if name else None
     return [
         {
             "agent": world.agents.name_of(token.agent_id),
@@ -167,27 +171,29 @@ async def token_list(world: World, name: str | None = None) -> Json:
             "scope": token.scope.value,
             "expires_at": token.expires_at,
         }
-        for token in await world.store.read(lambda conn: tokens.live(conn, agent_id))
+        for token in await world.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
     ]
 
 
-@operation
+@register_operation
 async def token_revoke(world: World, token_id: str) -> Json:
     """End a token, by its id or the start of it."""
-    gone = await _change(world, f"token revoke {token_id}", lambda tx: tokens.revoke(tx, token_id))
+    gone = await _audited_change(
+        world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
+    )
     return {"agent": world.agents.name_of(gone.agent_id), "id": gone.id}
 
 
-async def _set_disabled(world: World, name: str, disabled: bool) -> Json:
-    agent = _known(world, name)
+async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
+    agent = _require_agent(world, name)
     word = "disable" if disabled else "enable"
-    await _change(
-        world, f"agents {word} {name}", lambda tx: agents.set_disabled(tx, agent.id, disabled)
+    await _audited_change(
+        world, f"agents {word} {name}", lambda tx: agents.set_agent_disabled(tx, agent.id, disabled)
     )
     return {"name": agent.name, "disabled": disabled}
 
 
-async def _change(world: World, what: str, work: Callable[[Change], T]) -> T:
+async def _audited_change(world: World, what: str, work: Callable[[Change], T]) -> T:
     def audited(tx: Change) -> T:
         result = work(tx)
         verb, _, rest = what.partition(" ")
@@ -197,12 +203,12 @@ async def _change(world: World, what: str, work: Callable[[Change], T]) -> T:
     return await world.change(audited)
 
 
-def _named(world: World, name: str) -> Agent | None:
+def _find_agent(world: World, name: str) -> Agent | None:
     return world.agents.named(name)
 
 
-def _known(world: World, name: str) -> Agent:
-    agent = _named(world, name)
+def _require_agent(world: World, name: str) -> Agent:
+    agent = _find_agent(world, name)
     if agent is None:
         raise NotFound(f"There is no agent named {name}.", hint="sshwarma agents list")
     return agent

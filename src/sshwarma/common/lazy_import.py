@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_ALONE: Final = threading.Lock()
+_IMPORT_LOCK: Final = threading.Lock()
 
-MUCH: Final = 50
+MIN_LARGE_IMPORT_MODULES: Final = 50
 """New modules that count as a large library."""
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def serialize_imports() -> Iterator[None]:
     """Import inside of this, and make what takes long. For a thread, not the event loop.
 
     The libraries of models and of MCP import each other in circles: two threads that begin at two
@@ -24,13 +24,13 @@ def importing() -> Iterator[None]:
     through all of them, 60-120 ms in which no key and no word gets through: it waits until the
     libraries are there, and is then told that they stay.
     """
-    with _ALONE:
+    with _IMPORT_LOCK:
         before = len(sys.modules)
         gc.disable()
         try:
             yield
         finally:
             gc.enable()
-        if len(sys.modules) > before + MUCH:
+        if len(sys.modules) > before + MIN_LARGE_IMPORT_MODULES:
             gc.collect(1)
             gc.freeze()

@@ -5,36 +5,36 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BEGINNINGS: Final = re.compile(
+_KEY_PREFIXES: Final = re.compile(
     r"(?<![A-Za-z0-9])"
     r"(?:(?:sk|pk|rk|gsk|ghp|gho|hf|r8|xai|pplx|csk|nvapi|glpat)[-_]|AIza|github_pat_|AKIA)"
     r"[A-Za-z0-9_-]{16,}"
 )
-_RANDOM: Final = re.compile(r"[A-Za-z0-9]{24,}")
+_RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
 
-def begins_like_key(text: str) -> bool:
+def has_key_prefix(text: str) -> bool:
     """Whether there is a word in it that begins as providers' keys do: `sk-…`, `AIza…`."""
-    return any(re.search(r"\d", found[0]) for found in _BEGINNINGS.finditer(text))
+    return any(re.search(r"\d", found[0]) for found in _KEY_PREFIXES.finditer(text))
 
 
-_SIGNING: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
+_LOGIN_COMMAND: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
 """A sign-in, with the address that the browser came back to: it holds a code."""
 
 
-def holds_key(typed: str) -> bool:
+def is_secret_line(typed: str) -> bool:
     """Whether a line that was typed is not to be kept in input history."""
-    if _SIGNING.match(typed):
+    if _LOGIN_COMMAND.match(typed):
         return True
     setting = typed.lstrip().lower().startswith("/model ")
-    return looks_like_key(typed) if setting else begins_like_key(typed)
+    return looks_like_key(typed) if setting else has_key_prefix(typed)
 
 
 def looks_like_key(text: str) -> bool:
     """Whether there is a word in it that is or could well be a key. Long random words count, so
     this is for places where only a name or an address belongs, not for talk."""
-    return begins_like_key(text) or any(
+    return has_key_prefix(text) or any(
         all(re.search(kind, found[0]) for kind in ("[a-z]", "[A-Z]", r"\d"))
         or re.fullmatch(r"(?=.*\d)[0-9a-f]{32,}", found[0])
-        for found in _RANDOM.finditer(text)
+        for found in _RANDOM_WORD.finditer(text)
     )

@@ -33,12 +33,12 @@ def store(
         Conflict: if there is no room for it, or its name is taken or would be mistaken.
     """
     metadata: dict[str, Any] = {RUNS: PROVIDER, "input_schema": declaration.input_schema}
-    known = things.child(tx.conn, bag.id, name, "tool")
+    known = things.find_child(tx.conn, bag.id, name, "tool")
     if known is not None:
         if not is_lua(known):
             raise Conflict(f"{known.label} is not a tool that somebody wrote here.")
         return (
-            things.change(
+            things.update_thing(
                 tx,
                 known.id,
                 content=source,
@@ -47,7 +47,7 @@ def store(
             ),
             False,
         )
-    if len(things.children(tx.conn, bag.id, "tool", limit=TOOLS)) >= TOOLS:
+    if len(things.read_children(tx.conn, bag.id, "tool", limit=TOOLS)) >= TOOLS:
         raise Conflict(f"There are {TOOLS} tools already, which is the most.")
     return _make(tx, bag, name, source, declaration.description, metadata, by), True
 
@@ -55,20 +55,20 @@ def store(
 def copy(tx: Change, from_id: str, to: Thing, by: str) -> None:
     """Give a room the Lua tools of another, under its own name, as they are there: what is off or
     disabled stays so. The room has the equipment of the other already."""
-    rows = {row.thing.id: row for row in equipment.rows_of(tx.conn, [from_id])}
-    for tool in things.children(tx.conn, from_id, "tool"):
+    rows = {row.thing.id: row for row in equipment.read_equipped_rows(tx.conn, [from_id])}
+    for tool in things.read_children(tx.conn, from_id, "tool"):
         if not is_lua(tool):
             continue
         source = tool.content or ""
         made = _make(tx, to, tool.name, source, tool.description, tool.metadata, by)
-        decided = overrides.of_tool(tx.conn, tool)
-        overrides.decide(tx, made, enabled=decided.enabled, description=decided.description)
+        decided = overrides.read_tool_override(tx.conn, tool)
+        overrides.set_override(tx, made, enabled=decided.enabled, description=decided.description)
         row = rows.get(tool.id)
         if row is not None and row.live:
-            equipment.unequip(tx, to.id, [tool])
-            equipment.equip(tx, to.id, [made], row.priority)
+            equipment.unequip_things(tx, to.id, [tool])
+            equipment.equip_things(tx, to.id, [made], row.priority)
         elif row is not None:
-            equipment.unequip(tx, to.id, [made], through_namespace=[made.id])
+            equipment.unequip_things(tx, to.id, [made], through_namespace=[made.id])
 
 
 def _make(
@@ -82,7 +82,7 @@ def _make(
 ) -> Thing:
     qualified = f"{bag.label}:{name}"
     claim(tx, qualified)
-    tool = things.create(
+    tool = things.create_thing(
         tx,
         bag.id,
         "tool",
@@ -93,7 +93,7 @@ def _make(
         metadata=metadata,
         created_by=by,
     )
-    overrides.forget(tx, tool)
+    overrides.clear_override(tx, tool)
     if bag.kind == "agent":
-        equipment.equip(tx, bag.id, [tool])
+        equipment.equip_things(tx, bag.id, [tool])
     return tool

@@ -20,9 +20,9 @@ from sshwarma.tools.arguments import schema_of
 from sshwarma.tools.call import DEPTH, Result, Tools
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
-from sshwarma.world.resources import shipped
+from sshwarma.world.resources import resource_dir
 from sshwarma.world.things import Thing
-from sshwarma.wrap.host import Call, Limits, LuaError, LuaHost, Script
+from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaLimits, LuaScript
 from sshwarma.wrap.protocol import MIB
 
 PROVIDER: Final = "lua"
@@ -36,7 +36,7 @@ OF_ONE_AGENT: Final = 2
 
 WAITING_OF_ONE_AGENT: Final = 16
 
-LIMITS: Final = Limits(
+LIMITS: Final = LuaLimits(
     seconds=2.0,
     total_seconds=50.0,
     memory=96 * MIB,
@@ -58,8 +58,8 @@ class LuaTools:
 
     def __init__(self, host: LuaHost) -> None:
         self._host = host
-        self._driver = Script(
-            "tool.lua", (shipped("embedded") / "tool.lua").read_text(encoding="utf-8")
+        self._driver = LuaScript(
+            "tool.lua", (resource_dir("embedded") / "tool.lua").read_text(encoding="utf-8")
         )
         self._slots = _Slots()
 
@@ -82,7 +82,7 @@ class LuaTools:
         """
         call = {"source": source, "name": name, "given": {}, "seed": 0}
         try:
-            await self._host.run([self._driver, Script(name, "")], "check", call)
+            await self._host.run([self._driver, LuaScript(name, "")], "check", call)
         except LuaError as error:
             raise Invalid(f"That is not Lua: {error}.") from error
 
@@ -95,7 +95,7 @@ class LuaTools:
             "seed": secrets.randbits(63),
         }
         # The second script is there to be blamed: its lines are those of the source.
-        scripts = [self._driver, Script(name, "")]
+        scripts = [self._driver, LuaScript(name, "")]
         nested = caller.within is not None and len(caller.within.names) > 1
         try:
             async with self._slots.one(caller.agent.id, nested=nested):
@@ -138,7 +138,7 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _calls(caller: Caller) -> Call:
+def _calls(caller: Caller) -> HostCallback:
     """What `host.call` of a script means."""
 
     async def call(name: str, arguments: dict[str, Any]) -> Any:

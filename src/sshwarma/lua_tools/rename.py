@@ -25,34 +25,34 @@ def move(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> T
     """
     if space.kind != "toolset":
         raise Invalid(f"{space.label} is a {space.kind} and stays where it is.")
-    above = namespaces.find(tx.conn, parent, room_id).thing if parent else None
+    above = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
     if above is not None and above.kind not in ("toolset", "mcp"):
         raise Invalid(f"{above.label} is a {above.kind} and holds no namespaces.")
     name = f"{above.label}.{space.name}" if above else space.name
     if name == space.label:
         raise Conflict(f"{space.label} is there already.")
-    namespaces.check_free(tx, name)
-    inside = [one for one in namespaces.below(tx.conn, space) if one.qualified_name]
+    namespaces.check_namespace_free(tx, name)
+    inside = [one for one in namespaces.read_descendants(tx.conn, space) if one.qualified_name]
     for one in inside:
-        namespaces.check(name + one.label.removeprefix(space.label))
-    moved = things.move(tx, space.id, above.id if above else namespaces.MADE_IN)
+        namespaces.check_namespace_name(name + one.label.removeprefix(space.label))
+    moved = things.move_thing(tx, space.id, above.id if above else namespaces.NAMESPACE_CONTAINER)
     for one in (moved, *inside):
-        tools = things.children(tx.conn, one.id, "tool")
+        tools = things.read_children(tx.conn, one.id, "tool")
         label = name + one.label.removeprefix(space.label)
-        things.change(tx, one.id, qualified_name=label)
+        things.update_thing(tx, one.id, qualified_name=label)
         for tool in tools:
             _rename(tx, tool, f"{label}:{tool.name}")
-    return things.get_live(tx.conn, space.id)
+    return things.get_live_thing(tx.conn, space.id)
 
 
 def _rename(tx: Change, tool: Thing, canonical: str) -> None:
     claim(tx, canonical)
-    decided = asdict(overrides.of_tool(tx.conn, tool))
+    decided = asdict(overrides.read_tool_override(tx.conn, tool))
     del decided["tool"]
-    renamed = things.change(tx, tool.id, qualified_name=canonical)
-    overrides.forget(tx, renamed)
+    renamed = things.update_thing(tx, tool.id, qualified_name=canonical)
+    overrides.clear_override(tx, renamed)
     if any(value is not None for value in decided.values()):
-        overrides.decide(tx, renamed, **decided)
-    overrides.forget(tx, tool)
+        overrides.set_override(tx, renamed, **decided)
+    overrides.clear_override(tx, tool)
     calls = tool_calls.c.tool_id == tool.label
     tx.conn.execute(update(tool_calls).where(calls).values(tool_id=canonical))

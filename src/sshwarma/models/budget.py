@@ -162,7 +162,9 @@ class Budgets:
         """What a model has used today."""
         if agent_id not in self._days:
             day = _day()
-            read = await self._world.store.read(lambda conn: usage.since(conn, agent_id, day))
+            read = await self._world.store.read(
+                lambda conn: usage.read_usage_since(conn, agent_id, day)
+            )
             # Another turn may have read, and spent, meanwhile: what it counts is newer.
             self._days.setdefault(agent_id, (day, Used(*read)))
         return self._today(agent_id)

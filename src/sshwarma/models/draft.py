@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from sshwarma.world import drafts
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -53,11 +53,11 @@ class Draft:
 
             def work(tx: Change, text: str = text, more: str | None = more) -> None:
                 if more is None:  # something shown was taken back
-                    drafts.forget(tx, self._turn_id)
-                drafts.add(tx, self._turn_id, text if more is None else more)
+                    drafts.delete_draft(tx, self._turn_id)
+                drafts.append_draft(tx, self._turn_id, text if more is None else more)
 
             try:
                 await self._world.change(work)
-            except Refused as refused:
+            except WorldError as refused:
                 log.warning("a draft could not be kept", error=str(refused))
         self._task = None

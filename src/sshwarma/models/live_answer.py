@@ -8,7 +8,7 @@ from typing import Final
 
 from sshwarma.models import notes_block
 from sshwarma.models.draft import Draft
-from sshwarma.world.events import Streaming
+from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
@@ -87,13 +87,13 @@ class Shown:
             self._timer = None
 
     def publish(self) -> None:
-        """Show it as it is now."""
+        """Show it is now."""
         self.end()
         self._told_at = time.monotonic()
         text = notes_block.visible(self.text)
         self._draft.show(text)
         self._world.bus.publish(
-            Streaming(
+            StreamUpdated(
                 self._turn.room_id,
                 self._turn.id,
                 self._turn.agent_id,

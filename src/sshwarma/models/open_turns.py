@@ -22,7 +22,7 @@ def open_turns(
     `beside`, if given."""
     opened: list[Turn] = []
     for agent in asked:
-        before = notes.read(tx.conn, room_id, agent.name)
+        before = notes.read_notes(tx.conn, room_id, agent.name)
         opened.append(
             turns.open_turn(
                 tx,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sshwarma.common.lazy_import import importing
+from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.models.backend import Usage
 from sshwarma.models.providers import address
 from sshwarma.settings import ModelSettings
@@ -29,7 +29,7 @@ def priced(settings: ModelSettings, used: Usage, answer: ModelResponse | None) -
 def known(settings: ModelSettings) -> bool:
     """Whether the price of a model is known. Imports what the list is in: not for the event
     loop."""
-    with importing():
+    with serialize_imports():
         return priced(settings, Usage(1000, 1000), None).cost is not None
 
 

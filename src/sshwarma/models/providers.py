@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from sshwarma.common.lazy_import import importing
+from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.models.backend import BackendFailed
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
@@ -76,7 +76,7 @@ def load(settings: ModelSettings, environ: Mapping[str, str]) -> Loaded:
         raise BackendFailed(
             "models of kind google need one more package: pip install 'pydantic-ai-slim[google]'"
         )
-    with importing():
+    with serialize_imports():
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
         from pydantic_ai.models import create_async_httpx2_client
 

@@ -24,7 +24,7 @@ from sshwarma.models.pydantic_ai_backend import ModelBackend
 from sshwarma.settings import ModelSettings
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Conflict, Invalid, Refused
+from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -133,12 +133,12 @@ class Roster(Mapping[str, Backend]):
             Conflict: if it answers already, or somebody else has its name.
             Invalid: if nobody may have it.
         """
-        added = things.children(tx.conn, "agents", "agent")
+        added = things.read_children(tx.conn, "agents", "agent")
         if sum("model" in thing.metadata for thing in added) >= MODELS:
             raise Conflict(f"There are {MODELS} models already; /model remove makes room.")
         known = next((thing for thing in added if thing.name == settings.name), None)
         if known is None:
-            agent = agents.create(
+            agent = agents.create_agent(
                 tx, settings.name, role="guest", kind="model", created_by=created_by
             )
         else:
@@ -146,7 +146,7 @@ class Roster(Mapping[str, Backend]):
             self._is_free(agent)
         _store(tx, agent.id, settings)
         if agent.disabled:
-            agents.set_disabled(tx, agent.id, False)
+            agents.set_agent_disabled(tx, agent.id, False)
         return agent
 
     def change(
@@ -158,14 +158,14 @@ class Roster(Mapping[str, Backend]):
         Raises:
             Conflict: if its settings are no longer those of `before`.
         """
-        stored = Agent.of(things.get_live(tx.conn, agent_id))
+        stored = Agent.of(things.get_live_thing(tx.conn, agent_id))
         if not stored.model or _settings_of(stored) != before:
             raise Conflict(f"{stored.name} was changed just now.", hint="/model show shows how.")
         _store(tx, agent_id, after)
 
     def remove(self, tx: Change, agent_id: str) -> None:
         """Take a model off the roster. Its agent stays, so that what it said keeps its name."""
-        agents.remember(tx, agent_id, model=None)
+        agents.update_agent(tx, agent_id, model=None)
 
     def _is_free(self, agent: Agent) -> None:
         if agent.kind != "model":
@@ -276,14 +276,14 @@ def _settings_of(agent: Agent) -> ModelSettings:
 def _store(tx: Change, agent_id: str, settings: ModelSettings) -> None:
     """Keep settings in an agent's metadata: what differs from the defaults, and no key."""
     kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
-    things.change(tx, agent_id, structural=False, description=described(settings))
-    agents.remember(tx, agent_id, model=kept, prompt=settings.prompt or None)
+    things.update_thing(tx, agent_id, structural=False, description=described(settings))
+    agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None)
 
 
 async def _enlisted(world: World, name: str, description: str, prompt: str) -> Agent | None:
     try:
         return await world.change(lambda tx: _agent_of(tx, world, name, description, prompt))
-    except Refused as refused:
+    except WorldError as refused:
         log.warning("a model was left out", model=name, reason=str(refused))
         return None
 
@@ -291,11 +291,11 @@ async def _enlisted(world: World, name: str, description: str, prompt: str) -> A
 def _agent_of(tx: Change, world: World, name: str, description: str, prompt: str) -> Agent:
     known = world.agents.named(name)
     if known is None:
-        known = agents.create(tx, name, role="guest", kind="model")
+        known = agents.create_agent(tx, name, role="guest", kind="model")
     elif known.kind != "model":
-        raise Refused(f"{name} is the name of a {known.kind}.")
+        raise WorldError(f"{name} is the name of a {known.kind}.")
     if known.description != description:
-        things.change(tx, known.id, structural=False, description=description)
+        things.update_thing(tx, known.id, structural=False, description=description)
     if known.prompt != prompt:
-        agents.remember(tx, known.id, prompt=prompt or None)
+        agents.update_agent(tx, known.id, prompt=prompt or None)
     return known

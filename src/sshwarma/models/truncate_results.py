@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.models.backend import Step
-from sshwarma.wrap.transcript import clip
+from sshwarma.wrap.transcript import clip_text
 
 RESULTS_WHOLE: Final = 5
 """Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
@@ -31,7 +31,7 @@ def shortened(
         replace(
             step,
             done=tuple(
-                replace(done, text=clip(done.text, OLD_RESULT_CHARACTERS, done.seq))
+                replace(done, text=clip_text(done.text, OLD_RESULT_CHARACTERS, done.seq))
                 if id(done) in old
                 else done
                 for done in step.done

@@ -12,7 +12,7 @@ from sshwarma.models.budget import Budgets
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composed, Composer
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 
 MOST_SENT: Final = 256
 
@@ -22,15 +22,15 @@ class Sent:
     next context is the same."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Composed] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], ModelContext] = OrderedDict()
 
-    def remember(self, room_id: str, agent_id: str, composed: Composed) -> None:
+    def remember(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
         self._known[room_id, agent_id] = composed
         self._known.move_to_end((room_id, agent_id))
         while len(self._known) > MOST_SENT:
             self._known.popitem(last=False)
 
-    def last(self, room_id: str, agent_id: str) -> Composed | None:
+    def last(self, room_id: str, agent_id: str) -> ModelContext | None:
         return self._known.get((room_id, agent_id))
 
 
@@ -42,6 +42,6 @@ class Means:
     tools: Tools
     backends: Mapping[str, Backend]
     limits: LimitSettings
-    composer: Composer | None
+    composer: ContextComposer | None
     budgets: Budgets
     sent: Sent = field(default_factory=Sent)

@@ -41,14 +41,14 @@ from sshwarma.tools.names import for_model
 from sshwarma.world import drafts, notes, rows, turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.events import Row, StreamEnded
-from sshwarma.world.loadout import Item
+from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.store import Change
-from sshwarma.world.turns import Status, Turn
-from sshwarma.wrap.compose import Composed
+from sshwarma.world.turns import Turn, TurnStatus
+from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.transcript import MOST_CHARACTERS, clip
+from sshwarma.wrap.transcript import MAX_RESULT_CHARACTERS, clip_text
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ class Answer:
             self.task.cancel()
 
     async def _run(self) -> None:
-        status: Status = "completed"
+        status: TurnStatus = "completed"
         note = ""
         self._begun = True
         try:
@@ -126,7 +126,7 @@ class Answer:
             status, note = "cancelled", "was stopped"
         except OverBudget as over:
             note = str(over)
-        except (BackendFailed, Refused) as failed:
+        except (BackendFailed, WorldError) as failed:
             note = f"could not {'go on' if self._shown.text else 'answer'}: {failed}"
             if not self._shown.text and not self._shown.thought:
                 self._unpaid = None  # it was not even begun
@@ -170,7 +170,7 @@ class Answer:
             self._shown.do()
 
     async def _step(
-        self, backend: Backend, composed: Composed, steps: tuple[Step, ...]
+        self, backend: Backend, composed: ModelContext, steps: tuple[Step, ...]
     ) -> list[Call]:
         """Ask once. Returns the tools it calls."""
         request = await self._request(composed, steps)
@@ -197,7 +197,7 @@ class Answer:
                 else:
                     calls.append(part)
 
-    async def _request(self, composed: Composed, steps: tuple[Step, ...]) -> Request:
+    async def _request(self, composed: ModelContext, steps: tuple[Step, ...]) -> Request:
         room = await self._caller().room()
         load = await self._world.loadout(room.id, self.agent.id)
         offers = tuple(
@@ -219,7 +219,7 @@ class Answer:
             tuple(Message(line.role, line.text) for line in composed.conversation),
         )
 
-    def _in_order(self, tools: Iterable[Item]) -> list[Item]:
+    def _in_order(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
         """Tools by name; those that were loaded during the turn after all that were there before,
         so that a request begins as the one before it."""
         found = sorted(tools, key=lambda item: item.thing.label)
@@ -227,11 +227,11 @@ class Answer:
             self._offered.setdefault(item.thing.id, len(self._offered))
         return sorted(found, key=lambda item: self._offered[item.thing.id])
 
-    async def _compose(self, budget: int) -> Composed:
+    async def _compose(self, budget: int) -> ModelContext:
         """What the model is told, in about `budget` tokens; nothing if that is 0. What went wrong
         with a script is a notice in the room."""
         if budget == 0:
-            return Composed(())
+            return ModelContext(())
         if self._means.composer is None:
             raise BackendFailed("this server composes no context")
         question = self._question
@@ -274,7 +274,7 @@ class Answer:
                 )
             finally:
                 places[number].leave()
-            text = clip(outcome.text, MOST_CHARACTERS, outcome.seq)
+            text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
             return Done(call, text, outcome.how != "result", outcome.seq)
 
         return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
@@ -296,7 +296,7 @@ class Answer:
     async def _spend(self, model: str, spent: Usage) -> None:
         self._budget.spent(spent)
         await self._world.change(
-            lambda tx: usage.record(
+            lambda tx: usage.record_usage(
                 tx,
                 self.turn.room_id,
                 self.agent.id,
@@ -334,7 +334,7 @@ class Answer:
             await self._world.change(lambda tx: self._reply(tx, text))
         self._shown.publish()
 
-    async def _finish(self, status: Status, note: str) -> None:
+    async def _finish(self, status: TurnStatus, note: str) -> None:
         """Write the end: what was said last, what went wrong, that it is over."""
         turn = self.turn
 
@@ -355,7 +355,7 @@ class Answer:
             await self._pay()
             text = self._shown.take_text()
             row, opened = await self._world.change(work)
-        except Refused as refused:
+        except WorldError as refused:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(refused))
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         finally:
@@ -369,10 +369,10 @@ class Answer:
         """Write a reply as a row, and keep the state it sets. None if it said nothing else."""
         reply = notes_block.read(text)
         turn, agent = self.turn, self.agent
-        drafts.forget(tx, turn.id)
+        drafts.delete_draft(tx, turn.id)
         meta: dict[str, object] = {"cut": True} if cut else {}
         if reply.state is not None:
-            notes.write(tx, turn.room_id, agent.id, agent.name, reply.state)
+            notes.write_notes(tx, turn.room_id, agent.id, agent.name, reply.state)
             meta["state"] = reply.state
             if reply.cut:
                 self.notice(
@@ -397,7 +397,7 @@ class Answer:
         parent_row_id: str | None = None,
         meta: dict[str, object] | None = None,
     ) -> Row:
-        return rows.append(
+        return rows.append_row(
             tx,
             self.turn.room_id,
             kind,

@@ -19,7 +19,7 @@ from sshwarma.world.events import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import Composed, Composer
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 
 AT_ONCE: Final = 32
 """Answers that may be coming in one room; who asks for more is refused. It bounds what models
@@ -38,7 +38,7 @@ class Turns:
         tools: Tools,
         backends: Mapping[str, Backend],
         limits: LimitSettings,
-        composer: Composer | None = None,
+        composer: ContextComposer | None = None,
         budgets: Budgets | None = None,
     ) -> None:
         self._world = world
@@ -60,20 +60,20 @@ class Turns:
         """How many tokens a model takes in all; 0 for one that reads no context."""
         return self._backends[agent.id].context_tokens
 
-    def sent(self, room_id: str, agent_id: str) -> Composed | None:
+    def sent(self, room_id: str, agent_id: str) -> ModelContext | None:
         """What a model was told last in a room, if that is still remembered."""
         return self._means.sent.last(room_id, agent_id)
 
     def called(self, text: str, by: Agent) -> list[Agent]:
         """The models that a text of somebody calls and that would answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
-        found = mentions.called(text, models)
+        found = mentions.find_mentioned_agents(text, models)
         return [agent for agent in found if agent.id != by.id and self.answers(agent)]
 
     def silent(self, text: str, by: Agent) -> list[Agent]:
         """The models that a text of somebody calls and that do not answer now."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
-        found = mentions.called(text, models)
+        found = mentions.find_mentioned_agents(text, models)
         return [agent for agent in found if agent.id != by.id and not self.answers(agent)]
 
     def room_for(self, room_id: str, more: int) -> bool:
@@ -164,7 +164,7 @@ class Turns:
             answer.notice(tx, f"called {', '.join(agent.name for agent in called)}, but {limit}")
             return []
         opened = open_turns(tx, answer.turn.room_id, called, answer.agent.id)
-        turns.asked_by(tx, [turn.id for turn in opened], row)
+        turns.set_request_row(tx, [turn.id for turn in opened], row)
         return list(zip(opened, called, strict=True))
 
     def go_on(self, answer: Answer, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:

@@ -2,29 +2,28 @@
 
 from sshwarma.settings.addresses import is_loopback, split_address
 from sshwarma.settings.load import (
-    BadSettings,
+    InvalidSettingsError,
     Settings,
     default_config_file,
     load_settings,
-    xdg,
+    xdg_dir,
 )
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelKind, ModelSettings
 from sshwarma.settings.server import (
-    FindingSettings,
     HttpSettings,
     LimitSettings,
     LogSettings,
     RegistrationMode,
     RegistrationSettings,
+    SearchSettings,
     ServerRole,
     SshSettings,
 )
 
 __all__ = [
-    "BadSettings",
-    "FindingSettings",
     "HttpSettings",
+    "InvalidSettingsError",
     "LimitSettings",
     "LogSettings",
     "McpSettings",
@@ -32,6 +31,7 @@ __all__ = [
     "ModelSettings",
     "RegistrationMode",
     "RegistrationSettings",
+    "SearchSettings",
     "ServerRole",
     "Settings",
     "SshSettings",
@@ -39,5 +39,5 @@ __all__ = [
     "is_loopback",
     "load_settings",
     "split_address",
-    "xdg",
+    "xdg_dir",
 ]

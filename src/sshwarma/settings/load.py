@@ -26,16 +26,16 @@ from pydantic_settings import (
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
 from sshwarma.settings.server import (
-    FindingSettings,
     HttpSettings,
     LimitSettings,
     LogSettings,
     RegistrationSettings,
+    SearchSettings,
     SshSettings,
 )
 
 
-def xdg(variable: str, fallback: str) -> Path:
+def xdg_dir(variable: str, fallback: str) -> Path:
     """A base directory of the XDG specification, ours below it. Relative values are ignored, as
     the specification says."""
     value = os.environ.get(variable, "")
@@ -46,7 +46,7 @@ def xdg(variable: str, fallback: str) -> Path:
 def default_config_file() -> Path:
     """`sshwarma.toml` in the current directory if there is one, else in the XDG config home."""
     here = Path("sshwarma.toml")
-    return here if here.exists() else xdg("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
+    return here if here.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
 
 
 class Settings(BaseSettings):
@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(
-        default_factory=lambda: xdg("XDG_DATA_HOME", ".local/share"),
+        default_factory=lambda: xdg_dir("XDG_DATA_HOME", ".local/share"),
         description="Where the database, the host key and the lock live; made 0700.",
     )
     motd: str = Field("", description="Said to everyone who logs in.")
@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     models: tuple[ModelSettings, ...] = Field(
         (), description="The models that answer, each a `[[models]]` table."
     )
-    finding: FindingSettings = FindingSettings()
+    finding: SearchSettings = SearchSettings()
     mcp: tuple[McpSettings, ...] = Field(
         (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
     )
@@ -110,7 +110,7 @@ class Settings(BaseSettings):
         return self.data_dir / "world.db"
 
 
-class BadSettings(Exception):
+class InvalidSettingsError(Exception):
     """Settings that cannot be read at all; the words say where."""
 
 
@@ -128,7 +128,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     Raises:
         FileNotFoundError: if `config` is given and is not there.
-        BadSettings: if the file is not TOML, or a variable not what can be read.
+        InvalidSettingsError: if the file is not TOML, or a variable not what can be read.
         pydantic.ValidationError: naming each field that is wrong.
     """
     if config is not None and not config.exists():
@@ -137,6 +137,6 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     try:
         return Settings(**flags)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{_TomlFile.path}: {error}") from error
+        raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
     except SettingsError as error:
-        raise BadSettings(str(error)) from error
+        raise InvalidSettingsError(str(error)) from error

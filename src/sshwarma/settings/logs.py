@@ -10,7 +10,7 @@ import structlog
 from sshwarma.settings import LogSettings
 
 
-def configure(settings: LogSettings) -> None:
+def configure_logging(settings: LogSettings) -> None:
     """Set up logging for the process. Libraries are heard from `warning` on."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderer: structlog.types.Processor = (

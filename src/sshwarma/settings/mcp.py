@@ -8,17 +8,17 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from sshwarma.common.secret_detection import begins_like_key, looks_like_key
+from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
-from sshwarma.settings.section import Section
+from sshwarma.settings.section import SettingsSection
 
-_SECRETIVE: Final = re.compile(
+_SECRET_NAME: Final = re.compile(
     r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(^|[-_])key", re.IGNORECASE
 )
-_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_VARIABLE_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
-def _server_address(value: str) -> str:
+def _check_server_url(value: str) -> str:
     try:
         return check_web_url(value)
     except ValueError as error:
@@ -28,12 +28,12 @@ def _server_address(value: str) -> str:
         raise
 
 
-def _no_secret_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """A command is stored and can be shown, too, and is in the system's list of processes."""
     for word in words:
         name, sign, value = word.partition("=")
-        told = sign and _SECRETIVE.search(name) and looks_like_key(value)
-        if begins_like_key(word) or told:
+        told = sign and _SECRET_NAME.search(name) and looks_like_key(value)
+        if has_key_prefix(word) or told:
             raise ValueError(
                 "a word of the command looks like a secret: put it into the environment of the "
                 "server, and give it to the command with env, as ${NAME}"
@@ -41,10 +41,10 @@ def _no_secret_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
-def _no_secrets(values: dict[str, str]) -> dict[str, str]:
+def _check_secret_values(values: dict[str, str]) -> dict[str, str]:
     """What is set here is stored and can be shown, so a secret may only be pointed at."""
     for name, value in values.items():
-        if _SECRETIVE.search(name) and value and not _VARIABLE.search(value):
+        if _SECRET_NAME.search(name) and value and not _VARIABLE_REFERENCE.search(value):
             raise ValueError(
                 f"{name} looks like a secret: put it into the environment of the server "
                 f"and write ${{NAME}}"
@@ -54,19 +54,19 @@ def _no_secrets(values: dict[str, str]) -> dict[str, str]:
     return values
 
 
-def _only_pointed_at(value: str) -> str:
-    if value and not _VARIABLE.fullmatch(value):
+def _check_variable_reference(value: str) -> str:
+    if value and not _VARIABLE_REFERENCE.fullmatch(value):
         raise ValueError(
             "put the secret into the environment of the server and write ${NAME} in its place"
         )
     return value
 
 
-def _issuer(value: str) -> str:
+def _check_issuer_url(value: str) -> str:
     return check_web_url(value) if value else value
 
 
-class McpSettings(Section):
+class McpSettings(SettingsSection):
     """One MCP server whose tools can be equipped; `[[mcp]]` in the file. `${NAME}` in headers and
     env is read from the environment when it is connected to, and neither stored nor shown."""
 
@@ -75,17 +75,17 @@ class McpSettings(Section):
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The namespace of its tools: NAME:tool."
     )
-    command: Annotated[tuple[str, ...], AfterValidator(_no_secret_words)] = Field(
+    command: Annotated[tuple[str, ...], AfterValidator(_check_command_words)] = Field(
         (), max_length=100, description="The program to start and its arguments; no shell reads it."
     )
-    url: Annotated[str, AfterValidator(_server_address)] | None = Field(
+    url: Annotated[str, AfterValidator(_check_server_url)] | None = Field(
         None, description="Where it is, if it is not started here."
     )
     sse: bool = Field(False, description="Speak the older HTTP+SSE transport to the url.")
-    headers: Annotated[dict[str, str], AfterValidator(_no_secrets)] = Field(
+    headers: Annotated[dict[str, str], AfterValidator(_check_secret_values)] = Field(
         {}, description="HTTP headers to send; secrets as ${NAME}."
     )
-    env: Annotated[dict[str, str], AfterValidator(_no_secrets)] = Field(
+    env: Annotated[dict[str, str], AfterValidator(_check_secret_values)] = Field(
         {}, description="The program's environment beside PATH, HOME and LANG; secrets as ${NAME}."
     )
     cwd: Path | None = Field(
@@ -97,10 +97,10 @@ class McpSettings(Section):
     oauth_client_id: str = Field(
         "", max_length=500, description="How the authorization server knows us, if we are to say."
     )
-    oauth_client_secret: Annotated[str, AfterValidator(_only_pointed_at)] = Field(
+    oauth_client_secret: Annotated[str, AfterValidator(_check_variable_reference)] = Field(
         "", description="What proves that, as ${NAME}; it goes to `oauth_issuer` alone."
     )
-    oauth_issuer: Annotated[str, AfterValidator(_issuer)] = Field(
+    oauth_issuer: Annotated[str, AfterValidator(_check_issuer_url)] = Field(
         "", description="The authorization server to sign in by, and no other."
     )
     oauth_scope: str = Field(

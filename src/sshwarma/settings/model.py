@@ -7,34 +7,34 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from sshwarma.common.secret_detection import begins_like_key, looks_like_key
+from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
-from sshwarma.settings.section import Section
+from sshwarma.settings.section import SettingsSection
 
 ModelKind = Literal[
     "openai", "openai-responses", "anthropic", "google", "ollama", "llamacpp", "compatible"
 ]
 
 
-def _name_of_variable(value: str) -> str:
+def _check_variable_name(value: str) -> str:
     if looks_like_key(value):
         raise ValueError("this looks like a key itself: give the variable's name")
     return value
 
 
-def _path_of_key(value: Path) -> Path:
-    if begins_like_key(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
+def _check_key_path(value: Path) -> Path:
+    if has_key_prefix(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
         raise ValueError("this looks like a key itself: give the path of a file that holds it")
     return value
 
 
-def _no_key(value: str) -> str:
-    if begins_like_key(value):
+def _check_no_key(value: str) -> str:
+    if has_key_prefix(value):
         raise ValueError("this looks like a key: give key_env or key_file")
     return value
 
 
-class ModelSettings(Section):
+class ModelSettings(SettingsSection):
     """One model that answers when mentioned; `[[models]]` in the file."""
 
     # Hidden because a key may have been put into the wrong field.
@@ -44,18 +44,18 @@ class ModelSettings(Section):
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
     )
     kind: ModelKind = Field(description="Who serves it, and so how it is spoken to.")
-    model: Annotated[str, AfterValidator(_no_key)] = Field(
+    model: Annotated[str, AfterValidator(_check_no_key)] = Field(
         min_length=1, max_length=200, description="What the server calls it."
     )
     base_url: Annotated[str, AfterValidator(check_web_url)] | None = Field(
         None, description="Where the server is, if not at the usual place; needed by `compatible`."
     )
-    key_env: Annotated[str, AfterValidator(_name_of_variable)] = Field(
+    key_env: Annotated[str, AfterValidator(_check_variable_name)] = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
         description="The environment variable that holds the key, if not the usual one.",
     )
-    key_file: Annotated[Path, AfterValidator(_path_of_key)] | None = Field(
+    key_file: Annotated[Path, AfterValidator(_check_key_path)] | None = Field(
         None, description="A file with the key that only its owner may read (0600)."
     )
     context_tokens: int | None = Field(
@@ -63,7 +63,7 @@ class ModelSettings(Section):
     )
     max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
     temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
-    prompt: Annotated[str, AfterValidator(_no_key)] = Field(
+    prompt: Annotated[str, AfterValidator(_check_no_key)] = Field(
         "", max_length=20_000, description="Said to this model before everything else."
     )
     first_token_seconds: float = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A table of the file: unknown names are refused, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sshwarma.settings.addresses import check_address, check_address_or_off, check_base_url
-from sshwarma.settings.section import Section
+from sshwarma.settings.section import SettingsSection
 
 RegistrationMode = Literal["closed", "invite", "open"]
 ServerRole = Literal["owner", "admin", "member", "guest"]
 
 
-class SshSettings(Section):
+class SshSettings(SettingsSection):
     listen: Annotated[str, AfterValidator(check_address)] = Field(
         "127.0.0.1:2222", description="HOST:PORT the ssh door listens on; port 0 picks a free one."
     )
@@ -40,7 +40,7 @@ class SshSettings(Section):
     )
 
 
-class HttpSettings(Section):
+class HttpSettings(SettingsSection):
     listen: Annotated[str, AfterValidator(check_address_or_off)] = Field(
         "127.0.0.1:2280", description="HOST:PORT of /healthz, /metrics, /api and /mcp, or 'off'."
     )
@@ -56,7 +56,7 @@ class HttpSettings(Section):
     )
 
 
-class RegistrationSettings(Section):
+class RegistrationSettings(SettingsSection):
     mode: RegistrationMode = Field(
         "closed",
         description="Who may come in with a new key: nobody, holders of an invite, or anyone.",
@@ -67,7 +67,7 @@ class RegistrationSettings(Section):
     )
 
 
-class LimitSettings(Section):
+class LimitSettings(SettingsSection):
     line_bytes: int = Field(16_384, ge=256, le=1_048_576, description="Longest line one may say.")
     lines_per_10_seconds: int = Field(
         40, gt=0, description="Lines one agent may enter in ten seconds, over all links."
@@ -85,7 +85,7 @@ class LimitSettings(Section):
     )
 
 
-class FindingSettings(Section):
+class SearchSettings(SettingsSection):
     threshold: float | None = Field(
         None,
         ge=0,
@@ -94,6 +94,6 @@ class FindingSettings(Section):
     )
 
 
-class LogSettings(Section):
+class LogSettings(SettingsSection):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"

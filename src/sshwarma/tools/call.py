@@ -17,11 +17,11 @@ from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import Progress
 from sshwarma.world import calls, things
 from sshwarma.world.attachments import Attachment
-from sshwarma.world.caller import Caller, Within
-from sshwarma.world.calls import Ending
-from sshwarma.world.errors import Invalid, NotFound, Refused, Unavailable
+from sshwarma.world.caller import Caller, CallStack
+from sshwarma.world.calls import CallResultKind
+from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import Row
-from sshwarma.world.loadout import UNAVAILABLE, Item
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -71,7 +71,7 @@ class Provider(Protocol):
         `caller.within` is this very call: calls it makes for the caller are made with that.
 
         Raises:
-            Refused: with words for the caller; recorded as an error of the call.
+            WorldError: with words for the caller; recorded as an error of the call.
         """
 
 
@@ -109,7 +109,7 @@ class Outcome:
     """A call that has ended, however it did."""
 
     tool: str
-    how: Ending
+    how: CallResultKind
     text: str
     structured: Any
     seconds: float
@@ -141,13 +141,14 @@ class Tools:
         those of the calls before it.
 
         Raises:
-            Refused: if the caller does not have the tool, it cannot be used now, or not with these
+            WorldError: if the caller does not have the tool, it cannot be used now, or not with
+                these
                 arguments; nothing is recorded. A turn records that too: there it is an Outcome.
         """
         within = caller.within
         if within is not None:
             turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
-        refused: Refused | None = None
+        refused: WorldError | None = None
         tool, thing = name, None
         try:
             if refusal:
@@ -156,14 +157,14 @@ class Tools:
             tool = thing.label
             _bounded(within, tool)
             arguments = checked(thing, arguments)
-        except Refused as error:
+        except WorldError as error:
             if turn_id is None:
                 raise
             refused = error
         if place is not None:
             await place.to_begin()
         call = await self._world.change(
-            lambda tx: calls.begin(
+            lambda tx: calls.record_call_start(
                 tx,
                 caller.room_id,
                 caller.agent.id,
@@ -176,7 +177,7 @@ class Tools:
         if place is not None:
             place.begun()
         started = time.monotonic()
-        how: Ending
+        how: CallResultKind
         try:
             if refused is not None or thing is None:
                 how, result = "error", Result(str(refused), failed=True)
@@ -204,7 +205,7 @@ class Tools:
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
-    ) -> tuple[Ending, Result, float]:
+    ) -> tuple[CallResultKind, Result, float]:
         """Carry out a tool for whoever makes it, equipped or not, without a row of it; how it
         ended, what it gave, and the seconds it took. What it calls is done and recorded.
 
@@ -216,7 +217,7 @@ class Tools:
         how, result = await self._carry_out(caller.inside(tool.label), tool, fitted)
         return how, result, time.monotonic() - started
 
-    async def find(self, caller: Caller, name: str) -> Item:
+    async def find(self, caller: Caller, name: str) -> LoadoutItem:
         """The tool of that name, in whichever form, that the caller has here.
 
         Raises:
@@ -248,9 +249,9 @@ class Tools:
             )
         return item
 
-    def _obstacle(self, item: Item) -> str:
+    def _obstacle(self, item: LoadoutItem) -> str:
         why_down = getattr(self._provider(item.thing), "why_down", None)
-        said = why_down(item.thing) if why_down and item.obstacle == UNAVAILABLE else ""
+        said = why_down(item.thing) if why_down and item.obstacle == UNAVAILABLE_OBSTACLE else ""
         return said or item.obstacle
 
     def _provider(self, tool: Thing) -> Provider | None:
@@ -258,7 +259,7 @@ class Tools:
 
     async def _carry_out(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
-    ) -> tuple[Ending, Result]:
+    ) -> tuple[CallResultKind, Result]:
         provider = self._provider(tool)
         if provider is None:
             return "error", Result(f"Nothing carries out {tool.label} now.", failed=True)
@@ -268,16 +269,18 @@ class Tools:
         except TimeoutError as error:
             said = str(error) or f"It took longer than {SECONDS:.0f} s."
             return "timeout", Result(said, failed=True)
-        except Refused as refused:
+        except WorldError as refused:
             return "error", Result(str(refused), failed=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
             return "error", Result("Something went wrong in it.", failed=True)
         return ("error" if result.failed else "result"), result
 
-    async def _ended(self, call: Row, how: Ending, result: Result, seconds: float) -> Outcome:
+    async def _ended(
+        self, call: Row, how: CallResultKind, result: Result, seconds: float
+    ) -> Outcome:
         row = await self._world.change(
-            lambda tx: calls.end(
+            lambda tx: calls.record_call_end(
                 tx, call, how, result.told, result.structured, seconds, result.given
             )
         )
@@ -290,13 +293,13 @@ def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> str
     """The qualified name of a tool that is not equipped, if the caller may know of it."""
     namespace, _, tool = name.rpartition(".")
     for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
-        found = things.by_qualified_name(conn, tried)
+        found = things.find_by_qualified_name(conn, tried)
         if found is not None and found.kind == "tool":
-            return found.label if all(map(is_open, things.ancestors(conn, found.id))) else None
+            return found.label if all(map(is_open, things.read_ancestors(conn, found.id))) else None
     return None
 
 
-def _bounded(within: Within | None, tool: str) -> None:
+def _bounded(within: CallStack | None, tool: str) -> None:
     """Count a call that comes out of another.
 
     Raises:

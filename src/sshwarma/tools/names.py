@@ -16,8 +16,8 @@ from sqlalchemy import select
 
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.loadout import Chains, Item
-from sshwarma.world.names import NAME, NAME_LENGTH
+from sshwarma.world.loadout import AncestorCache, LoadoutItem
+from sshwarma.world.names import MAX_NAME_CHARACTERS, NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 
@@ -57,12 +57,12 @@ def check_tool_name(name: str) -> str:
     Raises:
         Invalid: saying what is wrong with it.
     """
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
             f"{shown[:60]} cannot be the name of a tool.",
             hint=f"A name is a lower-case letter, then lower-case letters, digits, - or _; at most "
-            f"{NAME_LENGTH} characters.",
+            f"{MAX_NAME_CHARACTERS} characters.",
         )
     return name
 
@@ -83,9 +83,9 @@ def claim(tx: Change, canonical: str) -> None:
     for tool_id, known in tx.conn.execute(query).all():
         if wanted.isdisjoint((for_model(known), for_mcp(known))):
             continue
-        tool = things.get_live(tx.conn, tool_id)
-        if any(link.deleted_at is not None for link in Chains(tx.conn).above(tool)):
-            things.delete(tx, tool)
+        tool = things.get_live_thing(tx.conn, tool_id)
+        if any(link.deleted_at is not None for link in AncestorCache(tx.conn).above(tool)):
+            things.delete_thing(tx, tool)
             continue
         if known == canonical:
             raise Conflict(f"There is a tool {canonical} already.")
@@ -99,9 +99,9 @@ def claim(tx: Change, canonical: str) -> None:
 class NameTable:
     """The tools of a loadout by every name they go by. A bare tool name counts if one has it."""
 
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._known: dict[str, Item] = {}
-        bare: dict[str, Item | None] = {}
+    def __init__(self, items: Iterable[LoadoutItem]) -> None:
+        self._known: dict[str, LoadoutItem] = {}
+        bare: dict[str, LoadoutItem | None] = {}
         for item in items:
             canonical = item.thing.label
             for name in (canonical, for_model(canonical), for_mcp(canonical)):
@@ -112,6 +112,6 @@ class NameTable:
             if single is not None:
                 self._known.setdefault(short, single)
 
-    def find(self, name: str) -> Item | None:
+    def find(self, name: str) -> LoadoutItem | None:
         """The tool of that name, in whichever form."""
         return self._known.get(name)

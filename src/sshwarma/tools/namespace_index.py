@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.tools.search import Finder, Space
 from sshwarma.world import things
 from sshwarma.world.events import WorldChanged
-from sshwarma.world.namespaces import Namespace, all_namespaces, words_of
+from sshwarma.world.namespaces import Namespace, read_metadata_words, read_namespaces
 from sshwarma.world.world import World
 
 QUIET_SECONDS: Final = 1.0
@@ -19,12 +19,12 @@ QUIET_SECONDS: Final = 1.0
 
 def spaces(conn: Connection, room_id: str | None = None) -> list[Space]:
     """Every namespace, with what its tools say of themselves; of rooms only the one given."""
-    return [_space(conn, known) for known in all_namespaces(conn, room_id)]
+    return [_space(conn, known) for known in read_namespaces(conn, room_id)]
 
 
 def _space(conn: Connection, known: Namespace) -> Space:
-    tools = things.children(conn, known.thing.id, "tool")
-    own = (word for tool in tools for word in words_of(tool, "keywords"))
+    tools = things.read_children(conn, known.thing.id, "tool")
+    own = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
     return Space(
         known.id,
         known.title,

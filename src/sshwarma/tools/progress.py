@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 
 TELL_SECONDS: Final = 0.1
 """Reports that come faster replace each other: a tool may send thousands."""
@@ -60,7 +60,7 @@ class Progress:
             self._timer = None
         self._told_at = time.monotonic()
         self._bus.publish(
-            Streaming(
+            StreamUpdated(
                 self._call.room_id,
                 self._call.id,
                 self._call.author_id or "",

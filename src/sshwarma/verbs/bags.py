@@ -15,7 +15,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import bags, find_thing
 from sshwarma.verbs.views import Done, view
 from sshwarma.world import names, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.schema import things as things_table
@@ -47,7 +47,7 @@ def _(result: Put) -> Block:
         "/put prompt:code-style = Prefer small functions.",
         "/put me:todo = water the plants",
     ),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def put(
     caller: Caller, name: Word, text: Annotated[str, Arg("text", rest=True, particle="=")]
@@ -70,12 +70,12 @@ async def put(
         raise Invalid(f"That is {size} bytes; a thing holds at most {caller.limits.thing_bytes}.")
 
     def store(tx: Change) -> bool:
-        known = things.child(tx.conn, bag_id, plain, "data")
+        known = things.find_child(tx.conn, bag_id, plain, "data")
         if known is not None:
-            things.change(tx, known.id, content=text)
+            things.update_thing(tx, known.id, content=text)
             return False
         _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
-        things.create(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
+        things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
     told = "" if mine else f"put {plain}"
@@ -97,7 +97,7 @@ def _(result: Edit) -> Block:
         line(
             "Editing ",
             ("thing", result.name),
-            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C leaves it as it was.",
+            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C leaves it was.",
         )
     )
 
@@ -108,7 +108,7 @@ def _(result: Edit) -> Block:
     needs=Right.ENTER,
     examples=("/edit prompt:code-style",),
     tool=False,
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def edit(caller: Caller, name: ThingName) -> Edit:
     """Change a data thing in the line editor
@@ -151,12 +151,14 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
         raise Invalid(f"{uri[:60]!a} is not an address.", hint="As in https://example.org/page")
 
     def store(tx: Change) -> bool:
-        known = things.child(tx.conn, caller.room_id, plain, "reference")
+        known = things.find_child(tx.conn, caller.room_id, plain, "reference")
         if known is not None:
-            things.change(tx, known.id, uri=uri)
+            things.update_thing(tx, known.id, uri=uri)
             return False
         _room_for_one(tx.conn, caller.room_id, caller.limits.bag_things)
-        things.create(tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id)
+        things.create_thing(
+            tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id
+        )
         return True
 
     made = await caller.change(store, f"put {plain} → {uri}")
@@ -168,7 +170,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
     group="Building",
     needs=Right.ENTER,
     examples=("/drop room prompt:local", "/drop me todo"),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     """Delete a thing from a bag
@@ -181,13 +183,13 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     bag_id = await _own_bag(caller, bag)
 
     def work(tx: Change) -> None:
-        found = things.child(tx.conn, bag_id, name)
+        found = things.find_child(tx.conn, bag_id, name)
         if found is None:
             where = "this room" if bag == "room" else "your bag"
             raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
         if found.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
-        things.delete(tx, found)
+        things.delete_thing(tx, found)
 
     told = f"dropped {name}" if bag == "room" else ""
     await caller.change(work, told)
@@ -199,7 +201,7 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     group="Building",
     needs=Right.ENTER,
     examples=("/restore prompt:local",),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def restore(caller: Caller, name: Word) -> Done:
     """Bring back a thing that was dropped
@@ -209,7 +211,7 @@ async def restore(caller: Caller, name: Word) -> Done:
     name: the thing.
     """
     found = await caller.world.store.read(
-        lambda conn: things.last_deleted(conn, bags(caller), name)
+        lambda conn: things.find_last_deleted(conn, bags(caller), name)
     )
     if found is None:
         raise NotFound(f"Nothing named {name[:60]} was dropped here.")
@@ -220,7 +222,7 @@ async def restore(caller: Caller, name: Word) -> Done:
     def work(tx: Change) -> None:
         if found.kind == "tool":
             claim(tx, found.label)
-        things.restore(tx, found)
+        things.restore_thing(tx, found)
 
     await caller.change(work, told)
     return Done(f"Restored {name}.")
@@ -231,7 +233,7 @@ async def restore(caller: Caller, name: Word) -> Done:
     group="Building",
     needs=Right.ENTER,
     examples=("/move prompt:style to home", "/move todo me"),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def move(
     caller: Caller,
@@ -254,10 +256,10 @@ async def move(
         raise Conflict(f"{thing.name} is there already.")
 
     def carry(tx: Change) -> None:
-        if things.get_live(tx.conn, thing.id).parent_id != thing.parent_id:
+        if things.get_live_thing(tx.conn, thing.id).parent_id != thing.parent_id:
             raise NotFound(f"{thing.name} was moved just now.")
         _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
-        things.move(tx, thing.id, bag_id)
+        things.move_thing(tx, thing.id, bag_id)
 
     told = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
     await caller.change(carry, told)

@@ -62,22 +62,22 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
     question = await caller.world.store.read(partial(_question, turn=old))
 
     def work(tx: Change) -> tuple[Row, Turn]:
-        known = turns.find(tx.conn, caller.room_id, old.id)
+        known = turns.find_turn(tx.conn, caller.room_id, old.id)
         called = called_by(tx.conn, known)
         since = _since(tx.conn, known, called)
         last = known.status != "dropped" and not since
         if known.status != "dropped" and since:
             # Models were asked more since, and that stands: the old answer goes, and what it led
             # to.
-            turns.drop(tx, known)
+            turns.drop_turn(tx, known)
             for one in called:
                 if one.status not in ("open", "dropped"):
-                    turns.drop(tx, one)
+                    turns.drop_turn(tx, one)
         restore_state(tx, caller, known)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=known if last else None
         )
-        row = rows.append(
+        row = rows.append_row(
             tx,
             caller.room_id,
             "chat",
@@ -86,7 +86,7 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
             turn_id=turn.id,
             meta={"again": known.id},
         )
-        turns.asked_by(tx, [turn.id], row)
+        turns.set_request_row(tx, [turn.id], row)
         tx.emit(TurnsChanged(caller.room_id))
         return row, turn
 
@@ -150,17 +150,17 @@ async def branch(
         return Branches(room.name, tuple(forks))
     if not which:
         raise Invalid("Say which branch: /branch switch ID.", hint="/branch list shows them.")
-    turn = await caller.world.store.read(lambda conn: turns.find(conn, room.id, which))
+    turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
     await may_change(caller, turn)
     if turn.status == "dropped":
         raise Conflict(f"Turn {turn.short} is dropped.", hint=f"/message restore {turn.short}")
 
     def work(tx: Change) -> None:
-        before = turns.path(tx.conn, room.id, with_dropped=True)
+        before = turns.read_path(tx.conn, room.id, with_dropped=True)
         if any(one.id == turn.id for one in before):
             raise Conflict(f"The conversation goes through {turn.short} already.")
-        turns.set_head(tx, room.id, turns.leaf_below(tx.conn, turn).id)
-        now = {one.id: one for one in turns.path(tx.conn, room.id, with_dropped=True)}
+        turns.set_head(tx, room.id, turns.find_leaf(tx.conn, turn).id)
+        now = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
         gone = [one for one in before if one.id not in now]
         come = set(now) - {one.id for one in before}
         concerned = [one.agent_id for one in (*gone, *(now[one] for one in come))]
@@ -197,7 +197,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
     name = new.lower() if new else next(free)
 
     def work(tx: Change) -> Thing:
-        room = clones.clone(tx, source.id, name, caller.agent)
+        room = clones.clone_room(tx, source.id, name, caller.agent)
         creation.copy(tx, source.id, room, caller.agent.id)
         return room
 
@@ -207,11 +207,11 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
 
 
 def _forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
-    path = turns.path(conn, caller.room_id, MOST_LISTED, with_dropped=True)
+    path = turns.read_path(conn, caller.room_id, MOST_LISTED, with_dropped=True)
     on = {turn.id for turn in path}
     found: list[tuple[TurnListed, ...]] = []
     for turn in path:
-        beside = turns.siblings(conn, turn)
+        beside = turns.read_siblings(conn, turn)
         if len(beside) > 1 and any(one.status != "dropped" for one in beside):
             found.append(tuple(one_listed(conn, caller, one, one.id in on)[0] for one in beside))
     return found
@@ -220,13 +220,13 @@ def _forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
 def _since(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
     """The turns of the conversation after a turn, but those that its answer led to."""
     own = {one.id for one in called}
-    path = turns.path(conn, turn.room_id, ANCESTRY)
+    path = turns.read_path(conn, turn.room_id, ANCESTRY)
     at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))
     return [one for one in path[at + 1 :] if one.id not in own]
 
 
 def _question(conn: Connection, turn: Turn) -> Row:
-    found = rows.by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
+    found = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
     if not found:
         raise NotFound(f"What was asked in turn {turn.short} is not known any more.")
     return found[0]

@@ -9,7 +9,7 @@ from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, view
 from sshwarma.world import exits, names, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
@@ -58,10 +58,10 @@ async def portal(
     both: open the way back too; for that you must be a builder there as well.
     """
     here = await caller.room()
-    way = names.direction(direction)
+    way = names.parse_direction(direction)
     target = await caller.room_named(to)
     await caller.require(Right.ENTER, target)
-    back = names.opposite(way)
+    back = names.opposite_direction(way)
     if both:
         await caller.require(Right.BUILD, target)
         if back is None:
@@ -95,7 +95,7 @@ async def unportal(caller: Caller, direction: ExitName) -> Done:
 
     direction: the exit to close.
     """
-    way = names.direction(direction)
+    way = names.parse_direction(direction)
     gone = await caller.change(
         lambda tx: exits.close_exit(tx, caller.room_id, way), f"closed the exit {way}"
     )
@@ -135,7 +135,7 @@ def _(result: RoomText) -> Block:
     needs=Right.ENTER,
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room vibe
@@ -160,7 +160,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     group="Building",
     needs=Right.ENTER,
     examples=("/describe", "/describe A long bench under north light."),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room description
@@ -173,7 +173,7 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     await caller.require(Right.BUILD)
     new = _room_text(text)
     await caller.change(
-        lambda tx: things.change(tx, room.id, description=new or None),
+        lambda tx: things.update_thing(tx, room.id, description=new or None),
         _set_to("description", new),
     )
     return RoomText(room.name, "description", new, changed=True)

@@ -20,7 +20,7 @@ from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, Refused, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 from sshwarma.world.things import Thing
 
 PREFIX: Final = "command:"
@@ -127,7 +127,7 @@ async def run_script(caller: Caller, command: Command, given: str) -> Answer:
     """Carry out a command that is a script, as whoever typed it.
 
     Raises:
-        Refused: with the script's own error.
+        WorldError: with the script's own error.
     """
     await caller.require(Right.ENTER)
     lua = caller.world.part(LuaTools)
@@ -136,7 +136,7 @@ async def run_script(caller: Caller, command: Command, given: str) -> Answer:
     result = await lua.command(caller, command.thing, given, split_words(given))
     if result.failed:
         hint = f"It printed: {result.printed[-1][:200]}" if result.printed else ""
-        raise Refused(f"/{command.name} failed: {result.text}", hint=hint)
+        raise WorldError(f"/{command.name} failed: {result.text}", hint=hint)
     return Answer(command.name, result.text, result.structured, result.printed)
 
 

@@ -21,8 +21,8 @@ from sshwarma.verbs.turns import LISTED, one_listed
 from sshwarma.world import skills, things, tokens, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
-from sshwarma.world.names import DIRECTIONS, OPPOSITES
-from sshwarma.world.namespaces import LEAVES
+from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
+from sshwarma.world.namespaces import RETENTION_MODES
 
 OFFERED = 200
 """Candidates offered at most."""
@@ -111,7 +111,7 @@ async def _values(
             room = await caller.room()
             return [(way.direction, f"→ {way.to_name}") for way in room.exits]
         case "direction":
-            return [(way, "") for way in (*DIRECTIONS.values(), *OPPOSITES)]
+            return [(way, "") for way in (*DIRECTION_ABBREVIATIONS.values(), *OPPOSITE_DIRECTIONS)]
         case "agent" if verb.name == "model":
             return [] if given[:1] == ["add"] else [(name, "") for name in _models(caller)]
         case "agent":
@@ -152,7 +152,7 @@ async def _values(
         case "word" if verb.name in ("message", "branch") and given:
             return [] if given[0] == "list" else await _turns(caller)
         case "word" if verb.name == "skill" and given and given[0] not in ("list", "add"):
-            known_skills = await caller.world.memo("skills", skills.all_skills)
+            known_skills = await caller.world.memo("skills", skills.read_skills)
             return [(skill.name, skill.description) for skill in known_skills]
         case "word" if verb.name == "context" and given:
             return _called(caller) if given[0] in ("show", "rebuild") else []
@@ -160,7 +160,9 @@ async def _values(
             waiting = await caller.world.store.read(partial(server_records.waiting, name=given[1]))
             return [(tool.name, str(tool.metadata["obstacle"])) for tool in waiting]
         case "word" if verb.name == "token" and given[:1] == ["revoke"]:
-            mine = await caller.world.store.read(lambda conn: tokens.live(conn, caller.agent.id))
+            mine = await caller.world.store.read(
+                lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+            )
             return [(token.id, token.label) for token in mine]
         case "word" if verb.name == "set" and given:
             known = PREFERENCES.get(given[0])
@@ -175,7 +177,7 @@ async def _turns(caller: Caller) -> list[Option]:
     def read(conn: Connection) -> list[Option]:
         return [
             (turn.short, listed.snippet)
-            for turn in reversed(turns.newest(conn, caller.room_id, LISTED))
+            for turn in reversed(turns.read_newest_turns(conn, caller.room_id, LISTED))
             for listed, _ in (one_listed(conn, caller, turn, on=True),)
         ]
 
@@ -224,7 +226,7 @@ async def _things(caller: Caller) -> list[Option]:
     for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
         bag = await world.memo(
             ("bag things", bag_id),
-            lambda conn, bag_id=bag_id: things.children(
+            lambda conn, bag_id=bag_id: things.read_children(
                 conn, bag_id, "data", "reference", limit=OFFERED
             ),  # type: ignore[misc]
         )
@@ -251,7 +253,7 @@ async def _namespace_values(caller: Caller, verb: Verb, given: list[str]) -> lis
         case "auto_load" | "load_with_parent" | "enabled":
             return [("on", ""), ("off", "")]
         case "leave_out":
-            return [(word, "") for word in LEAVES]
+            return [(word, "") for word in RETENTION_MODES]
         case "parent":
             return [("-", "none"), *await _namespaces(caller, verb, [])]
         case _:
@@ -281,7 +283,7 @@ async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
         return on
     more = await to_equip(caller, load, OFFERED)
     home = await caller.world.memo(
-        ("bag things", "home"), lambda conn: things.children(conn, "home", "data", "reference")
+        ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
     )
     names = [item.thing.label for item in more]
     spaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})

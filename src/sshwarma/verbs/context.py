@@ -18,10 +18,10 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.world.room_states import DIRECTORY, Conditions
+from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
-from sshwarma.wrap.compose import TOKENS, Composed, Composer
+from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaError
 
 BEFORE_NOW = 2**62
@@ -170,7 +170,7 @@ async def context(
 async def _set_window(caller: Caller, value: str | None) -> ContextShown | Done:
     room = await caller.room()
     if value is None:
-        size = window.DEFAULT_TURNS if room.context_size is None else room.context_size
+        size = window.DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
         return Done(f"The window of {room.name} is {size}: {_meaning(size)}.")
     try:
         size = int(value)
@@ -201,13 +201,15 @@ async def _rebuild(caller: Caller, agent: Agent) -> Done:
     await caller.require(Right.BUILD)
 
     def work(tx: Change) -> bool:
-        for turn in reversed(turns.path(tx.conn, caller.room_id)):
+        for turn in reversed(turns.read_path(tx.conn, caller.room_id)):
             if turn.agent_id == agent.id:
-                for row in reversed(turns.rows_of(tx.conn, turn)):
+                for row in reversed(turns.read_rows_with_request(tx.conn, turn)):
                     if "state" in row.meta and row.author_id == agent.id:
-                        notes.write(tx, caller.room_id, agent.id, agent.name, row.meta["state"])
+                        notes.write_notes(
+                            tx, caller.room_id, agent.id, agent.name, row.meta["state"]
+                        )
                         return True
-        notes.write(tx, caller.room_id, agent.id, agent.name, "")
+        notes.write_notes(tx, caller.room_id, agent.id, agent.name, "")
         return False
 
     found = await caller.change(work, f"had {agent.name}'s notes rebuilt")
@@ -305,11 +307,13 @@ async def state(
     if what == "clear":
         await caller.require(Right.BUILD)
         await caller.change(
-            lambda tx: notes.write(tx, caller.room_id, agent.id, agent.name, ""),
+            lambda tx: notes.write_notes(tx, caller.room_id, agent.id, agent.name, ""),
             f"cleared {agent.name}'s notes",
         )
     room = await caller.room()
-    known = await caller.world.store.read(lambda conn: notes.get(conn, room.id, agent.name))
+    known = await caller.world.store.read(
+        lambda conn: notes.get_notes_thing(conn, room.id, agent.name)
+    )
     text = (known.content or "") if known else ""
     return State(room.name, agent.name, text, known.updated_at if known else None)
 
@@ -320,8 +324,8 @@ def _is_model(caller: Caller, name: str) -> bool:
 
 async def _states(caller: Caller) -> States:
     room = await caller.room()
-    thing = await caller.world.store.read(lambda conn: things.get_live(conn, room.id))
-    by_hand = namespaces.words_of(thing, "states")
+    thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
+    by_hand = namespaces.read_metadata_words(thing, "states")
     holding = await caller.world.states(room.id)
     return States(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
 
@@ -335,12 +339,12 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
         )
     if name and holds and name.startswith("mcp:"):
         raise Invalid(f"{name[:60]} is found out: it holds while that server is connected.")
-    if not name or not namespaces.STATE_NAME.fullmatch(name):
+    if not name or not namespaces.STATE_NAME_PATTERN.fullmatch(name):
         raise Invalid(f"{(name or 'Nothing')[:40]} is not the name of a state.", hint=STATE_HINT)
     await caller.require(Right.BUILD)
 
     def work(tx: Change) -> bool:
-        held = namespaces.words_of(things.get_live(tx.conn, room.id), "states")
+        held = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
         if (name in held) is holds:
             return False
         if len(held) >= MOST_STATES and holds:
@@ -359,15 +363,15 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
 async def _set_directory(caller: Caller, path: str | None) -> States | Done:
     await caller.require(Right.OWN)
     room = await caller.room()
-    thing = await caller.world.store.read(lambda conn: things.get_live(conn, room.id))
+    thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
     if path is None:
-        known = thing.metadata.get(DIRECTORY)
+        known = thing.metadata.get(DIRECTORY_KEY)
         return Done(f"The directory of {room.name} is {known}." if known else "It has none.")
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
         raise Invalid(f"{path[:60]!a} is not a path from the root.", hint="As in /srv/project")
     wanted = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
-    await Conditions(caller.world).check()
+    await RoomStateWatcher(caller.world).check()
     return await _states(caller)
 
 
@@ -381,7 +385,7 @@ async def _model(caller: Caller, name: str | None) -> Agent:
         return agent
 
     def last(conn: Connection) -> str | None:
-        newest = turns.path(conn, caller.room_id, 1)
+        newest = turns.read_path(conn, caller.room_id, 1)
         return newest[0].agent_id if newest else None
 
     known = caller.world.agents.get(await caller.world.store.read(last))
@@ -397,13 +401,13 @@ async def _model(caller: Caller, name: str | None) -> Agent:
     raise NotFound("No model has answered here yet.", hint="Say which: /models lists them.")
 
 
-async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, Composed]:
-    composer, answering = caller.world.part(Composer), caller.world.part(Turns)
+async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
+    composer, answering = caller.world.part(ContextComposer), caller.world.part(Turns)
     if composer is None:
         raise Unavailable("This server composes no context.")
-    budget, notices = TOKENS, []
+    budget, notices = DEFAULT_CONTEXT_TOKENS, []
     if answering is not None and answering.answers(agent):
-        budget = answering.budget_of(agent) or TOKENS
+        budget = answering.budget_of(agent) or DEFAULT_CONTEXT_TOKENS
         if not answering.budget_of(agent):
             notices.append(
                 f"{agent.name} is no language model: of all this it reads the question alone."

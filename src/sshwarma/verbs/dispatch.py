@@ -12,7 +12,7 @@ from sshwarma.verbs.commands import Command
 from sshwarma.verbs.grammar import parse, split_verb, validate
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable, WorldError
 
 WINDOW_SECONDS: Final = 10.0
 WATCHED_AGENTS: Final = 4096
@@ -59,7 +59,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     `piped` is text that came on standard input: it becomes, or is added to, the text of the verb.
 
     Raises:
-        Refused: saying what is wrong and what would be right.
+        WorldError: saying what is wrong and what would be right.
     """
     _refuse_broken(line, piped)
     line = _expanded(caller, line)
@@ -89,7 +89,7 @@ async def _run_command(
         verb, start = split_verb(made)
         commands.check_verb(command, verb, made)
         return await _carry_out(asking, verb, parse(verb, made, start), line)
-    except Refused as refused:
+    except WorldError as refused:
         refused.at = None  # it points into a line that nobody typed
         raise
 
@@ -98,7 +98,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     """Carry out a verb by name with arguments by name.
 
     Raises:
-        Refused: saying what is wrong and what would be right.
+        WorldError: saying what is wrong and what would be right.
     """
     verb = find_verb(name)
     if verb is None:

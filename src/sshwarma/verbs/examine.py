@@ -21,7 +21,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
-from sshwarma.world.rooms import BAG_SHOWN
+from sshwarma.world.rooms import MAX_LISTED_BAG_THINGS
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 
@@ -149,7 +149,7 @@ async def examined(caller: Caller, thing: Thing) -> Examined:
 
 
 def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
-    parent = things.get(conn, thing.parent_id) if thing.parent_id else None
+    parent = things.get_thing(conn, thing.parent_id) if thing.parent_id else None
     facts: dict[str, str] = {}
     if thing.kind == "agent":
         agent = caller.world.agents.get(thing.id)
@@ -162,14 +162,14 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
             facts[label] = ", ".join(thing.metadata[key])
     if thing.kind == "tool":
         facts |= _names(conn, thing)
-        thing = overrides.applied(thing, overrides.of_tool(conn, thing))
+        thing = overrides.apply_override(thing, overrides.read_tool_override(conn, thing))
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
     contains: tuple[ThingHere, ...] = ()
     if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
         contains = tuple(
             ThingHere(child.name, child.kind, child.description)
-            for child in things.children(conn, thing.id, limit=BAG_SHOWN)
+            for child in things.read_children(conn, thing.id, limit=MAX_LISTED_BAG_THINGS)
         )
     seen = Examined(
         name=thing.label,
@@ -188,7 +188,7 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
 
 def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
     """What a namespace says of itself; nothing of what is no namespace."""
-    known = next((s for s in namespaces.all_namespaces(conn) if s.thing.id == thing.id), None)
+    known = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
     if known is None:
         return {}
     return {
@@ -204,7 +204,7 @@ def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
 
 def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     """What a tool is called elsewhere, and which of its words people chose."""
-    override = overrides.of_tool(conn, tool)
+    override = overrides.read_tool_override(conn, tool)
     facts = {
         "SSH": f"/run {tool.label}",
         "Models call it": for_model(tool.label),
@@ -220,10 +220,10 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
 
 def _status(conn: Connection, caller: Caller, thing: Thing) -> str:
     if thing.kind in ("tool", "toolset", "mcp"):  # what they require may not hold here
-        held = loadout.states_of(conn, caller.room_id)
+        held = loadout.read_states(conn, caller.room_id)
         held |= caller.world.found.get(caller.room_id, frozenset())
-        item = loadout.Item(thing, "always", 0.0, "")
-        return loadout.Chains(conn).judge(item, held).obstacle or "available"
+        item = loadout.LoadoutItem(thing, "always", 0.0, "")
+        return loadout.AncestorCache(conn).judge(item, held).obstacle or "available"
     if not thing.enabled:
         return "disabled"
     if not thing.available:

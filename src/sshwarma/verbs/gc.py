@@ -73,12 +73,14 @@ async def gc(
     """
     if not yes or what == "stale":
         found = await caller.world.store.read(
-            garbage.orphans if what == "orphans" else lambda conn: garbage.stale(conn, days)
+            garbage.find_orphans
+            if what == "orphans"
+            else lambda conn: garbage.find_deleted_things(conn, days)
         )
     elif what == "orphans":
-        found = await caller.change(garbage.adopt)
+        found = await caller.change(garbage.delete_orphans)
     else:
-        found = await caller.change(lambda tx: garbage.purge(tx, days))
+        found = await caller.change(lambda tx: garbage.purge_deleted_things(tx, days))
     return _result(what, days, yes and what != "stale", found)
 
 

@@ -165,7 +165,7 @@ async def history(
     log_id, name, count = await _which_log(caller, n)
     if row is not None:
         found = await caller.world.store.read(
-            lambda conn: rows.tail(conn, log_id, 1, before=row + 1)
+            lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
         )
         if not found or found[0].seq != row:
             raise NotFound(f"There is no row {row} here.")
@@ -174,7 +174,7 @@ async def history(
         before = at + count // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
     found = await caller.world.store.read(  # one more than asked, to know whether there is one
-        lambda conn: rows.tail(conn, log_id, count + 1, before=before, kinds=kinds)
+        lambda conn: rows.read_tail(conn, log_id, count + 1, before=before, kinds=kinds)
     )
     older = None
     if len(found) > count:
@@ -220,7 +220,7 @@ async def find(caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = Fa
 
 
 async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
-    if not search.match_expression(words):
+    if not search.build_fts_query(words):
         raise Invalid("Say what to search for.", hint='Words or "exact words".')
     world, now = caller.world, now_ms()
     names = {
@@ -230,9 +230,9 @@ async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
     }
     await world.index_rows()
 
-    def look(conn: Connection) -> list[search.Hit]:
-        logs = [*names, *private_messages.logs_of(conn, caller.agent.id)]
-        return search.find(conn, words, logs, n, dropped=dropped)
+    def look(conn: Connection) -> list[search.SearchHit]:
+        logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
+        return search.search_rows(conn, words, logs, n, dropped=dropped)
 
     return Found(
         words,
@@ -252,7 +252,7 @@ async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
     if n.startswith("@"):
         other = caller.world.agents.find(n)
         log_id = await caller.world.store.read(
-            lambda conn: private_messages.log_of(conn, caller.agent.id, other.id)
+            lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
         )
         if log_id is None:
             raise NotFound(f"You and {other.name} have told each other nothing.")
@@ -263,7 +263,7 @@ async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
 
 
 def _stats(conn: Connection, room_id: str, name: str) -> ToolStats:
-    tools = statistics.tool_counts(conn, room_id)
+    tools = statistics.read_tool_counts(conn, room_id)
     return ToolStats(name, sum(count.calls for count in tools), tools)
 
 

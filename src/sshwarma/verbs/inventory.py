@@ -13,10 +13,10 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import bags, context_of, readable_context
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.loadout import Item, Loadout
+from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -138,7 +138,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         load = await world.loadout(room.id, agent_id)
         bag = await world.memo(
             ("bag", room.id),
-            lambda conn: things.children(conn, room.id, "data", "reference", "tool"),
+            lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
         )
         of, title = room.name, "Room contents"
     else:
@@ -149,7 +149,9 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         if not own:
             await caller.require(Right.ENTER)
         bag = (
-            await world.memo(("bag", context.id), lambda conn: things.children(conn, context.id))
+            await world.memo(
+                ("bag", context.id), lambda conn: things.read_children(conn, context.id)
+            )
             if own
             else []
         )
@@ -180,14 +182,14 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
     )
 
 
-async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[Item]:
+async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
     """Tools the caller could equip beside what is on, up to `limit`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.opens()
     held = await caller.world.states(caller.room_id)
     return await caller.world.memo(
         ("available", on, limit, caller.agent.id, caller.room_id),
-        lambda conn: loadout.available_to_equip(conn, on, limit, is_open, held),
+        lambda conn: loadout.find_equippable_tools(conn, on, limit, is_open, held),
     )
 
 
@@ -223,7 +225,7 @@ def _(done: EquipDone) -> Block:
         "/equip me sshwarma:look,who",
         "/equip room home:prompt:style --priority -1",
     ),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def equip(
     caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
@@ -243,7 +245,7 @@ async def equip(
 
     def work(tx: Change) -> EquipDone:
         found, unmatched = _matched(tx.conn, wanted, bags(caller), is_open)
-        changed, already = equipment.equip(tx, context_thing.id, found, priority)
+        changed, already = equipment.equip_things(tx, context_thing.id, found, priority)
         _tell_room(tx, caller, context_thing, "equipped", changed)
         return _done(True, context, changed, already, unmatched)
 
@@ -255,7 +257,7 @@ async def equip(
     group="Inventory",
     needs=Right.ENTER,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipDone:
     """Unequip tools and data
@@ -272,8 +274,8 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         found, unmatched = _matched(tx.conn, wanted, bags(caller))
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
-        load = loadout.compute(tx.conn, room_id, agent_id)
-        chains = loadout.Chains(tx.conn)
+        load = loadout.compute_loadout(tx.conn, room_id, agent_id)
+        chains = loadout.AncestorCache(tx.conn)
         through = [item.thing.id for item in load.tools if not item.fixed]
         for item in load.tools:
             if item.by == "always" and not item.fixed:  # a namespace may be on by itself, too
@@ -284,7 +286,7 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
         # A pattern may name everything; what is off already is not worth a word unless named.
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
-        changed, already = equipment.unequip(tx, context_thing.id, found, through)
+        changed, already = equipment.unequip_things(tx, context_thing.id, found, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
         _tell_room(tx, caller, context_thing, "unequipped", changed)
         return _done(False, context, changed, named, unmatched)
@@ -322,11 +324,11 @@ def _matched(
     """What the patterns match among what lies in the open, and those that match nothing."""
     found: dict[str, Thing] = {}
     unmatched: list[str] = []
-    chains = loadout.Chains(conn)
+    chains = loadout.AncestorCache(conn)
     for pattern in wanted:
         matches = [
             thing
-            for thing in equipment.match(conn, pattern, bag_ids)
+            for thing in equipment.match_things(conn, pattern, bag_ids)
             if all(map(is_open, chains.above(thing)))
         ]
         if not matches:
@@ -340,7 +342,7 @@ def _matched(
     return list(found.values()), unmatched
 
 
-def _item(item: Item) -> EquippedItem:
+def _item(item: LoadoutItem) -> EquippedItem:
     return EquippedItem(
         item.thing.label,
         item.thing.kind,

@@ -128,7 +128,9 @@ async def journal(
     """
     room = await caller.room()
     prefix = "journal." if kind == "all" else f"journal.{kind}"
-    found = await caller.world.store.read(lambda conn: rows.tail(conn, room.id, n, prefix=prefix))
+    found = await caller.world.store.read(
+        lambda conn: rows.read_tail(conn, room.id, n, prefix=prefix)
+    )
     return Journal(
         room.name,
         tuple(entry_of(caller, row, kind=row.kind.removeprefix("journal.")) for row in found),
@@ -142,7 +144,7 @@ async def _keep(caller: Caller, kind: str, text: str) -> Noted:
     if len(words.encode()) > caller.limits.line_bytes:
         raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
     row = await caller.change(
-        lambda tx: rows.append(
+        lambda tx: rows.append_row(
             tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
         )
     )

@@ -14,10 +14,10 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import context_of
 from sshwarma.verbs.views import columns, listed, view
 from sshwarma.world import equipment, loadout, namespaces
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Unavailable
-from sshwarma.world.loadout import ALWAYS, Loadout
+from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -64,7 +64,7 @@ def _(result: Loaded) -> Block:
     namespace="global",
     tool="load_room",
     examples=("/load git", "/load git room", "/load requirement --include-children"),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def load(
     caller: Caller,
@@ -91,8 +91,8 @@ async def load(
     def work(tx: Change) -> list[Thing]:
         wanted = [space.thing]
         if include_children:
-            wanted += namespaces.below(tx.conn, space.thing)
-        changed, _ = equipment.equip(tx, where.id, wanted)
+            wanted += namespaces.read_descendants(tx.conn, space.thing)
+        changed, _ = equipment.equip_things(tx, where.id, wanted)
         _tell_room(tx, caller, where, "loaded", changed)
         return changed
 
@@ -108,7 +108,7 @@ async def _wanted(caller: Caller, name: str) -> Namespace:
     """
     try:
         return await caller.world.store.read(
-            lambda conn: namespaces.find(conn, name, caller.room_id, titled=True)
+            lambda conn: namespaces.find_namespace(conn, name, caller.room_id, titled=True)
         )
     except NotFound as refused:
         try:
@@ -148,7 +148,7 @@ def _way(known: NamespaceListed) -> str:
     namespace="global",
     tool="unload_room",
     examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def unload(
     caller: Caller,
@@ -166,7 +166,7 @@ async def unload(
     include_children: those inside it too, at every depth.
     """
     space = await _wanted(caller, room)
-    if space.thing.id == ALWAYS:
+    if space.thing.id == GLOBAL_NAMESPACE:
         note = "global is always loaded; its tools stay."
         return Loaded(space.id, context, True, (), (), note)
     where = await context_of(caller, context)
@@ -174,15 +174,15 @@ async def unload(
     def work(tx: Change) -> list[Thing]:
         meant = [space.thing]
         if include_children:
-            meant += namespaces.below(tx.conn, space.thing)
-        on = loadout.compute(
+            meant += namespaces.read_descendants(tx.conn, space.thing)
+        on = loadout.compute_loadout(
             tx.conn,
             where.id if where.kind == "room" else None,
             where.id if where.kind != "room" else None,
         )
         # One that is on without a row of its own gets a row that says off.
         through = {item.thing.parent_id for item in on.tools if item.thing.parent_id}
-        changed, _ = equipment.unequip(tx, where.id, meant, through)
+        changed, _ = equipment.unequip_things(tx, where.id, meant, through)
         _tell_room(tx, caller, where, "unloaded", changed)
         return changed
 

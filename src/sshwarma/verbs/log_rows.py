@@ -11,7 +11,7 @@ from sshwarma.terminal.markdown import marked
 from sshwarma.terminal.text import Block, Line, Span, Table, block, headed, line
 from sshwarma.verbs.views import NOTHING, clock
 from sshwarma.world import mentions
-from sshwarma.world.agents import Directory
+from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
 
 ROW_LINES: Final = 40
@@ -58,7 +58,7 @@ AS_WRITTEN: Final = Reading()
 """How a program reads."""
 
 
-def by_model(row: Row, agents: Directory) -> bool:
+def by_model(row: Row, agents: AgentDirectory) -> bool:
     """Whether a row is something a model said."""
     author = agents.get(row.author_id)
     return row.kind == "chat" and author is not None and author.kind == "model"
@@ -75,7 +75,7 @@ def shows(row: Row, reading: Reading) -> bool:
 
 
 def row_block(
-    row: Row, agents: Directory, viewer_id: str | None, reading: Reading = AS_WRITTEN
+    row: Row, agents: AgentDirectory, viewer_id: str | None, reading: Reading = AS_WRITTEN
 ) -> Block:
     """A row of a log as one viewer sees it; an empty Block if that is not at all."""
     if not shows(row, reading):
@@ -84,7 +84,7 @@ def row_block(
     mine = row.author_id is not None and row.author_id == viewer_id
     stamp: list[Span] = [("time", clock(row.created_at)), ("", " ")] if reading.timestamps else []
     viewer = agents.get(viewer_id)
-    mentioned = viewer is not None and not mine and mentions.calls(row.content, viewer.name)
+    mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
     text_style = "mention" if mentioned else "text"
     match row.kind:
         case "chat" if by_model(row, agents):

@@ -15,7 +15,7 @@ from sshwarma.verbs.views import ago, columns, listed, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Present
+from sshwarma.world.presence import PresentAgent
 from sshwarma.world.world import World
 
 PEOPLE_SHOWN = 50
@@ -260,7 +260,7 @@ def _models(world: World) -> Iterator[str]:
         yield from (agent.name for agent in world.agents if answering.answers(agent))
 
 
-def _person(world: World, present: Present) -> PersonHere:
+def _person(world: World, present: PresentAgent) -> PersonHere:
     agent = world.agents.get(present.agent_id)
     return PersonHere(
         agent.name if agent else "(gone)",

@@ -19,7 +19,7 @@ from sshwarma.verbs.mcp_login import SignInBegun, begun, handed_in
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, view
 from sshwarma.world import names, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 
@@ -183,7 +183,7 @@ async def mcp(
     tool=False,
     aside=True,
     examples=("/answer Paris", "/answer --decline"),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def answer(caller: Caller, text: Text | None = None, *, decline: Flag = False) -> Done:
     """Answer what a tool asks you
@@ -283,7 +283,9 @@ async def _added(caller: Caller, hub: Hub, name: str) -> Done:
 
 async def _came_up(caller: Caller, hub: Hub, name: str) -> str:
     server = await hub.find(name)
-    tools = await caller.world.store.read(lambda conn: things.children(conn, server.id, "tool"))
+    tools = await caller.world.store.read(
+        lambda conn: things.read_children(conn, server.id, "tool")
+    )
     counts = {
         "refused": len(server.metadata.get("refused", ())),
         "mended": sum(bool(tool.metadata.get("mended")) for tool in tools),

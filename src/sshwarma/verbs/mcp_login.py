@@ -62,7 +62,7 @@ async def handed_in(hub: Hub, name: str, address: str) -> bool:
     already.
 
     Raises:
-        Refused: if it is not the right one, or the sign-in fails.
+        WorldError: if it is not the right one, or the sign-in fails.
     """
     server = await hub.find(name)
     return await hub.signing.hand_in(server, address, 2 * SIGNED_SECONDS)

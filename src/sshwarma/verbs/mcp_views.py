@@ -136,7 +136,7 @@ async def listed(caller: Caller, hub: Hub) -> ServerList:
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
         known = [*server_records.servers(conn), *server_records.offers(conn, caller.room_id)]
-        return [(server, things.children(conn, server.id, "tool")) for server in known]
+        return [(server, things.read_children(conn, server.id, "tool")) for server in known]
 
     whole = await _sees_all(caller)
     found = []
@@ -165,8 +165,8 @@ async def shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
     server = await hub.find(name)
     above, tools = await caller.world.store.read(
         lambda conn: (
-            things.ancestors(conn, server.id),
-            things.children(conn, server.id, "tool"),
+            things.read_ancestors(conn, server.id),
+            things.read_children(conn, server.id, "tool"),
         )
     )
     if not all(map(await caller.opens(), above)):

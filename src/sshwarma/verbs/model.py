@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from sshwarma.common.secret_detection import begins_like_key, looks_like_key
+from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.models.backend import BackendFailed, Message, Request, Text, Usage
 from sshwarma.models.budget import Budget, Budgets, OverBudget
 from sshwarma.models.discover import discover
@@ -221,7 +221,7 @@ async def _switch(caller: Caller, agent: Agent, *, on: bool) -> Done:
     if agent.disabled != on:
         raise Conflict(f"{agent.name} is {'on' if on else 'off'} already.")
     await caller.change(
-        lambda tx: agents.set_disabled(tx, agent.id, not on),
+        lambda tx: agents.set_agent_disabled(tx, agent.id, not on),
         f"turned the model {agent.name} {'on' if on else 'off'}",
     )
     if not on:
@@ -269,7 +269,7 @@ async def _test(caller: Caller, entry: Entry, agent: Agent) -> ModelTested:
     spent = spent or entry.backend.owed(request, text) or Usage(0, 0, estimated=True)
     budget.spent(spent)
     await caller.change(
-        lambda tx: usage.record(
+        lambda tx: usage.record_usage(
             tx,
             room.id,
             agent.id,
@@ -327,7 +327,7 @@ def _by_verb(entry: Entry, agent: Agent) -> ModelSettings:
 def _keep_keys_out(given: dict[str, str | None]) -> None:
     for name, word in given.items():
         free = name in ("prompt", "model", "key_file", "base_url")  # their own rules come after
-        if word is not None and (begins_like_key(word) if free else looks_like_key(word)):
+        if word is not None and (has_key_prefix(word) if free else looks_like_key(word)):
             raise Invalid(f"The {name} you gave looks like a key.", hint=KEYS_STAY_OUT)
 
 
@@ -344,7 +344,7 @@ def _valid(caller: Caller, values: dict[str, Any], set_to: str | None = None) ->
         )
         first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
         wrong = first if set_to is None else set_to
-        secret = begins_like_key(wrong) or looks_like_key(wrong)
+        secret = has_key_prefix(wrong) or looks_like_key(wrong)
         raise Invalid(f"{words}.", at=None if secret else _place(caller, wrong)) from None
 
 

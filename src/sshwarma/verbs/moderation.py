@@ -10,11 +10,11 @@ from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import access, rows, things
-from sshwarma.world.access import FOR_EVER_MINUTES, ROOM_ROLES, AccessMode, Right
+from sshwarma.world.access import PERMANENT_BAN_MINUTES, ROOM_ROLES, AccessMode, Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
-from sshwarma.world.events import MustLeave
+from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 
@@ -94,7 +94,7 @@ async def room(
     def set_role(tx: Change) -> None:
         access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)
         if role is None and here.mode != "open":
-            tx.emit(MustLeave(other.id, f"You are no longer a member of {here.name}.", here.id))
+            tx.emit(AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id))
 
     told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
     await caller.change(set_role, told)
@@ -125,11 +125,11 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> D
     why = f": {reason}" if reason else "."
 
     def work(tx: Change) -> None:
-        rows.append(
+        rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} put {other.name} out{why}", author_id=None
         )
         tx.emit(
-            MustLeave(other.id, f"{caller.agent.name} put you out of {here.name}{why}", here.id)
+            AgentEvicted(other.id, f"{caller.agent.name} put you out of {here.name}{why}", here.id)
         )
 
     await caller.change(work)
@@ -195,22 +195,22 @@ async def _shut_out(
         access.set_member(
             tx, here.id, other.id, created_by=caller.agent.id, reason=reason, **{column: until}
         )
-        rows.append(
+        rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} {how} {other.name}{why}", author_id=None
         )
         if how == "banned" and here.id != "lobby":
-            tx.emit(MustLeave(other.id, f"You are banned from {here.name}{why}", here.id))
+            tx.emit(AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id))
 
     await caller.change(work)
-    span = "for good" if length >= FOR_EVER_MINUTES else f"for {length} min"
+    span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
     return Done(f"{other.name} is {how} in {here.name} {span}.")
 
 
 def _minutes(text: Minutes | str) -> int:
     if text == "forever":
-        return FOR_EVER_MINUTES
+        return PERMANENT_BAN_MINUTES
     digits = str(text)
-    if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= FOR_EVER_MINUTES:
+    if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
         raise Invalid(
             f"{str(text)[:40]} is not a number of minutes.", hint="Say a number, forever or off."
         )
@@ -242,9 +242,9 @@ async def _delete(caller: Caller, name: str | None) -> Done:
         )
 
     def work(tx: Change) -> None:
-        things.delete(tx, things.get_live(tx.conn, here.id))
+        things.delete_thing(tx, things.get_live_thing(tx.conn, here.id))
         for link in {link.agent_id for link in caller.world.presence if link.room_id == here.id}:
-            tx.emit(MustLeave(link, f"{here.name} was deleted by {caller.agent.name}.", here.id))
+            tx.emit(AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id))
 
     await caller.change(work)
     return Done(f"Deleted {here.name}.")

@@ -12,11 +12,11 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import listed, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Connection
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -45,7 +45,7 @@ def _(moved: Moved) -> Block:
     examples=("/join workshop",),
     default=True,
     moves=True,
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def join(caller: Caller, room: RoomName) -> Moved:
     """Join room
@@ -58,7 +58,7 @@ async def join(caller: Caller, room: RoomName) -> Moved:
     return await go_to(caller, await caller.room_named(room))
 
 
-@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True, scope=Scope.ACT)
+@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT)
 async def leave(caller: Caller) -> Moved:
     """Leave room
 
@@ -74,14 +74,14 @@ async def leave(caller: Caller) -> Moved:
     examples=("/go north", "/go n"),
     default=True,
     moves=True,
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def go(caller: Caller, direction: ExitName) -> Moved:
     """Navigate exit
 
     direction: n s e w u d ne nw se sw in out, or the name of an exit.
     """
-    way = names.direction(direction)
+    way = names.parse_direction(direction)
     room = await caller.room()
     found = next((known for known in room.exits if known.direction == way), None)
     if found is None:
@@ -107,7 +107,9 @@ async def create(caller: Caller, room: Word) -> Moved:
 
     room: its name: a lower-case letter, then letters, digits, - or _, 32 at most.
     """
-    made = await caller.change(lambda tx: rooms_of_world.create(tx, room.lower(), caller.agent))
+    made = await caller.change(
+        lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
+    )
     moved = await go_to(caller, await caller.world.room(made.id))
     return Moved(moved.room, moved.came_from, made=True)
 
@@ -140,7 +142,7 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
     )
 
     def work(tx: Change) -> Thing:
-        room = rooms_of_world.fork(tx, source.id, name, caller.agent)
+        room = rooms_of_world.fork_room(tx, source.id, name, caller.agent)
         creation.copy(tx, source.id, room, caller.agent.id)
         return room
 
@@ -205,13 +207,13 @@ async def route(caller: Caller, room: RoomName) -> Route:
     world, now = caller.world, now_ms()
     target = await caller.room_named(room)
     start = await caller.room()
-    ways = await world.memo("all exits", exits.all_exits)
+    ways = await world.memo("all exits", exits.read_all_exits)
     open_rooms = {
         known.id
         for known in await world.rooms()
         if Right.ENTER in known.rights_of(caller.agent, now)
     }
-    walk = exits.route(
+    walk = exits.find_route(
         start.id,
         target.id,
         lambda here: (way for way in ways.get(here, ()) if way.to_id in open_rooms),
@@ -279,14 +281,14 @@ async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
     enters = link is not None and not _has_link(world, link, target.id)
 
     def move(tx: Change) -> None:
-        agents.remember(tx, caller.agent.id, room_id=target.id)
+        agents.update_agent(tx, caller.agent.id, room_id=target.id)
         if leaves:
             how = f"goes {direction} to" if direction else "goes to"
             text = f"{how} {target.name}" if target.mode != "private" else "leaves"
-            rows.append(tx, before.id, "presence", text, author_id=caller.agent.id)
+            rows.append_row(tx, before.id, "presence", text, author_id=caller.agent.id)
         if enters:
             came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
-            rows.append(tx, target.id, "presence", came, author_id=caller.agent.id)
+            rows.append_row(tx, target.id, "presence", came, author_id=caller.agent.id)
 
     await caller.change(move)
     if link is not None:
@@ -302,22 +304,22 @@ async def _stands(world: World, room_id: str) -> bool:
     return True
 
 
-def _last_link(world: World, link: Connection) -> bool:
+def _last_link(world: World, link: AgentConnection) -> bool:
     others = world.presence.links_of(link.agent_id)
     return not any(other is not link and other.room_id == link.room_id for other in others)
 
 
-def _has_link(world: World, link: Connection, room_id: str) -> bool:
+def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
     return any(other.room_id == room_id for other in world.presence.links_of(link.agent_id))
 
 
-async def arrive(world: World, link: Connection) -> None:
+async def arrive(world: World, link: AgentConnection) -> None:
     """A link has come to stand in its room: others there are told, once an agent."""
     if world.presence.enter(link):
         await _announce(world, link, "arrives")
 
 
-async def depart(world: World, link: Connection) -> None:
+async def depart(world: World, link: AgentConnection) -> None:
     """A link has ended. It is out of the room at once; then others there are told."""
     if world.presence.leave(link):
         await _announce(world, link, "leaves")
@@ -331,15 +333,17 @@ async def put_out(caller: Caller, target_id: str = "lobby") -> None:
     left, entered = caller.world.presence.move(link, target_id)
 
     def tell(tx: Change) -> None:
-        agents.remember(tx, caller.agent.id, room_id=target_id)
+        agents.update_agent(tx, caller.agent.id, room_id=target_id)
         if left:
-            rows.append(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
+            rows.append_row(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
         if entered:
-            rows.append(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
+            rows.append_row(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
 
     await caller.world.change(tell)
 
 
-async def _announce(world: World, link: Connection, text: str) -> None:
+async def _announce(world: World, link: AgentConnection, text: str) -> None:
     room_id, agent_id = link.room_id, link.agent_id
-    await world.change(lambda tx: rows.append(tx, room_id, "presence", text, author_id=agent_id))
+    await world.change(
+        lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)
+    )

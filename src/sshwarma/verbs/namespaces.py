@@ -14,7 +14,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import maker_or_admin
 from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import equipment, loadout, namespaces, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Loadout
@@ -169,7 +169,7 @@ FIELDS: Final = {
         "/namespace set git:log leave_out SHORT 500",
         "/namespace remove git.branch",
     ),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def namespace(
     caller: Caller,
@@ -221,7 +221,7 @@ async def _set(caller: Caller, thing: Thing, field: str | None, value: str | Non
         return await _move(caller, thing, text)
     if field == "auto_load":
         await caller.require(Right.ADMIN)  # it is on for everybody, in every room
-    made = await caller.change(lambda tx: namespaces.set_field(tx, thing, field, text))
+    made = await caller.change(lambda tx: namespaces.set_namespace_field(tx, thing, field, text))
     return Done(f"{field} of {thing.label} is now: {_stored(made, field, text) or 'empty'}.")
 
 
@@ -229,7 +229,7 @@ def _stored(thing: Thing, field: str, text: str) -> str:
     """A field as it was understood."""
     match field:
         case "keywords" | "required_states":
-            return ", ".join(namespaces.words_of(thing, field))
+            return ", ".join(namespaces.read_metadata_words(thing, field))
         case "auto_load":
             return "on" if thing.auto_load else "off"
         case "enabled":
@@ -254,7 +254,7 @@ async def _move(caller: Caller, thing: Thing, parent: str) -> Done:
 async def _new(caller: Caller, name: str, about: str) -> Done:
     await may_make(caller, name)
     made = await caller.change(
-        lambda tx: namespaces.create(tx, name, caller.agent.id, about.strip())
+        lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about.strip())
     )
     return Done(f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it.")
 
@@ -268,11 +268,11 @@ async def may_make(caller: Caller, name: str) -> None:
         Forbidden: if the caller may not.
     """
     await caller.require(Right.CREATE)
-    parts = namespaces.check(name)
+    parts = namespaces.check_namespace_name(name)
 
     def nearest(conn: Connection) -> Thing | None:
         paths = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
-        found = (things.by_qualified_name(conn, path) for path in paths)
+        found = (things.find_by_qualified_name(conn, path) for path in paths)
         return next((thing for thing in found if thing is not None), None)
 
     above = await caller.world.store.read(nearest)
@@ -286,9 +286,11 @@ async def shown(caller: Caller, name: str) -> NamespaceShown:
     Raises:
         NotFound: if there is none of that name.
     """
-    space = await caller.world.store.read(lambda conn: namespaces.find(conn, name, caller.room_id))
+    space = await caller.world.store.read(
+        lambda conn: namespaces.find_namespace(conn, name, caller.room_id)
+    )
     found = await caller.world.store.read(
-        lambda conn: things.children(conn, space.thing.id, "tool")
+        lambda conn: things.read_children(conn, space.thing.id, "tool")
     )
     known = next(one for one in await all_listed(caller) if one.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
@@ -307,7 +309,7 @@ async def _remove(caller: Caller, thing: Thing) -> Done:
     if thing.kind != "toolset":
         what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
         raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
-    gone, tools = await caller.change(lambda tx: namespaces.remove(tx, thing))
+    gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
     inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
     more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
     counted = f"{tools} tool{'' if tools == 1 else 's'}"
@@ -316,12 +318,12 @@ async def _remove(caller: Caller, thing: Thing) -> Done:
 
 def _thing(conn: Connection, name: str, room_id: str) -> Thing:
     """A namespace, or a tool by its qualified name."""
-    tool = things.by_qualified_name(conn, name) if ":" in name else None
+    tool = things.find_by_qualified_name(conn, name) if ":" in name else None
     if tool is not None and tool.kind == "tool":
         return tool
     if ":" in name:
         raise NotFound(f"There is no tool {name[:60]}.", hint="/inv all lists them.")
-    return namespaces.find(conn, name, room_id).thing
+    return namespaces.find_namespace(conn, name, room_id).thing
 
 
 async def _own(caller: Caller, thing: Thing) -> None:
@@ -334,13 +336,13 @@ async def _own(caller: Caller, thing: Thing) -> None:
 
 def _listed(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:
     contexts = [caller.room_id, caller.agent.id]
-    equipped = {row.thing.id for row in equipment.rows_of(conn, contexts) if row.live}
+    equipped = {row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.live}
     on: dict[str, int] = {}
     for item in load.usable:
         on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
-    held = loadout.states_of(conn, caller.room_id)
+    held = loadout.read_states(conn, caller.room_id)
     held |= caller.world.found.get(caller.room_id, frozenset())
-    found = namespaces.all_namespaces(conn, caller.room_id)
+    found = namespaces.read_namespaces(conn, caller.room_id)
     by_id = {space.id: space for space in found}
     return [_one(space, by_id, equipped, on, held) for space in found]
 
@@ -353,10 +355,12 @@ def _one(
     held: frozenset[str],
 ) -> NamespaceListed:
     chain, above = [space], space.parent
-    while above in by_id and len(chain) < things.DEPTH:
+    while above in by_id and len(chain) < things.MAX_TREE_DEPTH:
         chain.append(by_id[above])
         above = by_id[above].parent
-    missing = namespaces.missing((state for link in chain for state in link.required_states), held)
+    missing = namespaces.missing_states(
+        (state for link in chain for state in link.required_states), held
+    )
     usable = all(link.thing.enabled and link.thing.available for link in chain)
     tools_on = on.get(space.thing.id, 0)
     return NamespaceListed(

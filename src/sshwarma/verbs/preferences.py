@@ -16,7 +16,7 @@ from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
-from sshwarma.world.resources import shipped
+from sshwarma.world.resources import resource_dir
 
 ALIASES = 100
 """Most aliases of one agent."""
@@ -174,7 +174,7 @@ def topics() -> dict[str, str]:
     """The help texts shipped with the program, by name."""
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in sorted((shipped("embedded") / "help").iterdir())
+        for entry in sorted((resource_dir("embedded") / "help").iterdir())
         if entry.name.endswith(".md")
     }
 
@@ -272,7 +272,7 @@ async def set_preference(
     if value not in known.values:
         raise Invalid(f"{setting} is one of {', '.join(known.values)}.")
     prefs[setting] = value
-    await caller.change(lambda tx: agents.remember(tx, caller.agent.id, prefs=prefs))
+    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
     return Done(f"{setting} is {value}.")
 
 
@@ -334,7 +334,7 @@ async def alias(
         answer = f"/{short} now means {known[short]}"
     if len(known) > ALIASES:
         raise Conflict(f"You have {ALIASES} aliases, which is the most.")
-    await caller.change(lambda tx: agents.remember(tx, caller.agent.id, aliases=known))
+    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
     return Done(answer)
 
 

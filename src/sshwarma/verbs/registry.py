@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from sshwarma.verbs.arguments import Arg
-from sshwarma.world.access import Right, Scope, scope_of
-from sshwarma.world.bootstrap import ToolSpec
+from sshwarma.world.access import Right, TokenScope, required_scope
+from sshwarma.world.bootstrap import BuiltinToolSpec
 
 Run = Callable[..., Awaitable[Any]]
 F = TypeVar("F", bound=Run)
@@ -70,7 +70,7 @@ class Verb:
     default: bool
     namespace: str
     moves: bool
-    scope: Scope
+    scope: TokenScope
     awaits: tuple[str, ...] = ()
     aside: bool = False
 
@@ -142,10 +142,12 @@ class Verb:
         return TypeAdapter(self.result_type)
 
     @property
-    def tool_spec(self) -> ToolSpec | None:
+    def tool_spec(self) -> BuiltinToolSpec | None:
         if self.tool is None:
             return None
-        return ToolSpec(self.namespace, self.tool, self.summary, self.input_schema, self.default)
+        return BuiltinToolSpec(
+            self.namespace, self.tool, self.summary, self.input_schema, self.default
+        )
 
     @cached_property
     def _doc(self) -> str:
@@ -184,7 +186,7 @@ def verb(
     namespace: str = "sshwarma",
     moves: bool = False,
     awaits: tuple[str, ...] = (),
-    scope: Scope | None = None,
+    scope: TokenScope | None = None,
     aside: bool = False,
 ) -> Callable[[F], F]:
     """Declare a verb.
@@ -214,7 +216,7 @@ def verb(
             default,
             namespace,
             moves,
-            scope or scope_of(needs),
+            scope or required_scope(needs),
             awaits,
             aside,
         )
@@ -243,7 +245,7 @@ def verb_names() -> list[str]:
     return sorted(_names)
 
 
-def tool_specs() -> list[ToolSpec]:
+def tool_specs() -> list[BuiltinToolSpec]:
     """The tools the verbs become."""
     return [spec for made in every_verb() if (spec := made.tool_spec) is not None]
 

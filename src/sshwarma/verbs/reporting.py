@@ -14,9 +14,9 @@ from sshwarma.verbs.views import columns, counted, view
 from sshwarma.world import private_messages, reports, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.ids import now_ms
-from sshwarma.world.statistics import SkillUse, Spent, ToolCount
+from sshwarma.world.statistics import SkillUse, ToolCount, UsageTotals
 
 BAR = 20
 SHOWN_CELL = 60
@@ -132,7 +132,7 @@ def _relations(conn: Connection) -> tuple[Relation, ...]:
             Relation(
                 name,
                 kind,
-                kind == "view" or name in reports.READABLE,
+                kind == "view" or name in reports.READABLE_TABLES,
                 tuple(Column(one, type_, bool(pk), bool(nn)) for one, type_, pk, nn in described),
                 sql,
             )
@@ -145,7 +145,7 @@ class Selected:
     """What a SELECT gave. `more` rows are not shown (`uncounted`: at least so many)."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[reports.Cell, ...], ...]
+    rows: tuple[tuple[reports.CellValue, ...], ...]
     more: int
     uncounted: bool
     cut_cells: int
@@ -170,7 +170,7 @@ def _(selected: Selected) -> Block:
     return block(*lines)
 
 
-def _shown(value: reports.Cell, *, whole: bool) -> Span:
+def _shown(value: reports.CellValue, *, whole: bool) -> Span:
     if value is None:
         return ("dim", "NULL")
     return ("", _flat(str(value), whole=whole))
@@ -187,11 +187,14 @@ def _rest(selected: Selected) -> str:
     if selected.more:
         least = "at least " if selected.uncounted else ""
         rest = (
-            f", {least}{selected.more} more not shown: at most {reports.ROWS} rows and"
-            f" {reports.SIZE} characters are; LIMIT and OFFSET read on"
+            f", {least}{selected.more} more not shown: at most {reports.MAX_RESULT_ROWS} rows and"
+            f" {reports.MAX_RESULT_CHARACTERS} characters are; LIMIT and OFFSET read on"
         )
     if selected.cut_cells:
-        rest += f"; {selected.cut_cells} values cut at {reports.CELL} characters: substr() reads on"
+        rest += (
+            f"; {selected.cut_cells} values cut at {reports.MAX_CELL_CHARACTERS} characters:"
+            " substr() reads on"
+        )
     return f"{rest}."
 
 
@@ -218,12 +221,14 @@ async def sql(caller: Caller, text: Text) -> Selected:
     rooms = [
         room.id for room in await world.rooms() if Right.ENTER in room.rights_of(caller.agent, now)
     ]
-    told = await world.store.read(lambda conn: private_messages.logs_of(conn, caller.agent.id))
+    told = await world.store.read(
+        lambda conn: private_messages.read_private_logs(conn, caller.agent.id)
+    )
     admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
-    scope = reports.Scope(caller.agent.id, (*rooms, *told), admin)
+    scope = reports.ReportScope(caller.agent.id, (*rooms, *told), admin)
     try:
         answer = await world.reports.ask(text, scope)
-    except Refused as refused:
+    except WorldError as refused:
         start = caller.line.find(text)
         if refused.at is not None:  # it points into the statement, and shall point into the line
             refused.at = None if start < 0 else (refused.at[0] + start, refused.at[1] + start)
@@ -232,13 +237,13 @@ async def sql(caller: Caller, text: Text) -> Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUse(Spent):
+class ModelUse(UsageTotals):
     model: str = ""
     agents: tuple[str, ...] = ()  # who answered by it
 
 
 @dataclass(frozen=True, slots=True)
-class RoomUse(Spent):
+class RoomUse(UsageTotals):
     room: str = ""
 
 
@@ -252,7 +257,7 @@ class Stats:
     since: str | None
     until: str | None
     spent: tuple[ModelUse, ...]
-    total: Spent
+    total: UsageTotals
     tools: tuple[ToolCount, ...]
     calls: int
     errors: int
@@ -289,7 +294,7 @@ def _(stats: Stats) -> Block:
     return block(*lines)
 
 
-def _use(head: Span, who: str, use: Spent) -> tuple[str | Span, ...]:
+def _use(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
     notes = [
         f"{count} {what}"
         for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
@@ -307,7 +312,7 @@ def _use(head: Span, who: str, use: Spent) -> tuple[str | Span, ...]:
     )
 
 
-def _dollars(use: Spent) -> str:
+def _dollars(use: UsageTotals) -> str:
     if use.cost is None:
         return "cost unknown" if use.answers else ""
     unknown = use.answers - use.priced
@@ -363,28 +368,29 @@ async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = F
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
     def count(conn: Connection) -> Stats:
-        span = statistics.time_range(conn, room_id, agent_id)
-        tools = statistics.tool_counts(conn, room_id, agent_id)
-        rooms = statistics.by_room(conn, agent_id) if all else ()
+        span = statistics.read_time_range(conn, room_id, agent_id)
+        tools = statistics.read_tool_counts(conn, room_id, agent_id)
+        rooms = statistics.read_usage_by_room(conn, agent_id) if all else ()
         return Stats(
             scope="every room" if all else room.name,
             of=agent.name if agent else None,
             since=span[0] if span else None,
             until=span[1] if span else None,
             spent=tuple(
-                _model_use(caller, used) for used in statistics.by_model(conn, room_id, agent_id)
+                _model_use(caller, used)
+                for used in statistics.read_usage_by_model(conn, room_id, agent_id)
             ),
-            total=statistics.total(conn, room_id, agent_id),
+            total=statistics.read_total_usage(conn, room_id, agent_id),
             tools=tools,
             calls=sum(one.calls for one in tools),
             errors=sum(one.errors for one in tools),
-            skills=statistics.skills(conn, room_id, agent_id),
+            skills=statistics.read_skill_use(conn, room_id, agent_id),
             rooms=tuple(RoomUse(**asdict(spent), room=name) for name, spent in rooms),
         )
 
     return await caller.world.store.read(count)
 
 
-def _model_use(caller: Caller, used: statistics.ModelSpent) -> ModelUse:
+def _model_use(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUse:
     who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
     return ModelUse(**asdict(used.spent), model=used.model, agents=tuple(who))

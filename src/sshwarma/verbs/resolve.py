@@ -21,7 +21,7 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     """
     if name.startswith("@"):
         agent = caller.world.agents.find(name)
-        return await caller.world.store.read(lambda conn: things.get_live(conn, agent.id))
+        return await caller.world.store.read(lambda conn: things.get_live_thing(conn, agent.id))
     found = await caller.world.store.read(lambda conn: _find(conn, caller, name))
     if found is not None and await _may_see(caller, found):
         return found
@@ -56,7 +56,7 @@ async def readable_context(caller: Caller, word: str) -> Thing:
         wanted = caller.world.agents.find(word).id
     else:
         raise Invalid(f"{word[:40]} is not a place to equip.", hint="Say room, me or @agent.")
-    return await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
+    return await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
 
 
 async def maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
@@ -80,33 +80,33 @@ def bags(caller: Caller) -> list[str]:
 
 def _find(conn: Connection, caller: Caller, name: str) -> Thing | None:
     if name in ("room", "here"):
-        return things.get(conn, caller.room_id)
+        return things.get_thing(conn, caller.room_id)
     if name == "me":
-        return things.get(conn, caller.agent.id)
+        return things.get_thing(conn, caller.agent.id)
     for prefix, bag in (("home:", "home"), ("me:", caller.agent.id), ("room:", caller.room_id)):
         if name.startswith(prefix):
-            return things.child(conn, bag, name.removeprefix(prefix))
+            return things.find_child(conn, bag, name.removeprefix(prefix))
     for bag in bags(caller):
-        found = things.child(conn, bag, name)
+        found = things.find_child(conn, bag, name)
         if found is not None:
             return found
-    found = things.by_qualified_name(conn, name)
+    found = things.find_by_qualified_name(conn, name)
     if found is not None:
         return found
-    room_id = rooms.id_of(conn, name.lower())
+    room_id = rooms.find_room_id(conn, name.lower())
     if room_id is not None:
-        return things.get(conn, room_id)
+        return things.get_thing(conn, room_id)
     agent = caller.world.agents.named(name)
     if agent is not None:
-        return things.get(conn, agent.id)
-    well_known = things.get(conn, name)
+        return things.get_thing(conn, agent.id)
+    well_known = things.get_thing(conn, name)
     return well_known if well_known and well_known.deleted_at is None else None
 
 
 async def _may_see(caller: Caller, thing: Thing) -> bool:
     """Private rooms and private logs, with all they hold, are for those who may enter them."""
     now = now_ms()
-    above = await caller.world.store.read(lambda conn: things.ancestors(conn, thing.id))
+    above = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
     for link in (thing, *above):
         if link.id == "directs":
             return False

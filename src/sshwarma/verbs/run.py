@@ -174,13 +174,13 @@ async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
 
     def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
         if row is None:
-            recent = rows.tail(conn, caller.room_id, LOOKED_AT, prefix="tool.")
+            recent = rows.read_tail(conn, caller.room_id, LOOKED_AT, prefix="tool.")
             found = next((one for one in reversed(recent) if one.meta.get("attachments")), None)
         else:
-            found = next(iter(rows.tail(conn, caller.room_id, 1, before=row + 1)), None)
+            found = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
         if found is None or (row is not None and found.seq != row):
             return None, None
-        return found, attachments.read(conn, str(found.meta.get("call_id", "")), number)
+        return found, attachments.read_attachment(conn, str(found.meta.get("call_id", "")), number)
 
     found, kept = await caller.world.store.read(read)
     if found is None or not found.meta.get("attachments"):
@@ -235,9 +235,9 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     """
     found = await caller.world.store.read(
         lambda conn: (
-            rows.tail(conn, caller.room_id, 1, before=row + 1)
+            rows.read_tail(conn, caller.room_id, 1, before=row + 1)
             if row is not None
-            else rows.tail(conn, caller.room_id, 1, prefix="tool.")
+            else rows.read_tail(conn, caller.room_id, 1, prefix="tool.")
         )
     )
     if not found or (row is not None and found[0].seq != row):

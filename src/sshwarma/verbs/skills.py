@@ -13,7 +13,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import context_of, maker_or_admin
 from sshwarma.verbs.views import Done, columns, counted, view
 from sshwarma.world import equipment, skills, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
@@ -92,7 +92,7 @@ def _(skill: SkillShown) -> Block:
         "/skill deactivate reviewer",
         "/skill rename reviewer critic",
     ),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def skill(
     caller: Caller,
@@ -124,7 +124,7 @@ async def skill(
         raise Invalid(f"What a skill is for fits in {MOST_ABOUT} characters.")
     if what == "add":
         return await _add(caller, name.lower(), text, about or "")
-    found = await caller.world.store.read(lambda conn: skills.find(conn, name))
+    found = await caller.world.store.read(lambda conn: skills.find_skill(conn, name))
     match what:
         case "show":
             return await _show(caller, found)
@@ -136,14 +136,16 @@ async def skill(
             return await _rename(caller, found, text)
         case _:
             await _own(caller, found)
-            await caller.change(lambda tx: things.delete(tx, found))
+            await caller.change(lambda tx: things.delete_thing(tx, found))
             return Done(f"Deleted skill {found.name}.")
 
 
 async def _add(caller: Caller, name: str, text: str | None, about: str) -> Done:
     await caller.require(Right.CREATE)
     words = _checked(text)
-    made = await caller.change(lambda tx: skills.create(tx, name, words, about, caller.agent.id))
+    made = await caller.change(
+        lambda tx: skills.create_skill(tx, name, words, about, caller.agent.id)
+    )
     number = made.metadata["number"]
     return Done(
         f"Made skill {name} ({number}): {counted(len(words), 'character')}."
@@ -158,9 +160,9 @@ async def _edit(caller: Caller, found: Thing, text: str | None, about: str | Non
 
     def work(tx: Change) -> None:
         if text is not None:
-            things.change(tx, found.id, content=_checked(text))
+            things.update_thing(tx, found.id, content=_checked(text))
         if about is not None:
-            things.change(tx, found.id, description=about or None)
+            things.update_thing(tx, found.id, description=about or None)
 
     await caller.change(work)
     return Done(f"Changed skill {found.name}.")
@@ -171,7 +173,7 @@ async def _rename(caller: Caller, found: Thing, text: str | None) -> Done:
     if not text:
         raise Invalid(f"Say its new name: /skill rename {found.name} NEW.")
     new = text.strip().lower()
-    await caller.change(lambda tx: skills.rename(tx, found, new))
+    await caller.change(lambda tx: skills.rename_skill(tx, found, new))
     return Done(f"Skill {found.name} is {new} now.")
 
 
@@ -184,11 +186,11 @@ async def _switch(
 
     def work(tx: Change) -> bool:
         if on:
-            changed, _ = equipment.equip(tx, context.id, [found], priority)
+            changed, _ = equipment.equip_things(tx, context.id, [found], priority)
         else:
-            changed, _ = equipment.unequip(tx, context.id, [found])
+            changed, _ = equipment.unequip_things(tx, context.id, [found])
         if changed and on:
-            skills.count_activation(tx, things.get_live(tx.conn, found.id))
+            skills.count_activation(tx, things.get_live_thing(tx.conn, found.id))
         if changed and context.id == caller.room_id:
             did = "activated" if on else "deactivated"
             told = f"{did} the skill {found.name}"
@@ -214,7 +216,7 @@ async def _list(caller: Caller) -> SkillList:
                 thing.description,
                 on.get(thing.id, ()),
             )
-            for thing in skills.all_skills(conn)
+            for thing in skills.read_skills(conn)
         ]
 
     found = await caller.world.store.read(read)

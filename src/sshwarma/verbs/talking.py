@@ -12,7 +12,7 @@ from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world import private_messages, rows, turns
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
@@ -111,8 +111,10 @@ def _said(tx: Change, caller: Caller, text: str, asked: list[Agent]) -> tuple[Ro
     """Add what was said to the room's log, with a turn for each model that was asked."""
     opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
     first = opened[0].id if opened else None
-    row = rows.append(tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first)
-    turns.asked_by(tx, [turn.id for turn in opened], row)
+    row = rows.append_row(
+        tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first
+    )
+    turns.set_request_row(tx, [turn.id for turn in opened], row)
     return row, opened
 
 
@@ -151,7 +153,7 @@ async def answers_to(caller: Caller, said: Said) -> Answered:
     found = [
         row
         for turn_id in said.turns
-        for row in await caller.world.store.read(partial(rows.of_turn, turn_id=turn_id))
+        for row in await caller.world.store.read(partial(rows.read_turn_rows, turn_id=turn_id))
         if row.author_id != caller.agent.id and row.kind in ("chat", "notice")
     ]
     return Answered(
@@ -177,7 +179,7 @@ async def me(caller: Caller, text: Text) -> Said:
     group="Talking",
     aliases=("msg", "w"),
     examples=("/tell bob are you there?",),
-    scope=Scope.ACT,
+    scope=TokenScope.ACT,
 )
 async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
     """Say something to one person
@@ -192,14 +194,16 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
     return await _tell(caller, other, text)
 
 
-@verb("reply", group="Talking", aliases=("r",), examples=("/reply on my way",), scope=Scope.ACT)
+@verb(
+    "reply", group="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
+)
 async def reply(caller: Caller, text: Text) -> Said:
     """Answer who told you something last
 
     text: what to say.
     """
     other_id = await caller.world.store.read(
-        lambda conn: private_messages.last_from(conn, caller.agent.id)
+        lambda conn: private_messages.read_last_sender(conn, caller.agent.id)
     )
     other = caller.world.agents.get(other_id)
     if other is None:
@@ -214,7 +218,7 @@ async def _tell(caller: Caller, other: Agent, text: str) -> Said:
         raise NotFound(f"{other.name} cannot be reached.")
     words = _checked(caller, text)
     row = await caller.world.change(
-        lambda tx: private_messages.tell(tx, caller.agent.id, other.id, words)
+        lambda tx: private_messages.send_private_message(tx, caller.agent.id, other.id, words)
     )
     return Said("", row.seq, caller.agent.name, words, to=other.name)
 
@@ -222,7 +226,7 @@ async def _tell(caller: Caller, other: Agent, text: str) -> Said:
 async def _append(caller: Caller, kind: str, text: str) -> Row:
     words = _checked(caller, text)
     return await caller.world.change(
-        lambda tx: rows.append(tx, caller.room_id, kind, words, author_id=caller.agent.id)
+        lambda tx: rows.append_row(tx, caller.room_id, kind, words, author_id=caller.agent.id)
     )
 
 

@@ -10,7 +10,7 @@ from sshwarma.verbs.arguments import Days, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, clock, columns, view
 from sshwarma.world import tokens
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.store import Change
@@ -91,7 +91,7 @@ def _(result: TokenList) -> Block:
         "/token new dashboard --scope read --days 30",
         "/token revoke 0199",
     ),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def token(
     caller: Caller,
@@ -117,7 +117,9 @@ async def token(
             hint="As in: ssh HOST token",
         )
     if what == "list":
-        found = await caller.world.store.read(lambda conn: tokens.live(conn, caller.agent.id))
+        found = await caller.world.store.read(
+            lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+        )
         return TokenList(tuple(_listed(one) for one in found))
     if not name:
         raise Invalid(
@@ -126,11 +128,11 @@ async def token(
         )
     agent_id = caller.agent.id
     if what == "revoke":
-        gone = await caller.change(lambda tx: tokens.revoke(tx, name, agent_id))
+        gone = await caller.change(lambda tx: tokens.revoke_token(tx, name, agent_id))
         return Done(f"The token {gone.label or gone.id} is no good any more.")
 
     def issue(tx: Change) -> tuple[Token, str]:
-        return tokens.issue(tx, agent_id, name, days, agent_id, Scope(scope))
+        return tokens.issue_token(tx, agent_id, name, days, agent_id, TokenScope(scope))
 
     made, secret = await caller.change(issue)
     return TokenMade(made.id, made.label, made.scope, secret, made.expires_at)

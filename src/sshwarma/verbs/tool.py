@@ -22,10 +22,10 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, maker_or_admin
 from sshwarma.verbs.views import Done, columns, view
 from sshwarma.world import namespaces, overrides, things
-from sshwarma.world.access import Right, Scope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.world.loadout import ALWAYS, Item
+from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -133,7 +133,7 @@ def _(trial: Tested) -> Block:
         "/tool disable dice",
         "/tool describe dice = Rolls one die.",
     ),
-    scope=Scope.BUILD,
+    scope=TokenScope.BUILD,
 )
 async def tool(
     caller: Caller,
@@ -185,7 +185,7 @@ async def _list(caller: Caller, pattern: str | None) -> ToolList:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
     more = await to_equip(caller, load, AVAILABLE_SHOWN * 10)
-    items: list[Item] = [*load.tools, *more]
+    items: list[LoadoutItem] = [*load.tools, *more]
     if pattern is None:
         bags = (caller.room_id, caller.agent.id)
         items = [i for i in items if i.thing.id in on or i.thing.parent_id in bags]
@@ -227,9 +227,9 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
 
     def work(tx: Change) -> tuple[Thing, bool]:
         if place is None:
-            bag = namespaces.create(tx, name.rpartition(":")[0], caller.agent.id)
+            bag = namespaces.create_namespace(tx, name.rpartition(":")[0], caller.agent.id)
         else:
-            bag = things.get_live(tx.conn, place.id)
+            bag = things.get_live_thing(tx.conn, place.id)
         made = creation.store(tx, bag, plain, source, declaration, caller.agent.id)
         if bag.id == caller.room_id:
             caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
@@ -251,13 +251,15 @@ async def _place(caller: Caller, name: str) -> tuple[Thing | None, str]:
         wanted = caller.agent.id
     else:
         try:
-            found = await caller.world.store.read(lambda conn: namespaces.find(conn, space))
+            found = await caller.world.store.read(
+                lambda conn: namespaces.find_namespace(conn, space)
+            )
         except NotFound:
             await may_make(caller, space)
             return None, plain
         wanted = found.thing.id
-    place = await caller.world.store.read(lambda conn: things.get_live(conn, wanted))
-    if place.kind not in ("room", "agent", "toolset") and place.id != ALWAYS:
+    place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
+    if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
         raise Invalid(f"{place.label} has tools of its own, and takes none that people write.")
     await _may_change(caller, place)
     return place, plain
@@ -326,7 +328,7 @@ async def _remove(caller: Caller, found: Thing) -> Done:
     await _may_decide(caller, found)
 
     def work(tx: Change) -> None:
-        things.delete(tx, things.get_live(tx.conn, found.id))
+        things.delete_thing(tx, things.get_live_thing(tx.conn, found.id))
         if found.parent_id == caller.room_id:
             caller.tell(tx, f"removed the tool {found.label}")
 
@@ -338,7 +340,7 @@ async def _remove(caller: Caller, found: Thing) -> Done:
 
 async def _decide(caller: Caller, found: Thing, told: str, **decisions: Any) -> None:
     def work(tx: Change) -> None:
-        overrides.decide(tx, things.get_live(tx.conn, found.id), **decisions)
+        overrides.set_override(tx, things.get_live_thing(tx.conn, found.id), **decisions)
         if found.parent_id != caller.agent.id:
             caller.tell(tx, f"{told} the tool {found.label}")
 
@@ -351,7 +353,7 @@ async def _find(caller: Caller, name: str) -> Thing:
     item = NameTable(load.tools).find(name)
     if item is not None:
         tool_id = item.thing.id
-        return await caller.world.store.read(lambda conn: things.get_live(conn, tool_id))
+        return await caller.world.store.read(lambda conn: things.get_live_thing(conn, tool_id))
     found = await find_thing(caller, name)
     if found.kind != "tool":
         raise Invalid(f"{found.label} is a {found.kind}, not a tool.")
@@ -362,7 +364,7 @@ async def _may_decide(caller: Caller, found: Thing) -> None:
     """Go on only for who may change a tool: who may change what it lies in."""
     place_id = found.parent_id or "world"
     await _may_change(
-        caller, await caller.world.store.read(lambda conn: things.get_live(conn, place_id))
+        caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
     )
 
 

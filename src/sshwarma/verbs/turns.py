@@ -22,7 +22,7 @@ from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
-from sshwarma.wrap.layers import tokens
+from sshwarma.wrap.layers import estimate_tokens
 
 SNIPPET = 60
 LISTED = 10
@@ -141,18 +141,18 @@ async def message(
         return TurnList(room.name, tuple(found))
     if not which:
         raise Invalid(f"Say which turn: /message {what} ID.", hint="/message list shows them.")
-    turn = await caller.world.store.read(lambda conn: turns.find(conn, room.id, which))
+    turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
     if what == "show":
         return await caller.world.store.read(lambda conn: _shown(conn, caller, turn))
     await may_change(caller, turn)
     asker, agent = names_of(caller, turn)
 
     def drop(tx: Change) -> tuple[int, bool]:
-        count = turns.drop(tx, turns.find(tx.conn, room.id, turn.id))
+        count = turns.drop_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
         return count, restore_state(tx, caller, turn)
 
     def restore(tx: Change) -> tuple[int, bool]:
-        count = turns.restore(tx, turns.find(tx.conn, room.id, turn.id))
+        count = turns.restore_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
         return count, follow_state(tx, caller, turn.agent_id)
 
     words = "took out" if what == "drop" else "put back"
@@ -181,14 +181,14 @@ async def undo(caller: Caller) -> Done:
             await answering.break_off(called.id)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
-        known = turns.find(tx.conn, caller.room_id, turn.id)
-        count = turns.drop(tx, known)
+        known = turns.find_turn(tx.conn, caller.room_id, turn.id)
+        count = turns.drop_turn(tx, known)
         for called in called_by(tx.conn, known):
             if called.status not in ("open", "dropped"):
-                count += turns.drop(tx, called)
+                count += turns.drop_turn(tx, called)
                 restore_state(tx, caller, called)
         noted = restore_state(tx, caller, known)
-        return count, noted, turns.same_question(tx.conn, known)
+        return count, noted, turns.read_other_answers(tx.conn, known)
 
     asker, agent = names_of(caller, turn)
     count, noted, others = await caller.change(
@@ -229,10 +229,10 @@ async def newest_to_undo(caller: Caller) -> Turn:
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
     if Right.MODERATE not in rights:
         return await newest_own(caller, "taken back")
-    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, 1))
+    path = await caller.world.store.read(lambda conn: turns.read_path(conn, caller.room_id, 1))
     if path:
         return path[-1]
-    if await caller.world.store.read(lambda conn: turns.newest(conn, caller.room_id, 1)):
+    if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
         raise NotFound(
             "Everything that was asked here is taken back already.",
             hint="/message list shows it.",
@@ -243,7 +243,9 @@ async def newest_to_undo(caller: Caller) -> Turn:
 async def newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
     """The newest turn of the conversation in which the caller asked a model, or that model.
     `wish` says what is to be done with it."""
-    path = await caller.world.store.read(lambda conn: turns.path(conn, caller.room_id, ANCESTRY))
+    path = await caller.world.store.read(
+        lambda conn: turns.read_path(conn, caller.room_id, ANCESTRY)
+    )
     for turn in reversed(path):
         if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
             return turn
@@ -256,9 +258,13 @@ def called_by(conn: Connection, turn: Turn) -> list[Turn]:
     """The turns that the rows of a turn have opened, and theirs, newest first."""
     found: list[Turn] = []
     waiting = [turn]
-    recent = turns.newest(conn, turn.room_id, ANCESTRY)
+    recent = turns.read_newest_turns(conn, turn.room_id, ANCESTRY)
     while waiting:
-        ids = {row.id for row in turns.rows_of(conn, waiting.pop()) if row.kind == "chat"}
+        ids = {
+            row.id
+            for row in turns.read_rows_with_request(conn, waiting.pop())
+            if row.kind == "chat"
+        }
         ids.discard(turn.request_row_id or "")
         known = {one.id for one in found}
         more = [one for one in recent if one.request_row_id in ids and one.id not in known]
@@ -272,7 +278,7 @@ def restore_state(tx: Change, caller: Caller, turn: Turn) -> bool:
     whether they were others."""
     later = [
         other
-        for other in turns.path(tx.conn, caller.room_id, ANCESTRY)
+        for other in turns.read_path(tx.conn, caller.room_id, ANCESTRY)
         if other.agent_id == turn.agent_id and other.id > turn.id
     ]
     return not later and _set_state(tx, caller, turn.agent_id, turn.state_before)
@@ -282,21 +288,25 @@ def follow_state(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn]
     """Give a model the notes that go with its newest answer in the conversation as it is now:
     those it set, else those it had before. Where it has none, those from before the turns that
     are `gone` out of the conversation. Returns whether they were others."""
-    path = turns.path(tx.conn, caller.room_id, ANCESTRY)
+    path = turns.read_path(tx.conn, caller.room_id, ANCESTRY)
     newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
     if newest is None:
         before = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
         return _set_state(tx, caller, agent_id, before)
-    made = (row for row in reversed(turns.rows_of(tx.conn, newest)) if row.author_id == agent_id)
+    made = (
+        row
+        for row in reversed(turns.read_rows_with_request(tx.conn, newest))
+        if row.author_id == agent_id
+    )
     kept = next((str(row.meta["state"]) for row in made if "state" in row.meta), None)
     return _set_state(tx, caller, agent_id, newest.state_before if kept is None else kept)
 
 
 def _set_state(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
     name = caller.world.agents.name_of(agent_id)
-    if text is None or notes.read(tx.conn, caller.room_id, name) == text:
+    if text is None or notes.read_notes(tx.conn, caller.room_id, name) == text:
         return False
-    notes.write(tx, caller.room_id, agent_id, name, text)
+    notes.write_notes(tx, caller.room_id, agent_id, name, text)
     return True
 
 
@@ -307,8 +317,8 @@ def names_of(caller: Caller, turn: Turn) -> tuple[str, str]:
 
 
 def _listed(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
-    on = {turn.id for turn in turns.path(conn, caller.room_id, MOST_LISTED)}
-    found = turns.newest(conn, caller.room_id, count)
+    on = {turn.id for turn in turns.read_path(conn, caller.room_id, MOST_LISTED)}
+    found = turns.read_newest_turns(conn, caller.room_id, count)
     return [one_listed(conn, caller, turn, turn.id in on)[0] for turn in found]
 
 
@@ -322,10 +332,10 @@ def one_listed(
             _role(caller, row),
             caller.world.agents.name_of(row.author_id),
             row.kind,
-            tokens(row.content),
+            estimate_tokens(row.content),
             row.content,
         )
-        for row in turns.rows_of(conn, turn)
+        for row in turns.read_rows_with_request(conn, turn)
     )
     flat = " ".join(found[0].text.split()) if found else ""
     snippet = flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1] + "…"
@@ -346,7 +356,7 @@ def one_listed(
 
 
 def _shown(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
-    on = any(one.id == turn.id for one in turns.path(conn, caller.room_id, MOST_LISTED))
+    on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MOST_LISTED))
     listed, found = one_listed(conn, caller, turn, on)
     return TurnShown(listed, found)
 

@@ -26,7 +26,7 @@ from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world import tokens
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Refused
+from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.world import World
 
 STATUS: Final = {
@@ -39,7 +39,7 @@ STATUS: Final = {
 }
 
 
-class Unauthorized(Refused):
+class Unauthorized(WorldError):
     code = "unauthorized"
 
 
@@ -68,7 +68,7 @@ class Api:
             except Unauthorized as refused:
                 headers = {"WWW-Authenticate": "Bearer"}
                 return JSONResponse(_error(refused), status_code=401, headers=headers)
-            except Refused as refused:
+            except WorldError as refused:
                 return JSONResponse(_error(refused), status_code=STATUS[refused.code])
             except ClientDisconnect:
                 return Response(status_code=499)  # nobody reads it
@@ -113,7 +113,9 @@ class Api:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         token = None
         if scheme.lower() == "bearer":
-            token = await self._world.store.read(lambda conn: tokens.find(conn, secret.strip()))
+            token = await self._world.store.read(
+                lambda conn: tokens.find_token(conn, secret.strip())
+            )
         agent = self._world.agents.get(token.agent_id) if token else None
         if token is None or agent is None or agent.disabled:
             raise Unauthorized(
@@ -140,5 +142,5 @@ class Api:
         return arguments
 
 
-def _error(refused: Refused) -> dict[str, Any]:
+def _error(refused: WorldError) -> dict[str, Any]:
     return {"error": refused.code, "message": refused.message, "hint": refused.hint}

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import sshwarma
 from sshwarma.web.api import Api
 from sshwarma.web.connection import BoundedConnection
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 
 HEALTH_SECONDS = 5.0
@@ -116,7 +116,7 @@ class Http:
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
                 await self._world.store.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
-        except (Refused, TimeoutError) as error:
+        except (WorldError, TimeoutError) as error:
             return JSONResponse({"status": "failing", "reason": str(error)}, status_code=503)
         return JSONResponse({"status": "ok", "version": sshwarma.__version__})
 

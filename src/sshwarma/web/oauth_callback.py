@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sshwarma.mcp.client.oauth_login import CALLBACK, DOCUMENT, LOOPBACK, Ours, Signing
 from sshwarma.settings import HttpSettings, split_address
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -53,7 +53,7 @@ def _came_back(signing: Signing, request: Request) -> Response:
         return _page(405, "This page is only looked at.")
     try:
         name = signing.came_back(dict(request.query_params))
-    except Refused as refused:
+    except WorldError as refused:
         return _page(400, str(refused))
     return _page(200, f"The answer for {name} has arrived. You can close this page.")
 

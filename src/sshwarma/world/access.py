@@ -18,7 +18,7 @@ from sshwarma.world.store import Change
 AccessMode = Literal["open", "invite", "private"]
 ROOM_ROLES: Final = ("owner", "builder", "member")
 
-FOR_EVER_MINUTES: Final = 10 * 365 * 24 * 60
+PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
 """A mute or ban longer than this has no end worth naming."""
 
 
@@ -34,7 +34,7 @@ class Right(enum.StrEnum):
     OWN = "own"  # appoint admins, end the world
 
 
-class Scope(enum.StrEnum):
+class TokenScope(enum.StrEnum):
     """How far a token lets its agent go; each includes those before it. Rights say what an agent
     may do; a scope can only narrow that."""
 
@@ -42,31 +42,31 @@ class Scope(enum.StrEnum):
     ACT = "act"  # talk, move about, call tools
     BUILD = "build"  # whatever the agent may do
 
-    def allows(self, needed: Scope) -> bool:
-        return _SCOPES.index(self) >= _SCOPES.index(needed)
+    def allows(self, needed: TokenScope) -> bool:
+        return _SCOPE_ORDER.index(self) >= _SCOPE_ORDER.index(needed)
 
 
-_SCOPES: Final = tuple(Scope)
+_SCOPE_ORDER: Final = tuple(TokenScope)
 
 
-def scope_of(right: Right | None) -> Scope:
+def required_scope(right: Right | None) -> TokenScope:
     """The scope that it takes to use a right; none at all is used by looking."""
     if right in (None, Right.ENTER):
-        return Scope.READ
-    return Scope.ACT if right is Right.TALK else Scope.BUILD
+        return TokenScope.READ
+    return TokenScope.ACT if right is Right.TALK else TokenScope.BUILD
 
 
-_SERVER: Final[Mapping[str, frozenset[Right]]] = {
+_SERVER_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
     "owner": frozenset(Right),
     "admin": frozenset(Right) - {Right.OWN},
     "member": frozenset({Right.CREATE}),
     "guest": frozenset(),
 }
-_VISITOR: Final = frozenset({Right.ENTER, Right.TALK})
-_ROOM: Final[Mapping[str, frozenset[Right]]] = {
-    "owner": _VISITOR | {Right.BUILD, Right.MODERATE},
-    "builder": _VISITOR | {Right.BUILD},
-    "member": _VISITOR,
+_VISITOR_RIGHTS: Final = frozenset({Right.ENTER, Right.TALK})
+_ROOM_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
+    "owner": _VISITOR_RIGHTS | {Right.BUILD, Right.MODERATE},
+    "builder": _VISITOR_RIGHTS | {Right.BUILD},
+    "member": _VISITOR_RIGHTS,
 }
 
 
@@ -81,22 +81,24 @@ class Member:
     reason: str = ""
 
 
-def rights(agent: Agent, mode: AccessMode, member: Member | None, now: int) -> frozenset[Right]:
+def compute_rights(
+    agent: Agent, mode: AccessMode, member: Member | None, now: int
+) -> frozenset[Right]:
     """The rights of an agent in a room of that access mode."""
-    of_server = _SERVER.get(agent.role, frozenset())
+    of_server = _SERVER_ROLE_RIGHTS.get(agent.role, frozenset())
     if Right.ADMIN in of_server:
         return of_server
     if member is not None and (member.banned_until or 0) > now:
         return of_server
-    in_room = _ROOM.get(member.role or "", frozenset()) if member else frozenset()
+    in_room = _ROOM_ROLE_RIGHTS.get(member.role or "", frozenset()) if member else frozenset()
     if mode == "open":
-        in_room |= _VISITOR
+        in_room |= _VISITOR_RIGHTS
     if member is not None and (member.muted_until or 0) > now:
         in_room -= {Right.TALK}
     return of_server | in_room
 
 
-def refusal(right: Right, room_name: str, granters: list[str]) -> Forbidden:
+def missing_right_error(right: Right, room_name: str, granters: list[str]) -> Forbidden:
     """The words for somebody who lacks a right: which one, and who can grant it."""
     who = ", ".join(granters[:4]) or "an administrator"
     if right in (Right.ADMIN, Right.OWN, Right.CREATE):
@@ -106,7 +108,7 @@ def refusal(right: Right, room_name: str, granters: list[str]) -> Forbidden:
     )
 
 
-def out_of_scope(needed: Scope, scope: Scope) -> Forbidden:
+def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
     """The words for somebody whose token does not go that far."""
     return Forbidden(
         f"That needs the scope {needed}; this token has {scope}.",
@@ -114,7 +116,7 @@ def out_of_scope(needed: Scope, scope: Scope) -> Forbidden:
     )
 
 
-def members_of(conn: Connection, room_id: str) -> dict[str, Member]:
+def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
     """Everyone a room knows something of, by agent id."""
     query = select(room_members).where(
         room_members.c.room_id == room_id, room_members.c.deleted_at.is_(None)
@@ -135,7 +137,7 @@ def set_member(
     Raises:
         Conflict: if it would leave a room that has owners without one.
     """
-    before = members_of(tx.conn, room_id)
+    before = read_members(tx.conn, room_id)
     owners = [member.agent_id for member in before.values() if member.role == "owner"]
     if owners == [agent_id] and "role" in values and values["role"] != "owner":
         raise Conflict("That is the room's only owner.", hint="Make another owner first.")
@@ -152,22 +154,24 @@ def set_member(
             )
         )
     tx.emit(WorldChanged(room_id))
-    return members_of(tx.conn, room_id)[agent_id]
+    return read_members(tx.conn, room_id)[agent_id]
 
 
-def muted(room_name: str, member: Member, now: int) -> Forbidden:
+def muted_error(room_name: str, member: Member, now: int) -> Forbidden:
     """The words for somebody who may not talk in a room for now."""
-    return _shut(f"You are muted in {room_name}", member.muted_until or now, member.reason, now)
+    return _sanction_error(
+        f"You are muted in {room_name}", member.muted_until or now, member.reason, now
+    )
 
 
-def banned(room_name: str, member: Member, now: int) -> Forbidden:
+def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
     """The words for somebody who may not enter a room for now."""
     until = member.banned_until or now
-    return _shut(f"You are banned from {room_name}", until, member.reason, now)
+    return _sanction_error(f"You are banned from {room_name}", until, member.reason, now)
 
 
-def _shut(what: str, until: int, reason: str, now: int) -> Forbidden:
+def _sanction_error(what: str, until: int, reason: str, now: int) -> Forbidden:
     minutes = max(1, round((until - now) / 60_000))
     # Half of for ever is as good as all of it: some of it has passed already.
-    left = "" if minutes > FOR_EVER_MINUTES // 2 else f" for another {minutes} min"
+    left = "" if minutes > PERMANENT_BAN_MINUTES // 2 else f" for another {minutes} min"
     return Forbidden(f"{what}{left}{f': {reason}' if reason else ''}.")

@@ -1,7 +1,7 @@
 """Whoever acts: people, models, external agents, bots; their keys, roles and invites.
 
-All live agents and keys are also kept in memory by `Directory`, because every login, every name
-in a view and every right asks for them.
+All live agents and keys are also kept in memory by `AgentDirectory`, because every login, every
+name in a view and every right asks for them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
-from sshwarma.world.events import AgentsChanged, MustLeave
+from sshwarma.world.events import AgentEvicted, AgentsChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import agent_keys, input_lines, invites
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
-INVITE_HOURS: Final = 24 * 365
+MAX_INVITE_HOURS: Final = 24 * 365
 """The longest an invite is good for."""
 
-INPUT_LINES: Final = 300
+MAX_INPUT_LINES: Final = 300
 """Lines of input history kept for each agent."""
 
 
@@ -65,7 +65,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class AgentKey:
     """A public key of an agent. `public_key` is its OpenSSH text without the comment."""
 
     fingerprint: str
@@ -75,20 +75,20 @@ class Key:
     created_at: int
 
 
-class Directory:
+class AgentDirectory:
     """All live agents and keys, in memory. `refresh` follows AgentsChanged."""
 
     def __init__(self) -> None:
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str, str] = {}
-        self._keys: dict[str, Key] = {}
+        self._keys: dict[str, AgentKey] = {}
 
-    def load(self, found: Iterable[Agent], keys: Iterable[Key]) -> None:
+    def load(self, found: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
         self._agents = {agent.id: agent for agent in found}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
         self._keys = {key.fingerprint: key for key in keys}
 
-    def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[Key]) -> None:
+    def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace what is known of one agent."""
         before = self._agents.pop(agent_id, None)
         if before is not None:
@@ -120,7 +120,7 @@ class Directory:
         key = self._keys.get(fingerprint)
         return self._agents.get(key.agent_id) if key else None
 
-    def keys_of(self, agent_id: str) -> list[Key]:
+    def keys_of(self, agent_id: str) -> list[AgentKey]:
         return [key for key in self._keys.values() if key.agent_id == agent_id]
 
     def find(self, prefix: str) -> Agent:
@@ -141,25 +141,27 @@ class Directory:
         raise NotFound(f"There is nobody named {wanted[:40]}.", hint="/who shows who is here.")
 
 
-def read_all(conn: Connection) -> tuple[list[Agent], list[Key]]:
+def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
-    found = [Agent.of(thing) for thing in things.children(conn, "agents", "agent")]
+    found = [Agent.of(thing) for thing in things.read_children(conn, "agents", "agent")]
     query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
-    return found, [_key(row) for row in conn.execute(query)]
+    return found, [_key_from_row(row) for row in conn.execute(query)]
 
 
-def read_one(conn: Connection, agent_id: str) -> tuple[Agent | None, list[Key]]:
+def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
     """One live agent and its keys."""
-    thing = things.get(conn, agent_id)
+    thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "agent":
         return None, []
     query = select(agent_keys).where(
         agent_keys.c.agent_id == agent_id, agent_keys.c.deleted_at.is_(None)
     )
-    return Agent.of(thing), [_key(row) for row in conn.execute(query.order_by("created_at"))]
+    return Agent.of(thing), [
+        _key_from_row(row) for row in conn.execute(query.order_by("created_at"))
+    ]
 
 
-def create(
+def create_agent(
     tx: Change,
     name: str,
     *,
@@ -174,18 +176,18 @@ def create(
         Conflict: if somebody has it, or one that looks like it.
     """
     names.check_name(name, "agent")
-    _known_role(role)
-    alike = names.skeleton(name)
-    for other in things.children(tx.conn, "agents", "agent"):
+    _check_role(role)
+    alike = names.confusable_skeleton(name)
+    for other in things.read_children(tx.conn, "agents", "agent"):
         if other.name == name:
             raise Conflict(f"The name {name} is taken.")
-        if names.skeleton(other.name) == alike:
+        if names.confusable_skeleton(other.name) == alike:
             raise Conflict(f"{name} looks too much like {other.name}.", hint="Choose another name.")
-    if things.child(tx.conn, "rooms", name, "room") is not None:
+    if things.find_child(tx.conn, "rooms", name, "room") is not None:
         raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
-    if (taken := things.by_qualified_name(tx.conn, name)) is not None:
+    if (taken := things.find_by_qualified_name(tx.conn, name)) is not None:
         raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
-    thing = things.create(
+    thing = things.create_thing(
         tx,
         "agents",
         "agent",
@@ -213,7 +215,7 @@ def add_key(
     query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
     before = tx.conn.execute(query).first()
     if before is not None and before.deleted_at is None:
-        owner = things.get(tx.conn, before.agent_id)
+        owner = things.get_thing(tx.conn, before.agent_id)
         raise Conflict(f"That key belongs to {owner.name if owner else 'somebody'} already.")
     values = {
         "agent_id": agent_id,
@@ -238,7 +240,7 @@ def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
     Raises:
         NotFound: if the agent has no such key, or several start so.
     """
-    _, keys = read_one(tx.conn, agent_id)
+    _, keys = read_agent(tx.conn, agent_id)
     start = wanted if wanted.startswith("SHA256:") else f"SHA256:{wanted}"
     found = [key for key in keys if key.fingerprint.startswith(start)]
     if len(found) != 1:
@@ -250,56 +252,56 @@ def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
         .values(deleted_at=tx.now)
     )
     tx.emit(AgentsChanged(agent_id))
-    tx.emit(MustLeave(agent_id, "Your key was removed."))
+    tx.emit(AgentEvicted(agent_id, "Your key was removed."))
     return found[0].fingerprint
 
 
-def set_role(tx: Change, agent_id: str, role: str) -> None:
+def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
     """Give an agent a server role.
 
     Raises:
         Conflict: if it would leave the world without an owner.
     """
-    _known_role(role)
+    _check_role(role)
     if role != "owner":
-        _keep_an_owner(tx.conn, agent_id)
+        _check_owner_remains(tx.conn, agent_id)
     things.set_metadata(tx, agent_id, role=role)
     tx.emit(AgentsChanged(agent_id))
 
 
-def set_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
+def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     """Shut an agent out, at once, or let it in again.
 
     Raises:
         Conflict: if it would leave the world without an owner.
     """
     if disabled:
-        _keep_an_owner(tx.conn, agent_id)
-        tx.emit(MustLeave(agent_id, "Your account was disabled by an administrator."))
+        _check_owner_remains(tx.conn, agent_id)
+        tx.emit(AgentEvicted(agent_id, "Your account was disabled by an administrator."))
     things.set_metadata(tx, agent_id, disabled=disabled or None)
     tx.emit(AgentsChanged(agent_id))
 
 
-def remember(tx: Change, agent_id: str, **values: Any) -> None:
+def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
     """Set an agent's own settings: `prefs`, `aliases`, `room_id`; `prompt` and `model` of one."""
     things.set_metadata(tx, agent_id, structural=False, **values)
     tx.emit(AgentsChanged(agent_id))
 
 
-def invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
+def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
     """Make a one-time code that admits a new agent. Only its hash is stored.
 
     Raises:
-        Invalid: if there is no such role, or `hours` is not within 0 and INVITE_HOURS.
+        Invalid: if there is no such role, or `hours` is not within 0 and MAX_INVITE_HOURS.
     """
-    _known_role(role)
-    if not 0 < hours <= INVITE_HOURS:
-        raise Invalid(f"An invite is good for more than 0 and at most {INVITE_HOURS} hours.")
+    _check_role(role)
+    if not 0 < hours <= MAX_INVITE_HOURS:
+        raise Invalid(f"An invite is good for more than 0 and at most {MAX_INVITE_HOURS} hours.")
     code = secrets.token_urlsafe(9)
     tx.conn.execute(
         insert(invites).values(
             id=new_id(),
-            code_sha256=_hash(code),
+            code_sha256=_hash_code(code),
             role=role,
             created_by=created_by,
             created_at=tx.now,
@@ -309,7 +311,7 @@ def invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
     return code
 
 
-def redeem(tx: Change, code: str, name: str, fingerprint: str, public_key: str) -> Agent:
+def redeem_invite(tx: Change, code: str, name: str, fingerprint: str, public_key: str) -> Agent:
     """Use up an invite: make the agent it admits, with this key.
 
     Raises:
@@ -317,7 +319,7 @@ def redeem(tx: Change, code: str, name: str, fingerprint: str, public_key: str) 
         Conflict: if the name or the key is taken; then the code is still good.
     """
     query = select(invites).where(
-        invites.c.code_sha256 == _hash(code.strip()),
+        invites.c.code_sha256 == _hash_code(code.strip()),
         invites.c.used_at.is_(None),
         invites.c.deleted_at.is_(None),
         invites.c.expires_at > tx.now,
@@ -325,59 +327,60 @@ def redeem(tx: Change, code: str, name: str, fingerprint: str, public_key: str) 
     found = tx.conn.execute(query).first()
     if found is None:
         raise Invalid("That invite code is unknown, used or expired.")
-    agent = register(tx, name, found.role, fingerprint, public_key)
+    agent = register_agent(tx, name, found.role, fingerprint, public_key)
     tx.conn.execute(
         update(invites).where(invites.c.id == found.id).values(used_by=agent.id, used_at=tx.now)
     )
     return agent
 
 
-def register(tx: Change, name: str, role: str, fingerprint: str, public_key: str) -> Agent:
+def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_key: str) -> Agent:
     """Make an agent and give it its first key, together or not at all."""
-    agent = create(tx, name, role=role)
+    agent = create_agent(tx, name, role=role)
     add_key(tx, agent.id, fingerprint, public_key, created_by=agent.id)
     return agent
 
 
-def input_history(conn: Connection, agent_id: str) -> list[str]:
+def read_input_history(conn: Connection, agent_id: str) -> list[str]:
     """The lines the agent typed last, oldest first."""
     query = (
         select(input_lines.c.line)
         .where(input_lines.c.agent_id == agent_id)
         .order_by(input_lines.c.n.desc())
-        .limit(INPUT_LINES)
+        .limit(MAX_INPUT_LINES)
     )
     return [line for (line,) in conn.execute(query)][::-1]
 
 
-def remember_input(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
-    """Add (agent id, line) pairs to input histories, and drop what is beyond INPUT_LINES each."""
+def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
+    """Add (agent id, line) pairs to input histories, and drop what is beyond MAX_INPUT_LINES
+    each."""
     tx.conn.execute(
         insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
     )
     for agent_id in {agent_id for agent_id, _ in typed}:
         mine = input_lines.c.agent_id == agent_id
         oldest = select(input_lines.c.n).where(mine).order_by(input_lines.c.n.desc())
-        first = tx.conn.execute(oldest.offset(INPUT_LINES).limit(1)).scalar()
+        first = tx.conn.execute(oldest.offset(MAX_INPUT_LINES).limit(1)).scalar()
         if first is not None:
             tx.conn.execute(input_lines.delete().where(mine, input_lines.c.n <= first))
 
 
-def _keep_an_owner(conn: Connection, agent_id: str) -> None:
-    found, _ = read_all(conn)
+def _check_owner_remains(conn: Connection, agent_id: str) -> None:
+    found, _ = read_agents(conn)
     owners = [agent.id for agent in found if agent.role == "owner" and not agent.disabled]
     if owners == [agent_id]:
         raise Conflict("That is the only owner.", hint="Make another agent owner first.")
 
 
-def _known_role(role: str) -> None:
+def _check_role(role: str) -> None:
     if role not in SERVER_ROLES:
         raise Invalid(f"{role} is not a role.", hint=f"Roles: {', '.join(SERVER_ROLES)}.")
 
 
-def _hash(code: str) -> str:
+def _hash_code(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def _key(row: Any) -> Key:
-    return Key(row.fingerprint, row.agent_id, row.public_key, row.comment, row.created_at)
+def _key_from_row(row: Any) -> AgentKey:
+    return AgentKey(row.fingerprint, row.agent_id, row.public_key, row.comment, row.created_at)

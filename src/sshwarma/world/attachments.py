@@ -1,6 +1,6 @@
 """Images, sounds and other bytes that tools gave: kept beside the log, whose text only names them.
 
-A room keeps the newest KEPT_BYTES of them; the log still says what was there.
+A room keeps the newest MAX_ROOM_ATTACHMENT_BYTES of them; the log still says what was there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sqlalchemy import Connection, delete, func, insert, select
 from sshwarma.world.schema import attachments
 from sshwarma.world.store import Change
 
-KEPT_BYTES: Final = 64 * 1024 * 1024
-EACH_CALL: Final = 20
+MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * 1024 * 1024
+MAX_ATTACHMENTS_PER_CALL: Final = 20
 """Of one call, the first so many are kept."""
 
-UNKNOWN: Final = "application/octet-stream"
-_KIND: Final = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
+DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
+_MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class Attachment:
     data: bytes
 
 
-def known_kind(said: str | None) -> str:
+def parse_media_type(said: str | None) -> str:
     """A media type as it was said, if it is one; parameters are left out."""
-    found = _KIND.fullmatch((said or "").partition(";")[0].strip())
-    return found[0].lower() if found else UNKNOWN
+    found = _MEDIA_TYPE.fullmatch((said or "").partition(";")[0].strip())
+    return found[0].lower() if found else DEFAULT_MEDIA_TYPE
 
 
-def keep(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
+def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
     """Keep what a call gave, and let go of the oldest in the room that are too much."""
-    for number, one in enumerate(given[:EACH_CALL], 1):
+    for number, one in enumerate(given[:MAX_ATTACHMENTS_PER_CALL], 1):
         tx.conn.execute(
             insert(attachments).values(
                 call_id=call_id,
@@ -54,15 +54,15 @@ def keep(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) ->
     of_room = attachments.c.room_id == room_id
     total = tx.conn.execute(select(func.sum(attachments.c.size)).where(of_room)).scalar_one() or 0
     oldest = select(attachments.c.id, attachments.c.size).where(of_room).order_by(attachments.c.id)
-    if total > KEPT_BYTES:
+    if total > MAX_ROOM_ATTACHMENT_BYTES:
         for row in tx.conn.execute(oldest).all():
-            if total <= KEPT_BYTES:
+            if total <= MAX_ROOM_ATTACHMENT_BYTES:
                 break
             tx.conn.execute(delete(attachments).where(attachments.c.id == row.id))
             total -= row.size
 
 
-def read(conn: Connection, call_id: str, number: int) -> Attachment | None:
+def read_attachment(conn: Connection, call_id: str, number: int) -> Attachment | None:
     """One of what a call gave, counted from 1; None if it is not there, or not any more."""
     query = select(attachments.c.kind, attachments.c.data).where(
         attachments.c.call_id == call_id, attachments.c.number == number

@@ -21,7 +21,7 @@ CONTAINERS: Final = (
 """Children of `world`. `global` is the namespace that is on everywhere; `directs` holds the logs
 of private conversations, one container a pair."""
 
-_NAMESPACES: Final = {
+_BUILTIN_NAMESPACES: Final = {
     "internal": ("sshwarma", "What one does in this world: look, move, talk, note, make things"),
     "global": ("global", "Always there: help, search, finding and loading namespaces"),
 }
@@ -29,7 +29,7 @@ _NAMESPACES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ToolSpec:
+class BuiltinToolSpec:
     """A built-in tool as the verbs declare it. `default` ones are equipped in new rooms."""
 
     namespace: str  # "sshwarma" (kept in `internal`) or "global"
@@ -43,9 +43,9 @@ class ToolSpec:
         return f"tool_{self.name}" if self.namespace == "sshwarma" else f"global_{self.name}"
 
 
-def bootstrap(tx: Change, tools: Iterable[ToolSpec]) -> bool:
+def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     """Make what is missing. Whether the world is new."""
-    new = things.get(tx.conn, "world") is None
+    new = things.get_thing(tx.conn, "world") is None
     if new:
         tx.conn.execute(
             insert(things_table).values(
@@ -53,20 +53,20 @@ def bootstrap(tx: Change, tools: Iterable[ToolSpec]) -> bool:
             )
         )
     for name in CONTAINERS:
-        _ensure(tx, "world", "container", name, auto_load=name == "global")
-    for name, (_, description) in _NAMESPACES.items():
-        if not things.get_live(tx.conn, name).description:
-            things.change(tx, name, description=description)
+        _ensure_thing(tx, "world", "container", name, auto_load=name == "global")
+    for name, (_, description) in _BUILTIN_NAMESPACES.items():
+        if not things.get_live_thing(tx.conn, name).description:
+            things.update_thing(tx, name, description=description)
     for spec in tools:
         _ensure_tool(tx, spec)
-    _ensure(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
-    if _ensure(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
-        equipment.copy(tx, "defaults", "lobby")
-        equipment.copy(tx, "defaults", "home")
+    _ensure_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
+    if _ensure_thing(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
+        equipment.copy_equipment(tx, "defaults", "lobby")
+        equipment.copy_equipment(tx, "defaults", "home")
     return new
 
 
-def _ensure(
+def _ensure_thing(
     tx: Change,
     parent_id: str,
     kind: str,
@@ -76,27 +76,27 @@ def _ensure(
     metadata: dict[str, Any] | None = None,
 ) -> bool:
     """Make a well-known thing, whose id is its name, if it is not there. Whether it was made."""
-    if things.get(tx.conn, name) is not None:
+    if things.get_thing(tx.conn, name) is not None:
         return False
-    things.create(
+    things.create_thing(
         tx,
         parent_id,
         kind,
         name,
         id=name,
-        qualified_name=_NAMESPACES[name][0] if name in _NAMESPACES else None,
+        qualified_name=_BUILTIN_NAMESPACES[name][0] if name in _BUILTIN_NAMESPACES else None,
         auto_load=auto_load,
         metadata=metadata,
     )
     return True
 
 
-def _ensure_tool(tx: Change, spec: ToolSpec) -> None:
+def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
     parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
     meta = {"input_schema": spec.input_schema}
-    known = things.get(tx.conn, spec.id)
+    known = things.get_thing(tx.conn, spec.id)
     if known is None:
-        things.create(
+        things.create_thing(
             tx,
             parent_id,
             "tool",
@@ -111,7 +111,7 @@ def _ensure_tool(tx: Change, spec: ToolSpec) -> None:
         spec.input_schema,
     ):
         # The program is the truth for what its own tools say; switches in the row stay.
-        things.change(
+        things.update_thing(
             tx, spec.id, description=spec.description, metadata={**known.metadata, **meta}
         )
     if spec.default:

@@ -10,11 +10,11 @@ from sqlalchemy import insert
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, rows
-from sshwarma.world.access import Right, Scope, scope_of
+from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Connection, Door
+from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.rooms import Room
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
@@ -25,21 +25,21 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Tally:
+class CallCounter:
     """How many tool calls one request has led to, at any depth."""
 
     calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class CallStack:
     """The call out of which a request comes: that of a script, for whoever called it. `names` are
     the tools and commands under way, the outermost first."""
 
     names: tuple[str, ...]
     turn_id: str | None = None
     row_id: str | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: CallCounter = field(default_factory=CallCounter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Caller:
     agent: Agent
     room_id: str
     door: Door
-    link: Connection | None = None
+    link: AgentConnection | None = None
     verb: str = ""
     line: str = ""
     behind: str | None = None
     hops: int = 0
-    within: Within | None = None
-    scope: Scope = Scope.BUILD
+    within: CallStack | None = None
+    scope: TokenScope = TokenScope.BUILD
     report: Callable[[str], None] | None = None
 
     def asking(self, verb: str, line: str) -> Caller:
@@ -73,9 +73,9 @@ class Caller:
     def inside(self, name: str, turn_id: str | None = None, row_id: str | None = None) -> Caller:
         """The same caller, as what it calls by that name asks for more on its behalf."""
         if self.within is None:
-            return replace(self, within=Within((name,), turn_id, row_id))
+            return replace(self, within=CallStack((name,), turn_id, row_id))
         outer = self.within
-        inner = Within((*outer.names, name), turn_id, row_id, outer.tally)
+        inner = CallStack((*outer.names, name), turn_id, row_id, outer.tally)
         return replace(self, within=inner)
 
     async def room(self) -> Room:
@@ -139,16 +139,16 @@ class Caller:
         Raises:
             Forbidden: saying which right is missing and who can grant it, or which scope.
         """
-        self.require_scope(scope_of(right))
+        self.require_scope(required_scope(right))
         room = room or await self.room()
         now = now_ms()
         if right in room.rights_of(self.agent, now):
             return
         member = room.members.get(self.agent.id)
         if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):
-            raise access.banned(room.name, member, now)
+            raise access.banned_error(room.name, member, now)
         if member and (member.muted_until or 0) > now and right is Right.TALK:
-            raise access.muted(room.name, member, now)
+            raise access.muted_error(room.name, member, now)
         if right in (Right.ADMIN, Right.OWN, Right.CREATE):
             granting = {"owner"} if right is Right.OWN else {"owner", "admin"}
             granters = [agent.name for agent in self.world.agents if agent.role in granting]
@@ -158,25 +158,25 @@ class Caller:
                 for known in room.members.values()
                 if known.role == "owner"
             ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
-        raise access.refusal(right, room.name, sorted(granters))
+        raise access.missing_right_error(right, room.name, sorted(granters))
 
-    def require_scope(self, needed: Scope) -> None:
+    def require_scope(self, needed: TokenScope) -> None:
         """Go on only if the token goes that far.
 
         Raises:
             Forbidden: saying which scope is missing.
         """
         if not self.scope.allows(needed):
-            raise access.out_of_scope(needed, self.scope)
+            raise access.missing_scope_error(needed, self.scope)
 
     async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
         """Carry out a change and leave an audit row with it, both or neither. `tell` is what the
         others in the room see the caller do: "opened an exit north → studio".
 
         Raises:
-            Refused: with the reason, if the world does not allow it.
+            WorldError: with the reason, if the world does not allow it.
         """
-        self.require_scope(Scope.ACT)
+        self.require_scope(TokenScope.ACT)
 
         def audited(tx: Change) -> T:
             result = work(tx)
@@ -198,4 +198,4 @@ class Caller:
 
     def tell(self, tx: Change, what: str) -> None:
         """Let the others in the room see what the caller did, as part of a change."""
-        rows.append(tx, self.room_id, "notice", what, author_id=self.agent.id)
+        rows.append_row(tx, self.room_id, "notice", what, author_id=self.agent.id)

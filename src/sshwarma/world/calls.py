@@ -15,10 +15,10 @@ from sshwarma.world.events import Row
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.store import Change
 
-Ending = Literal["result", "error", "timeout"]
+CallResultKind = Literal["result", "error", "timeout"]
 
 
-def begin(
+def record_call_start(
     tx: Change,
     room_id: str,
     agent_id: str,
@@ -30,7 +30,7 @@ def begin(
 ) -> Row:
     """Record that a call has begun. `tool` is its qualified name; the row's id is the call's."""
     text = json.dumps(arguments, ensure_ascii=False)
-    row = rows.append(
+    row = rows.append_row(
         tx,
         room_id,
         "tool.call",
@@ -49,16 +49,16 @@ def begin(
             tool_id=tool,
             args=text,
             status="running",
-            started_at=_iso(tx.now),
+            started_at=_to_iso_time(tx.now),
         )
     )
     return row
 
 
-def end(
+def record_call_end(
     tx: Change,
     call: Row,
-    how: Ending,
+    how: CallResultKind,
     text: str,
     structured: Any,
     seconds: float,
@@ -74,12 +74,12 @@ def end(
             status="success" if succeeded else "error",
             result=json.dumps(text if structured is None else structured, ensure_ascii=False),
             error=None if succeeded else text,
-            finished_at=_iso(tx.now),
+            finished_at=_to_iso_time(tx.now),
         )
     )
-    attachments.keep(tx, call.room_id, call.id, given)
-    kept = [[one.kind, len(one.data)] for one in given[: attachments.EACH_CALL]]
-    return rows.append(
+    attachments.store_attachments(tx, call.room_id, call.id, given)
+    kept = [[one.kind, len(one.data)] for one in given[: attachments.MAX_ATTACHMENTS_PER_CALL]]
+    return rows.append_row(
         tx,
         call.room_id,
         f"tool.{how}",
@@ -93,5 +93,5 @@ def end(
     )
 
 
-def _iso(at_ms: int) -> str:
+def _to_iso_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

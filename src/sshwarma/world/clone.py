@@ -15,42 +15,42 @@ from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MOST_ROWS: Final = 10_000
+MAX_CLONED_ROWS: Final = 10_000
 """Newest rows that are copied; what is older stays in the original alone."""
 
-_LEFT: Final = ("presence", "tell")
+_SKIPPED_KINDS: Final = ("presence", "tell")
 
 
-def clone(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
+def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     """Make a room as `rooms.fork` does, with the log, the turns and the models' notes as well.
     Rows and turns get ids of their own; what they cost is not counted again.
 
     Raises:
         Invalid, Conflict: as `rooms.create`.
     """
-    room = rooms.fork(tx, source_id, name, owner)
-    turn_ids = _turns(tx, source_id, room.id)
-    row_ids = _rows(tx, source_id, room.id, turn_ids)
-    for turn in turns.newest(tx.conn, room.id, len(turn_ids)):
+    room = rooms.fork_room(tx, source_id, name, owner)
+    turn_ids = _clone_turns(tx, source_id, room.id)
+    row_ids = _clone_rows(tx, source_id, room.id, turn_ids)
+    for turn in turns.read_newest_turns(tx.conn, room.id, len(turn_ids)):
         request = row_ids.get(turn.request_row_id or "")
         tx.conn.execute(
             turns_table.update().where(turns_table.c.id == turn.id).values(request_row_id=request)
         )
-    head = turns.head(tx.conn, source_id)
+    head = turns.read_head(tx.conn, source_id)
     turns.set_head(tx, room.id, turn_ids.get(head or ""))
-    size = things.get_live(tx.conn, source_id).metadata.get("context_size")
+    size = things.get_live_thing(tx.conn, source_id).metadata.get("context_size")
     if size is not None:
         things.set_metadata(tx, room.id, context_size=size)
-    container = things.child(tx.conn, source_id, notes.CONTAINER, "container")
-    for state in things.children(tx.conn, container.id, "data") if container else ():
+    container = things.find_child(tx.conn, source_id, notes.NOTES_CONTAINER, "container")
+    for state in things.read_children(tx.conn, container.id, "data") if container else ():
         agent_id = str(state.metadata.get("agent_id"))
-        notes.write(tx, room.id, agent_id, state.name, state.content or "")
+        notes.write_notes(tx, room.id, agent_id, state.name, state.content or "")
     return room
 
 
-def _turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
+def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
     """Copy the turns; the new ids by the old. One that still runs is cancelled in the copy."""
-    found = turns.newest(tx.conn, source_id, MOST_ROWS)
+    found = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
     ids = {turn.id: new_id() for turn in found}
     for turn in found:
         tx.conn.execute(
@@ -70,18 +70,20 @@ def _turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
     return ids
 
 
-def _rows(tx: Change, source_id: str, room_id: str, turn_ids: dict[str, str]) -> dict[str, str]:
+def _clone_rows(
+    tx: Change, source_id: str, room_id: str, turn_ids: dict[str, str]
+) -> dict[str, str]:
     """Copy the rows in their order, numbered from 1; the new ids by the old."""
     query = (
         select(rows_table)
-        .where(rows_table.c.room_id == source_id, rows_table.c.kind.not_in(_LEFT))
+        .where(rows_table.c.room_id == source_id, rows_table.c.kind.not_in(_SKIPPED_KINDS))
         .order_by(rows_table.c.seq.desc())
-        .limit(MOST_ROWS)
+        .limit(MAX_CLONED_ROWS)
     )
-    found = [rows.from_row(row) for row in tx.conn.execute(query).mappings()][::-1]
+    found = [rows.row_from_mapping(row) for row in tx.conn.execute(query).mappings()][::-1]
     ids = {row.id: new_id() for row in found}
     for row in found:
-        seq = tx.next_seq(room_id, rows.last_seq)
+        seq = tx.next_seq(room_id, rows.read_last_seq)
         meta = dict(row.meta)
         if "call_id" in meta:
             meta["call_id"] = ids.get(str(meta["call_id"]))

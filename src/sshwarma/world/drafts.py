@@ -9,20 +9,20 @@ from sshwarma.world.schema import drafts
 from sshwarma.world.store import Change
 
 
-def add(tx: Change, turn_id: str, text: str) -> None:
+def append_draft(tx: Change, turn_id: str, text: str) -> None:
     """Keep what more was shown."""
     last = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
     tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last or 0) + 1, text=text))
 
 
-def forget(tx: Change, turn_id: str) -> None:
+def delete_draft(tx: Change, turn_id: str) -> None:
     """Keep nothing of it any more."""
     tx.conn.execute(delete(drafts).where(drafts.c.turn_id == turn_id))
 
 
-def take(tx: Change, turn_id: str) -> str:
+def pop_draft(tx: Change, turn_id: str) -> str:
     """What was kept, and keep it no more; empty if there is nothing."""
     mine = drafts.c.turn_id == turn_id
     parts = tx.conn.scalars(select(drafts.c.text).where(mine).order_by(drafts.c.part)).all()
-    forget(tx, turn_id)
+    delete_draft(tx, turn_id)
     return "".join(parts)

@@ -22,12 +22,12 @@ from sshwarma.world.schema import equipped, things
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-PATTERNS: Final = 64
+MAX_EQUIP_PATTERNS: Final = 64
 """Most patterns in one request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EquippedRow:
     """One equipped row, with its thing."""
 
     context_id: str
@@ -36,7 +36,7 @@ class Row:
     live: bool
 
 
-def rows_of(conn: Connection, context_ids: Iterable[str]) -> list[Row]:
+def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[EquippedRow]:
     """Every row of those contexts whose thing is live, on and off."""
     query = (
         select(
@@ -50,13 +50,15 @@ def rows_of(conn: Connection, context_ids: Iterable[str]) -> list[Row]:
         .order_by(equipped.c.priority, things.c.qualified_name, things.c.name, things.c.id)
     )
     return [
-        Row(row["context_id"], tree.from_row(row), row["priority"], row["off_at"] is None)
+        EquippedRow(
+            row["context_id"], tree.thing_from_row(row), row["priority"], row["off_at"] is None
+        )
         for row in conn.execute(query).mappings()
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EquipChange:
     """What a request changed, what was so already, and which patterns matched nothing."""
 
     changed: tuple[Thing, ...]
@@ -64,7 +66,7 @@ class Outcome:
     unmatched: tuple[str, ...]
 
 
-def equip(
+def equip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], priority: float | None = None
 ) -> tuple[list[Thing], list[Thing]]:
     """Turn things on in a context. Returns those that changed and those that were on already.
@@ -73,7 +75,7 @@ def equip(
     """
     changed: list[Thing] = []
     already: list[Thing] = []
-    before = {row.thing.id: row for row in rows_of(tx.conn, [context_id])}
+    before = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
     for thing in wanted:
         row = before.get(thing.id)
         if row is None:
@@ -84,14 +86,14 @@ def equip(
             continue
         else:
             new = row.priority if priority is None else priority
-            _set(tx, context_id, thing.id, deleted_at=None, priority=new)
+            _update_equipped(tx, context_id, thing.id, deleted_at=None, priority=new)
         changed.append(thing)
     if changed:
         tx.emit(WorldChanged(context_id))
     return changed, already
 
 
-def unequip(
+def unequip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], through_namespace: Iterable[str] = ()
 ) -> tuple[list[Thing], list[Thing]]:
     """Turn things off in a context. Returns those that changed and those that were off already.
@@ -102,11 +104,11 @@ def unequip(
     changed: list[Thing] = []
     already: list[Thing] = []
     inherited = set(through_namespace)
-    before = {row.thing.id: row for row in rows_of(tx.conn, [context_id])}
+    before = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
     for thing in wanted:
         row = before.get(thing.id)
         if row is not None and row.live:
-            _set(tx, context_id, thing.id, deleted_at=tx.now)
+            _update_equipped(tx, context_id, thing.id, deleted_at=tx.now)
         elif row is None and thing.id in inherited:
             values = {"context_id": context_id, "thing_id": thing.id, "deleted_at": tx.now}
             tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
@@ -119,7 +121,7 @@ def unequip(
     return changed, already
 
 
-def copy(tx: Change, from_id: str, to_id: str) -> None:
+def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
     """Give a new context the live rows of another: the relationships, not the things."""
     source = select(equipped).where(
         equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None)
@@ -142,7 +144,7 @@ def split_patterns(text: str) -> list[str]:
     and quotes, which a shell would want, mean nothing.
 
     Raises:
-        Invalid: if there are none, or more than PATTERNS.
+        Invalid: if there are none, or more than MAX_EQUIP_PATTERNS.
     """
     found: list[str] = []
     namespace = ""
@@ -154,12 +156,12 @@ def split_patterns(text: str) -> list[str]:
             found.append(f"{namespace}:{word}" if namespace else word)
     if not found:
         raise Invalid("Say what to equip.", hint="As in /equip room sshwarma:look")
-    if len(found) > PATTERNS:
-        raise Invalid(f"At most {PATTERNS} patterns in one go; this has {len(found)}.")
+    if len(found) > MAX_EQUIP_PATTERNS:
+        raise Invalid(f"At most {MAX_EQUIP_PATTERNS} patterns in one go; this has {len(found)}.")
     return list(dict.fromkeys(found))
 
 
-def match(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
+def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
     """The things a pattern names: tools and namespaces by qualified name, data and references by
     their name in one of the bags, which are a room's and an agent's. `home:NAME` looks in home's
     bag alone, `room:NAME` in the first and `me:NAME` in the second. For one name the first bag
@@ -172,18 +174,18 @@ def match(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
     if rest and only is not None:
         bag_pattern, bag_ids = rest, [only]
     else:
-        for thing in _by_qualified(conn, pattern):
+        for thing in _match_qualified_names(conn, pattern):
             found[thing.id] = thing
     seen: set[str] = set()
     for bag_id in bag_ids:
-        for thing in _in_bag(conn, bag_id, bag_pattern):
+        for thing in _match_bag(conn, bag_id, bag_pattern):
             if thing.name not in seen:
                 found.setdefault(thing.id, thing)
         seen |= {thing.name for thing in found.values()}
     return list(found.values())
 
 
-def _by_qualified(conn: Connection, pattern: str) -> list[Thing]:
+def _match_qualified_names(conn: Connection, pattern: str) -> list[Thing]:
     prefix = _fixed_prefix(pattern)
     query = select(things).where(
         things.c.deleted_at.is_(None),
@@ -201,11 +203,13 @@ def _by_qualified(conn: Connection, pattern: str) -> list[Thing]:
         query = query.where(things.c.kind.in_(("tool", "data", "reference")))
     rows = conn.execute(query.order_by(things.c.qualified_name)).mappings()
     return [
-        tree.from_row(row) for row in rows if fnmatchcase(row["qualified_name"], _glob(pattern))
+        tree.thing_from_row(row)
+        for row in rows
+        if fnmatchcase(row["qualified_name"], _escape_glob(pattern))
     ]
 
 
-def _in_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
+def _match_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
     query = select(things).where(
         things.c.parent_id == bag_id,
         things.c.deleted_at.is_(None),
@@ -215,7 +219,9 @@ def _in_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
     if prefix == pattern:
         query = query.where(things.c.name == pattern)
     rows = conn.execute(query.order_by(things.c.name)).mappings()
-    return [tree.from_row(row) for row in rows if fnmatchcase(row["name"], _glob(pattern))]
+    return [
+        tree.thing_from_row(row) for row in rows if fnmatchcase(row["name"], _escape_glob(pattern))
+    ]
 
 
 def _fixed_prefix(pattern: str) -> str:
@@ -225,11 +231,11 @@ def _fixed_prefix(pattern: str) -> str:
     return pattern
 
 
-def _glob(pattern: str) -> str:
+def _escape_glob(pattern: str) -> str:
     return pattern.replace("[", "[[]")  # only * and ? are special to us
 
 
-def _set(tx: Change, context_id: str, thing_id: str, **values: object) -> None:
+def _update_equipped(tx: Change, context_id: str, thing_id: str, **values: object) -> None:
     tx.conn.execute(
         update(equipped)
         .where(equipped.c.context_id == context_id, equipped.c.thing_id == thing_id)

@@ -11,7 +11,7 @@ Refused                the base: a sentence for people
 from __future__ import annotations
 
 
-class Refused(Exception):
+class WorldError(Exception):
     """A request that was not carried out and changed nothing.
 
     `hint` says what would be right. `at` is the (start, end) of the words at fault in the line
@@ -30,21 +30,21 @@ class Refused(Exception):
         return f"{self.message} {self.hint}".strip() if self.hint else self.message
 
 
-class NotFound(Refused):
+class NotFound(WorldError):
     code = "not_found"
 
 
-class Invalid(Refused):
+class Invalid(WorldError):
     code = "invalid"
 
 
-class Conflict(Refused):
+class Conflict(WorldError):
     code = "conflict"
 
 
-class Forbidden(Refused):
+class Forbidden(WorldError):
     code = "forbidden"
 
 
-class Unavailable(Refused):
+class Unavailable(WorldError):
     code = "unavailable"

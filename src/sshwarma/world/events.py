@@ -44,7 +44,7 @@ class RowAppended:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Streaming:
+class StreamUpdated:
     """An answer that is still coming: all of its text so far. Not stored; its row will be. Of a
     tool call that is part of no turn, and says how far it is, `turn_id` is the call's own.
 
@@ -101,7 +101,7 @@ class PresenceChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionAsked:
     """Something asks an agent a question, to be answered in its terminal: `who` asks, `text` is
     the question, `hint` says how to answer; without one it only tells. Not stored; nobody else
     sees it."""
@@ -113,7 +113,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class MustLeave:
+class AgentEvicted:
     """An agent's links must end (`room_id` None), or leave one room, for `reason`."""
 
     agent_id: str
@@ -123,19 +123,19 @@ class MustLeave:
 
 Event: TypeAlias = (
     RowAppended
-    | Streaming
+    | StreamUpdated
     | StreamEnded
     | TurnsChanged
     | WorldChanged
     | AgentsChanged
     | PresenceChanged
-    | Asked
-    | MustLeave
+    | QuestionAsked
+    | AgentEvicted
 )
-Listener: TypeAlias = Callable[[Any], None]
+EventListener: TypeAlias = Callable[[Any], None]
 
 
-class Bus:
+class EventBus:
     """Tells listeners, in the order of commits, on the event loop. A listener must not block.
 
     Listeners of rows hear one room, or what is addressed to one agent; listeners of a type hear
@@ -143,22 +143,22 @@ class Bus:
     """
 
     def __init__(self) -> None:
-        self._rooms: dict[str, dict[int, Listener]] = {}
-        self._agents: dict[str, dict[int, Listener]] = {}
-        self._types: dict[type, dict[int, Listener]] = {}
+        self._rooms: dict[str, dict[int, EventListener]] = {}
+        self._agents: dict[str, dict[int, EventListener]] = {}
+        self._types: dict[type, dict[int, EventListener]] = {}
         self._next = 0
 
-    def on_room(self, room_id: str, listener: Listener) -> Callable[[], None]:
+    def on_room(self, room_id: str, listener: EventListener) -> Callable[[], None]:
         """Hear what is said in a room: RowAppended, Streaming, StreamEnded. Returns the call that
         stops it."""
         return self._add(self._rooms, room_id, listener)
 
-    def on_agent(self, agent_id: str, listener: Listener) -> Callable[[], None]:
+    def on_agent(self, agent_id: str, listener: EventListener) -> Callable[[], None]:
         """Hear RowAppended, Asked and MustLeave addressed to an agent, and AgentsChanged of it.
         Returns the call that stops it."""
         return self._add(self._agents, agent_id, listener)
 
-    def on(self, kind: type, listener: Listener) -> Callable[[], None]:
+    def on(self, kind: type, listener: EventListener) -> Callable[[], None]:
         """Hear every event of a type. Returns the call that stops it."""
         return self._add(self._types, kind, listener)
 
@@ -169,7 +169,7 @@ class Bus:
             except Exception:
                 log.exception("a listener failed", event_type=type(event).__name__)
 
-    def _listeners(self, event: Event) -> list[Listener]:
+    def _listeners(self, event: Event) -> list[EventListener]:
         found = list(self._types.get(type(event), {}).values())
         if isinstance(event, RowAppended):
             if event.audience is None:
@@ -177,14 +177,14 @@ class Bus:
             else:
                 for agent_id in event.audience:
                     found += self._agents.get(agent_id, {}).values()
-        elif isinstance(event, (Streaming, StreamEnded)):
+        elif isinstance(event, (StreamUpdated, StreamEnded)):
             found += self._rooms.get(event.room_id, {}).values()
-        elif isinstance(event, (Asked, MustLeave, AgentsChanged)):
+        elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged)):
             found += self._agents.get(event.agent_id, {}).values()
         return found
 
     def _add(
-        self, table: dict[Any, dict[int, Listener]], key: Any, listener: Listener
+        self, table: dict[Any, dict[int, EventListener]], key: Any, listener: EventListener
     ) -> Callable[[], None]:
         self._next += 1
         number = self._next

@@ -23,7 +23,7 @@ class Exit:
     to_name: str
 
 
-def exits_of(conn: Connection, room_id: str) -> tuple[Exit, ...]:
+def read_exits(conn: Connection, room_id: str) -> tuple[Exit, ...]:
     """Live exits to live rooms, by direction."""
     query = (
         select(exits.c.direction, things.c.id, things.c.name)
@@ -42,7 +42,7 @@ def open_exit(
     tx: Change, from_id: str, direction: str, to_id: str, created_by: str | None
 ) -> Exit | None:
     """Make an exit. Returns the live one it replaced, if that led elsewhere."""
-    before = {way.direction: way for way in exits_of(tx.conn, from_id)}.get(direction)
+    before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     key = (exits.c.from_room_id == from_id, exits.c.direction == direction)
     values = {
         "to_room_id": to_id,
@@ -62,7 +62,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
     Raises:
         NotFound: if there is none that way.
     """
-    before = {way.direction: way for way in exits_of(tx.conn, from_id)}.get(direction)
+    before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     if before is None:
         raise NotFound(f"There is no exit {direction} here.")
     tx.conn.execute(
@@ -74,7 +74,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
     return before
 
 
-def route(
+def find_route(
     from_id: str, to_id: str, ways_from: Callable[[str], Iterable[Exit]]
 ) -> list[Exit] | None:
     """A shortest walk as the exits to take, or None if there is no way. Cycles are no trouble:
@@ -98,7 +98,7 @@ def route(
     return walk[::-1]
 
 
-def all_exits(conn: Connection) -> dict[str, list[Exit]]:
+def read_all_exits(conn: Connection) -> dict[str, list[Exit]]:
     """Every live exit by the room it leaves."""
     query = (
         select(exits.c.from_room_id, exits.c.direction, things.c.id, things.c.name)

@@ -19,7 +19,7 @@ from sshwarma.world.things import Thing
 DAY_MS: Final = 86_400_000
 
 # Who may point at a thing and thereby keep it: everything but its own equipment and exits.
-_REFERENCES: Final = (
+_REFERENCE_COLUMNS: Final = (
     schema.rows.c.room_id,
     schema.rows.c.author_id,
     schema.turns.c.room_id,
@@ -47,7 +47,7 @@ class Garbage:
     kept: tuple[Thing, ...] = ()
 
 
-def orphans(conn: Connection) -> Garbage:
+def find_orphans(conn: Connection) -> Garbage:
     """Live things whose parent is missing or deleted, but for the world itself."""
     parent = things_table.alias("parent")
     query = (
@@ -60,10 +60,10 @@ def orphans(conn: Connection) -> Garbage:
         )
         .order_by(things_table.c.name)
     )
-    return Garbage(tuple(things.from_row(row) for row in conn.execute(query).mappings()))
+    return Garbage(tuple(things.thing_from_row(row) for row in conn.execute(query).mappings()))
 
 
-def stale(conn: Connection, days: int) -> Garbage:
+def find_deleted_things(conn: Connection, days: int) -> Garbage:
     """Things deleted at least `days` ago, split by whether they could be purged."""
     query = (
         select(things_table)
@@ -73,18 +73,18 @@ def stale(conn: Connection, days: int) -> Garbage:
         )
         .order_by(things_table.c.deleted_at)
     )
-    found = [things.from_row(row) for row in conn.execute(query).mappings()]
-    kept = _referenced(conn, found)
+    found = [things.thing_from_row(row) for row in conn.execute(query).mappings()]
+    kept = _referenced_ids(conn, found)
     return Garbage(
         tuple(thing for thing in found if thing.id not in kept),
         tuple(thing for thing in found if thing.id in kept),
     )
 
 
-def purge(tx: Change, days: int) -> Garbage:
-    """Delete for good what `stale` finds, with its equipment and exits."""
-    garbage = stale(tx.conn, days)
-    for batch in _batches([thing.id for thing in garbage.found]):
+def purge_deleted_things(tx: Change, days: int) -> Garbage:
+    """Delete for good what `find_deleted_things` finds, with its equipment and exits."""
+    garbage = find_deleted_things(tx.conn, days)
+    for batch in _split_batches([thing.id for thing in garbage.found]):
         for column in (
             equipped.c.context_id,
             equipped.c.thing_id,
@@ -93,26 +93,26 @@ def purge(tx: Change, days: int) -> Garbage:
             schema.room_members.c.room_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
-    for thing in _leaves_first(garbage.found):
+    for thing in _sort_leaves_first(garbage.found):
         tx.conn.execute(delete(things_table).where(things_table.c.id == thing.id))
     tx.emit(WorldChanged())
     return garbage
 
 
-def adopt(tx: Change) -> Garbage:
+def delete_orphans(tx: Change) -> Garbage:
     """Soft-delete orphans, so that they can be restored with, or purged after, their parent."""
-    garbage = orphans(tx.conn)
+    garbage = find_orphans(tx.conn)
     for thing in garbage.found:
-        things.delete(tx, thing)
+        things.delete_thing(tx, thing)
     return garbage
 
 
-def _referenced(conn: Connection, found: Iterable[Thing]) -> set[str]:
+def _referenced_ids(conn: Connection, found: Iterable[Thing]) -> set[str]:
     """Ids of those that something keeps: a log, a key, a call, or a child that is not going."""
     going = {thing.id for thing in found}
     kept: set[str] = set()
-    for batch in _batches(list(going)):
-        for column in _REFERENCES:
+    for batch in _split_batches(list(going)):
+        for column in _REFERENCE_COLUMNS:
             query = select(column).where(column.in_(batch)).distinct()
             kept |= {thing_id for (thing_id,) in conn.execute(query)}
         query = select(things_table.c.parent_id, things_table.c.id).where(
@@ -129,17 +129,17 @@ def _referenced(conn: Connection, found: Iterable[Thing]) -> set[str]:
     return kept
 
 
-def _leaves_first(found: Iterable[Thing]) -> list[Thing]:
+def _sort_leaves_first(found: Iterable[Thing]) -> list[Thing]:
     parents = {thing.id: thing.parent_id for thing in found}
 
     def depth(thing: Thing) -> int:
         steps, above = 0, thing.parent_id
-        while above in parents and steps < things.DEPTH:
+        while above in parents and steps < things.MAX_TREE_DEPTH:
             above, steps = parents[above], steps + 1
         return steps
 
     return sorted(found, key=depth, reverse=True)
 
 
-def _batches(ids: list[str]) -> Iterable[list[str]]:
+def _split_batches(ids: list[str]) -> Iterable[list[str]]:
     return (ids[start : start + 500] for start in range(0, len(ids), 500))

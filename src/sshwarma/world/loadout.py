@@ -21,24 +21,24 @@ from sshwarma.world import equipment, overrides, things
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
-Source = Literal["room", "agent", "always"]
+EquipSource = Literal["room", "agent", "always"]
 
 NAMESPACE_KINDS: Final = ("container", "mcp", "toolset", "room")
 
-UNAVAILABLE: Final = "unavailable"
+UNAVAILABLE_OBSTACLE: Final = "unavailable"
 """The obstacle of a tool whose provider is not there."""
 
-ALWAYS: Final = "global"
+GLOBAL_NAMESPACE: Final = "global"
 """The namespace whose tools are on everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LoadoutItem:
     """Something equipped. `by` is whose row decided; `obstacle` says why it cannot be used now;
     `title` is another name to show it under; what is `fixed` no row can turn off."""
 
     thing: Thing
-    by: Source
+    by: EquipSource
     priority: float
     namespace: str
     obstacle: str = ""
@@ -51,15 +51,15 @@ class Loadout:
     """Equipped tools and data of one agent in one room: the room's first, then by priority and
     name."""
 
-    tools: tuple[Item, ...] = ()
-    data: tuple[Item, ...] = ()
+    tools: tuple[LoadoutItem, ...] = ()
+    data: tuple[LoadoutItem, ...] = ()
 
     @property
-    def usable(self) -> tuple[Item, ...]:
+    def usable(self) -> tuple[LoadoutItem, ...]:
         return tuple(item for item in self.tools if not item.obstacle)
 
 
-def compute(
+def compute_loadout(
     conn: Connection,
     room_id: str | None,
     agent_id: str | None,
@@ -67,63 +67,65 @@ def compute(
 ) -> Loadout:
     """The loadout of an agent in a room; of one of them alone if the other is None. `found` are
     the states of the room that were found out."""
-    contexts: list[tuple[Source, str]] = []
+    contexts: list[tuple[EquipSource, str]] = []
     if room_id:
         contexts.append(("room", room_id))
     if agent_id:
         contexts.append(("agent", agent_id))
-    rows = equipment.rows_of(conn, [context_id for _, context_id in contexts])
-    by_context: dict[Source, list[equipment.Row]] = {
+    rows = equipment.read_equipped_rows(conn, [context_id for _, context_id in contexts])
+    by_context: dict[EquipSource, list[equipment.EquippedRow]] = {
         source: [row for row in rows if row.context_id == context_id]
         for source, context_id in contexts
     }
-    decided: dict[str, Item | None] = {}
+    decided: dict[str, LoadoutItem | None] = {}
     for source, own in by_context.items():
         for row in own:
             if row.thing.kind == "tool":
-                item = Item(row.thing, source, row.priority, "")
+                item = LoadoutItem(row.thing, source, row.priority, "")
                 decided.setdefault(row.thing.id, item if row.live else None)
-    spaces: dict[str, tuple[Source, equipment.Row]] = {}
+    spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
     for source, own in by_context.items():
         for row in own:
             if row.thing.kind in NAMESPACE_KINDS:
                 spaces.setdefault(row.thing.id, (source, row))
-        room = things.get(conn, room_id) if source == "room" and room_id else None
+        room = things.get_thing(conn, room_id) if source == "room" and room_id else None
         if room is not None:  # what lies in a room is on in it
-            spaces.setdefault(room.id, (source, equipment.Row(room.id, room, 0.0, live=True)))
+            spaces.setdefault(
+                room.id, (source, equipment.EquippedRow(room.id, room, 0.0, live=True))
+            )
     for source, row in spaces.values():
-        for tool in _tools_below(conn, row.thing, spaces.keys()):
-            item = Item(tool, source, row.priority, "")
+        for tool in _read_tools_below(conn, row.thing, spaces.keys()):
+            item = LoadoutItem(tool, source, row.priority, "")
             decided.setdefault(tool.id, item if row.live else None)
-    for namespace in _auto_loaded(conn):
-        for tool in _tools_below(conn, namespace, ()):
-            item = Item(tool, "always", 0.0, "", fixed=namespace.id == ALWAYS)
+    for namespace in _read_auto_load_namespaces(conn):
+        for tool in _read_tools_below(conn, namespace, ()):
+            item = LoadoutItem(tool, "always", 0.0, "", fixed=namespace.id == GLOBAL_NAMESPACE)
             if decided.setdefault(tool.id, item) is None and item.fixed:
                 decided[tool.id] = item
-    states = states_of(conn, room_id) | found
-    chains = Chains(conn)
+    states = read_states(conn, room_id) | found
+    chains = AncestorCache(conn)
     tools = [chains.judge(item, states) for item in decided.values() if item is not None]
-    return Loadout(tuple(sorted(tools, key=_order)), tuple(_data(by_context)))
+    return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
-def within_reach(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
+def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
     """A loadout without what the agent has on itself of rooms that are closed to it by now."""
-    chains = Chains(conn)
+    chains = AncestorCache(conn)
 
-    def stays(item: Item) -> bool:
+    def stays(item: LoadoutItem) -> bool:
         above = (link for link in chains.above(item.thing) if link.kind == "room")
         return item.by != "agent" or all(map(is_open, above))
 
     return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
 
 
-def available_to_equip(
+def find_equippable_tools(
     conn: Connection,
     on: Iterable[str],
     limit: int,
     is_open: Callable[[Thing], bool],
     states: frozenset[str],
-) -> list[Item]:
+) -> list[LoadoutItem]:
     """Live tools that are not among the ids `on`, by qualified name, up to `limit`; only those
     that lie in rooms and bags which are open to whoever asks. `states` are those that hold."""
     query = (
@@ -137,33 +139,37 @@ def available_to_equip(
         .order_by(things_table.c.qualified_name)
     )
     skip = set(on)
-    chains = Chains(conn)
-    found: list[Item] = []
+    chains = AncestorCache(conn)
+    found: list[LoadoutItem] = []
     for row in conn.execute(query).mappings():
         if row["id"] in skip:
             continue
-        tool = things.from_row(row)
+        tool = things.thing_from_row(row)
         if not all(link.deleted_at is None and is_open(link) for link in chains.above(tool)):
             continue
-        found.append(chains.judge(Item(tool, "always", 0.0, ""), states))
+        found.append(chains.judge(LoadoutItem(tool, "always", 0.0, ""), states))
         if len(found) == limit:
             break
     return found
 
 
-def _data(by_context: dict[Source, list[equipment.Row]]) -> Iterator[Item]:
+def _equipped_data(
+    by_context: dict[EquipSource, list[equipment.EquippedRow]],
+) -> Iterator[LoadoutItem]:
     """Equipped data and references; for one name the room's row decides, on or off. Of several
     things of that name in one context, one that is on beats one that was turned off."""
-    seen: dict[str, Item | None] = {}
+    seen: dict[str, LoadoutItem | None] = {}
     for source, own in by_context.items():
         for row in sorted(own, key=lambda row: not row.live):
             if row.thing.kind in ("data", "reference"):
-                item = Item(row.thing, source, row.priority, "")
+                item = LoadoutItem(row.thing, source, row.priority, "")
                 seen.setdefault(row.thing.name, item if row.live else None)
-    yield from sorted((item for item in seen.values() if item is not None), key=_order)
+    yield from sorted((item for item in seen.values() if item is not None), key=_item_sort_key)
 
 
-def _tools_below(conn: Connection, namespace: Thing, decided: Collection[str]) -> Iterator[Thing]:
+def _read_tools_below(
+    conn: Connection, namespace: Thing, decided: Collection[str]
+) -> Iterator[Thing]:
     """A namespace's tools, and those of its children that load with it, at any depth; but for
     children that have a row of their own, which says more than one above it."""
     waiting = [namespace]
@@ -173,25 +179,25 @@ def _tools_below(conn: Connection, namespace: Thing, decided: Collection[str]) -
         if here.id in seen:
             continue
         seen.add(here.id)
-        for below in things.children(conn, here.id, "tool", *NAMESPACE_KINDS):
+        for below in things.read_children(conn, here.id, "tool", *NAMESPACE_KINDS):
             if below.kind == "tool":
                 yield below
             elif below.metadata.get("load_with_parent") and below.id not in decided:
                 waiting.append(below)
 
 
-def _auto_loaded(conn: Connection) -> list[Thing]:
+def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
     query = select(things_table).where(
         things_table.c.auto_load == 1,
         things_table.c.deleted_at.is_(None),
         things_table.c.kind.in_(NAMESPACE_KINDS),
     )
-    return [things.from_row(row) for row in conn.execute(query).mappings()]
+    return [things.thing_from_row(row) for row in conn.execute(query).mappings()]
 
 
-def states_of(conn: Connection, room_id: str | None) -> frozenset[str]:
+def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
     """The states that hold in a room, without those that were found out."""
-    room = things.get(conn, room_id) if room_id else None
+    room = things.get_thing(conn, room_id) if room_id else None
     held = set(room.metadata.get("states", ())) if room else set()
     servers = select(things_table.c.name).where(
         things_table.c.kind == "mcp",
@@ -201,29 +207,29 @@ def states_of(conn: Connection, room_id: str | None) -> frozenset[str]:
     return frozenset(held | {f"mcp:{name}" for (name,) in conn.execute(servers)})
 
 
-def _order(item: Item) -> tuple[int, float, str]:
+def _item_sort_key(item: LoadoutItem) -> tuple[int, float, str]:
     rank = {"always": 0, "room": 0, "agent": 1}[item.by]
     return rank, item.priority, item.thing.label
 
 
-class Chains:
+class AncestorCache:
     """Walks from tools up to the root, remembering what it saw: tools share their namespaces."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         self._parents: dict[str, Thing | None] = {}
-        self._overrides = overrides.read_all(conn)
+        self._overrides = overrides.read_overrides(conn)
 
-    def judge(self, item: Item, states: frozenset[str]) -> Item:
+    def judge(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
         """The item as people decided it, with its namespace's name and whatever keeps it from
         being used."""
         override = self._overrides.get(item.thing.label)
-        tool = overrides.applied(item.thing, override)
+        tool = overrides.apply_override(item.thing, override)
         chain = list(self.above(tool))
         namespace = chain[0].name if chain else ""
         if chain and chain[0].kind == "toolset":
             namespace = chain[0].label
-        required = [state for link in (tool, *chain) for state in _required(link)]
+        required = [state for link in (tool, *chain) for state in _required_states(link)]
         missing = list(dict.fromkeys(state for state in required if state not in states))
         off = next((link for link in (tool, *chain) if not link.enabled), None)
         gone = next((link for link in chain if link.deleted_at is not None), None)
@@ -233,7 +239,7 @@ class Chains:
         elif off is not None:
             obstacle = "disabled" if off is tool else f"{off.name} is disabled"
         elif not tool.available:
-            obstacle = UNAVAILABLE
+            obstacle = UNAVAILABLE_OBSTACLE
         elif tool.metadata.get("obstacle"):
             obstacle = str(tool.metadata["obstacle"])
         elif missing:
@@ -244,11 +250,11 @@ class Chains:
     def above(self, thing: Thing) -> Iterator[Thing]:
         """From the thing's parent up to the root."""
         parent_id = thing.parent_id
-        for _ in range(things.DEPTH):
+        for _ in range(things.MAX_TREE_DEPTH):
             if parent_id is None:
                 return
             if parent_id not in self._parents:
-                self._parents[parent_id] = things.get(self._conn, parent_id)
+                self._parents[parent_id] = things.get_thing(self._conn, parent_id)
             parent = self._parents[parent_id]
             if parent is None:
                 return
@@ -256,5 +262,5 @@ class Chains:
             parent_id = parent.parent_id
 
 
-def _required(thing: Thing) -> list[str]:
+def _required_states(thing: Thing) -> list[str]:
     return list(thing.metadata.get("required_states", ()))

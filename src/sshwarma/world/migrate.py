@@ -10,16 +10,16 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from sshwarma.world.resources import shipped
-from sshwarma.world.store import engine_for
+from sshwarma.world.resources import resource_dir
+from sshwarma.world.store import create_sqlite_engine
 
 
 def migrations_dir() -> Path:
     """Where the numbered migrations are."""
-    return shipped("migrations")
+    return resource_dir("migrations")
 
 
-def newest() -> str:
+def newest_revision() -> str:
     """The revision this program needs."""
     head = ScriptDirectory(str(migrations_dir())).get_current_head()
     if head is None:
@@ -27,27 +27,27 @@ def newest() -> str:
     return head
 
 
-def known() -> set[str]:
+def known_revisions() -> set[str]:
     """Every revision this program can start from."""
     return {script.revision for script in ScriptDirectory(str(migrations_dir())).walk_revisions()}
 
 
-def revision_of(connection: Connection) -> str | None:
+def read_revision(connection: Connection) -> str | None:
     """The revision a database is at; None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def migrate(path: Path, revision: str = "head") -> tuple[str | None, str]:
+def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, str]:
     """Bring the file to a revision, in one transaction. Returns the revisions before and after.
 
     Raises:
         RuntimeError: if the file is of a newer program than this one.
     """
-    engine = engine_for(path)
+    engine = create_sqlite_engine(path)
     try:
         with engine.connect() as connection:
-            before = revision_of(connection)
-            if before is not None and before not in known():
+            before = read_revision(connection)
+            if before is not None and before not in known_revisions():
                 raise RuntimeError(
                     f"{path} is at schema {before}, which this version does not know:"
                     " it was used by a newer sshwarma."
@@ -62,6 +62,6 @@ def migrate(path: Path, revision: str = "head") -> tuple[str | None, str]:
                 connection.exec_driver_sql("ROLLBACK")
                 raise
             connection.exec_driver_sql("COMMIT")
-            return before, revision_of(connection) or ""
+            return before, read_revision(connection) or ""
     finally:
         engine.dispose()

@@ -1,9 +1,10 @@
 """What things may be called, and why a name is refused.
 
-Names of agents, rooms and namespaces are lower-case ASCII: a letter, then letters, digits, `-`
-or `_`, 32 at most. That leaves no room for control characters, bidi marks or other scripts'
+Names of agents, rooms and namespaces are lower-case ASCII: a letter, then letters, digits, `-` or
+`_`, 32 at most. That leaves no room for control characters, bidi marks or other scripts'
 look-alikes; what remains alike in ASCII (`0` and `o`, `1` and `l`, `rn` and `m`) is compared by
-`skeleton`. Data things have a wider alphabet, because `prompt:code-style` and `notes.md` are names.
+`confusable_skeleton`. Data things have a wider alphabet, because `prompt:code-style` and `notes.md`
+are names.
 """
 
 from __future__ import annotations
@@ -14,39 +15,41 @@ from typing import Final
 
 from sshwarma.world.errors import Invalid
 
-NAME_LENGTH: Final = 32
-THING_NAME_LENGTH: Final = 128
+MAX_NAME_CHARACTERS: Final = 32
+MAX_THING_NAME_CHARACTERS: Final = 128
 
-NAME: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{NAME_LENGTH - 1}}}")
-THING_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{THING_NAME_LENGTH - 1}}}")
+NAME_PATTERN: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+THING_NAME_PATTERN: Final = re.compile(
+    rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{MAX_THING_NAME_CHARACTERS - 1}}}"
+)
 
-RESERVED: Final = frozenset({
+RESERVED_NAMES: Final = frozenset({
     "sshwarma", "system", "room", "me", "all", "everyone", "here", "home", "world", "rooms",
     "agents", "mcps", "internal", "defaults", "toolsets", "skills", "projects", "global",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
 })  # fmt: skip
 """Names nobody can take: words that commands and the tree already use, and voices of authority."""
 
-DIRECTIONS: Final = {
+DIRECTION_ABBREVIATIONS: Final = {
     "n": "north", "s": "south", "e": "east", "w": "west", "u": "up", "d": "down",
     "ne": "northeast", "nw": "northwest", "se": "southeast", "sw": "southwest",
 }  # fmt: skip
 
-OPPOSITES: Final = {
+OPPOSITE_DIRECTIONS: Final = {
     "north": "south", "east": "west", "up": "down", "in": "out",
     "northeast": "southwest", "northwest": "southeast",
 }  # fmt: skip
 
-_ALIKE: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": "_"})
+_CONFUSABLE_CHARACTERS: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": "_"})
 
 
-def skeleton(name: str) -> str:
+def confusable_skeleton(name: str) -> str:
     """Equal for two names a reader could take for each other."""
-    folded = unicodedata.normalize("NFKC", name).casefold().translate(_ALIKE)
+    folded = unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE_CHARACTERS)
     return folded.replace("rn", "m").replace("vv", "w").replace("cl", "d")
 
 
-_RESERVED_ALIKE: Final = {skeleton(name): name for name in RESERVED}
+_RESERVED_SKELETONS: Final = {confusable_skeleton(name): name for name in RESERVED_NAMES}
 
 
 def check_name(name: str, what: str) -> str:
@@ -56,16 +59,17 @@ def check_name(name: str, what: str) -> str:
         Invalid: saying what is wrong with it. `what` is the noun to use: "room", "agent".
     """
     shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
-    if len(name) > NAME_LENGTH:
+    if len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(
-            f"A name for {_a(what)} has at most {NAME_LENGTH} characters; this has {len(name)}."
+            f"A name for {_add_article(what)} has at most {MAX_NAME_CHARACTERS} characters;"
+            f" this has {len(name)}."
         )
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise Invalid(
-            f"{shown!s} cannot be the name of {_a(what)}.",
+            f"{shown!s} cannot be the name of {_add_article(what)}.",
             hint="A name is a lower-case letter, then lower-case letters, digits, - or _.",
         )
-    reserved = _RESERVED_ALIKE.get(skeleton(name))
+    reserved = _RESERVED_SKELETONS.get(confusable_skeleton(name))
     if reserved is not None:
         alike = "is a reserved name" if name == reserved else f"looks too much like {reserved}"
         raise Invalid(f"{shown} {alike}.", hint="Choose another.")
@@ -78,24 +82,24 @@ def check_thing_name(name: str) -> str:
     Raises:
         Invalid: saying what is wrong with it.
     """
-    if not THING_NAME.fullmatch(name):
+    if not THING_NAME_PATTERN.fullmatch(name):
         shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
             f"{shown[:60]} cannot be the name of a thing.",
             hint=f"A name is letters, digits, and . _ : - after the first; at most "
-            f"{THING_NAME_LENGTH} characters.",
+            f"{MAX_THING_NAME_CHARACTERS} characters.",
         )
     return name
 
 
-def direction(word: str) -> str:
+def parse_direction(word: str) -> str:
     """The full name of a direction: `n` is north; other names are taken as they are.
 
     Raises:
         Invalid: if it could not be the name of an exit.
     """
-    full = DIRECTIONS.get(word.lower(), word.lower())
-    if not NAME.fullmatch(full):
+    full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
+    if not NAME_PATTERN.fullmatch(full):
         raise Invalid(
             f"{ascii(word)[1:41]} is not a direction.",
             hint="Use n s e w u d ne nw se sw in out, or a name of letters, digits, - and _.",
@@ -103,11 +107,11 @@ def direction(word: str) -> str:
     return full
 
 
-def opposite(full: str) -> str | None:
+def opposite_direction(full: str) -> str | None:
     """The way back from a direction, if it has a well-known one."""
-    reverse = {back: forth for forth, back in OPPOSITES.items()}
-    return OPPOSITES.get(full) or reverse.get(full)
+    reverse = {back: forth for forth, back in OPPOSITE_DIRECTIONS.items()}
+    return OPPOSITE_DIRECTIONS.get(full) or reverse.get(full)
 
 
-def _a(noun: str) -> str:
+def _add_article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -11,37 +11,37 @@ from sshwarma.world import things
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-CONTAINER: Final = "states"
-ROLE: Final = "state"
+NOTES_CONTAINER: Final = "states"
+NOTES_ROLE: Final = "state"
 
 
-def get(conn: Connection, room_id: str, agent_name: str) -> Thing | None:
+def get_notes_thing(conn: Connection, room_id: str, agent_name: str) -> Thing | None:
     """The thing that holds an agent's state in a room."""
-    container = things.child(conn, room_id, CONTAINER, "container")
-    return things.child(conn, container.id, agent_name, "data") if container else None
+    container = things.find_child(conn, room_id, NOTES_CONTAINER, "container")
+    return things.find_child(conn, container.id, agent_name, "data") if container else None
 
 
-def read(conn: Connection, room_id: str, agent_name: str) -> str:
+def read_notes(conn: Connection, room_id: str, agent_name: str) -> str:
     """An agent's state in a room; empty if it keeps none."""
-    known = get(conn, room_id, agent_name)
+    known = get_notes_thing(conn, room_id, agent_name)
     return (known.content or "") if known else ""
 
 
-def write(tx: Change, room_id: str, agent_id: str, agent_name: str, text: str) -> None:
+def write_notes(tx: Change, room_id: str, agent_id: str, agent_name: str, text: str) -> None:
     """Set an agent's state in a room; nothing happens if it is that already."""
-    known = get(tx.conn, room_id, agent_name)
+    known = get_notes_thing(tx.conn, room_id, agent_name)
     if known is None:
         if text:
-            container = things.child(tx.conn, room_id, CONTAINER, "container")
-            container = container or things.create(tx, room_id, "container", CONTAINER)
-            things.create(
+            container = things.find_child(tx.conn, room_id, NOTES_CONTAINER, "container")
+            container = container or things.create_thing(tx, room_id, "container", NOTES_CONTAINER)
+            things.create_thing(
                 tx,
                 container.id,
                 "data",
                 agent_name,
                 content=text,
-                metadata={"role": ROLE, "agent_id": agent_id},
+                metadata={"role": NOTES_ROLE, "agent_id": agent_id},
                 created_by=agent_id,
             )
     elif (known.content or "") != text:
-        things.change(tx, known.id, structural=False, content=text)
+        things.update_thing(tx, known.id, structural=False, content=text)

@@ -15,7 +15,7 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
-from sshwarma.world.things import Thing, dump
+from sshwarma.world.things import Thing, dump_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Override:
     renderer_config: dict[str, Any] | None = None
 
 
-_NOTHING: Final = Override("")
+_NO_OVERRIDE: Final = Override("")
 
 _COLUMNS: Final = {
     "enabled": "enabled",
@@ -44,20 +44,20 @@ _COLUMNS: Final = {
 }
 
 
-def read_all(conn: Connection) -> dict[str, Override]:
+def read_overrides(conn: Connection) -> dict[str, Override]:
     """Every decision, by the qualified name of its tool."""
     rows = conn.execute(select(tool_overrides)).mappings()
-    return {row["tool_id"]: _from_row(row) for row in rows}
+    return {row["tool_id"]: _override_from_row(row) for row in rows}
 
 
-def of_tool(conn: Connection, tool: Thing) -> Override:
+def read_tool_override(conn: Connection, tool: Thing) -> Override:
     """The decisions about a tool."""
     query = select(tool_overrides).where(tool_overrides.c.tool_id == tool.label)
     row = conn.execute(query).mappings().first()
-    return _from_row(row) if row else Override(tool.label)
+    return _override_from_row(row) if row else Override(tool.label)
 
 
-def decide(tx: Change, tool: Thing, **decisions: Any) -> None:
+def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
     """Set fields of an Override; None takes a decision back.
 
     Raises:
@@ -67,7 +67,9 @@ def decide(tx: Change, tool: Thing, **decisions: Any) -> None:
     for field, decision in decisions.items():
         if isinstance(decision, bool):
             decision = int(decision)
-        values[_COLUMNS[field]] = dump(decision) if isinstance(decision, dict) else decision
+        values[_COLUMNS[field]] = (
+            dump_metadata(decision) if isinstance(decision, dict) else decision
+        )
     namespace = tool.label.rpartition(":")[0]
     ours = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == tool.label)
     if tx.conn.execute(update(tool_overrides).where(*ours).values(**values)).rowcount == 0:
@@ -76,7 +78,7 @@ def decide(tx: Change, tool: Thing, **decisions: Any) -> None:
     tx.emit(WorldChanged(tool.parent_id))
 
 
-def forget(tx: Change, tool: Thing) -> None:
+def clear_override(tx: Change, tool: Thing) -> None:
     """Take every decision back: a new tool is not bound by those about an older one of its
     name."""
     tx.conn.execute(
@@ -87,9 +89,9 @@ def forget(tx: Change, tool: Thing) -> None:
     tx.emit(WorldChanged(tool.parent_id))
 
 
-def applied(tool: Thing, override: Override | None) -> Thing:
+def apply_override(tool: Thing, override: Override | None) -> Thing:
     """The tool as people decided it."""
-    decided = override or _NOTHING
+    decided = override or _NO_OVERRIDE
     if decided.enabled is None and decided.description is None:
         return tool
     return replace(
@@ -99,17 +101,17 @@ def applied(tool: Thing, override: Override | None) -> Thing:
     )
 
 
-def _from_row(row: RowMapping) -> Override:
+def _override_from_row(row: RowMapping) -> Override:
     return Override(
         row["tool_id"],
-        _flag(row["enabled"]),
+        _optional_bool(row["enabled"]),
         row["name_override"],
         row["description_override"],
-        _flag(row["requires_confirmation"]),
+        _optional_bool(row["requires_confirmation"]),
         row["renderer"],
         json.loads(row["renderer_config"]) if row["renderer_config"] else None,
     )
 
 
-def _flag(value: int | None) -> bool | None:
+def _optional_bool(value: int | None) -> bool | None:
     return None if value is None else bool(value)

@@ -21,7 +21,7 @@ IDLE_SECONDS: Final = 300
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class AgentConnection:
     """One live link of an agent, standing in one room. Times are seconds of `time.monotonic`."""
 
     agent_id: str
@@ -35,7 +35,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class PresentAgent:
     """One agent as others see it in a room or in /who."""
 
     agent_id: str
@@ -53,16 +53,16 @@ class Presence:
 
     def __init__(self, publish: Callable[[PresenceChanged], None]) -> None:
         self._publish = publish
-        self._rooms: dict[str, dict[str, list[Connection]]] = {}
-        self._agents: dict[str, list[Connection]] = {}
+        self._rooms: dict[str, dict[str, list[AgentConnection]]] = {}
+        self._agents: dict[str, list[AgentConnection]] = {}
         self.versions: dict[str, int] = {}
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: AgentConnection) -> bool:
         """A link has come. Whether its agent was not in that room before."""
         self._agents.setdefault(connection.agent_id, []).append(connection)
-        return self._put(connection)
+        return self._add_to_room(connection)
 
-    def leave(self, connection: Connection) -> bool:
+    def leave(self, connection: AgentConnection) -> bool:
         """A link has ended. Whether its agent has thereby left the room."""
         links = self._agents.get(connection.agent_id, [])
         if connection not in links:
@@ -70,32 +70,32 @@ class Presence:
         links.remove(connection)
         if not links:
             del self._agents[connection.agent_id]
-        return self._take(connection)
+        return self._remove_from_room(connection)
 
-    def move(self, connection: Connection, room_id: str) -> tuple[bool, bool]:
+    def move(self, connection: AgentConnection, room_id: str) -> tuple[bool, bool]:
         """A link goes to another room. Whether its agent left the old one, and entered the new."""
-        left = self._take(connection)
+        left = self._remove_from_room(connection)
         connection.room_id = room_id
-        return left, self._put(connection)
+        return left, self._add_to_room(connection)
 
-    def in_room(self, room_id: str, limit: int | None = None) -> list[Present]:
+    def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
         """One entry an agent, in order of arrival, with its most recently used link; the first
         `limit` if given."""
         links = islice(self._rooms.get(room_id, {}).values(), limit)
-        return [self._present(of_agent) for of_agent in links]
+        return [self._to_present(of_agent) for of_agent in links]
 
     def count(self, room_id: str) -> int:
         """Agents in a room."""
         return len(self._rooms.get(room_id, ()))
 
-    def everyone(self) -> list[Present]:
+    def everyone(self) -> list[PresentAgent]:
         """One entry an agent and room."""
-        return [self._present(links) for room in self._rooms.values() for links in room.values()]
+        return [self._to_present(links) for room in self._rooms.values() for links in room.values()]
 
-    def links_of(self, agent_id: str) -> list[Connection]:
+    def links_of(self, agent_id: str) -> list[AgentConnection]:
         return list(self._agents.get(agent_id, ()))
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[AgentConnection]:
         return (link for links in self._agents.values() for link in links)
 
     def __len__(self) -> int:
@@ -105,14 +105,14 @@ class Presence:
         """Moves whenever somebody enters or leaves the room."""
         return self.versions.get(room_id, 0)
 
-    def _put(self, connection: Connection) -> bool:
+    def _add_to_room(self, connection: AgentConnection) -> bool:
         agents = self._rooms.setdefault(connection.room_id, {})
         links = agents.setdefault(connection.agent_id, [])
         links.append(connection)
-        self._moved(connection.room_id)
+        self._publish_change(connection.room_id)
         return len(links) == 1
 
-    def _take(self, connection: Connection) -> bool:
+    def _remove_from_room(self, connection: AgentConnection) -> bool:
         agents = self._rooms.get(connection.room_id, {})
         links = agents.get(connection.agent_id, [])
         if connection in links:
@@ -122,15 +122,15 @@ class Presence:
             agents.pop(connection.agent_id, None)
             if not agents:
                 self._rooms.pop(connection.room_id, None)
-        self._moved(connection.room_id)
+        self._publish_change(connection.room_id)
         return gone
 
-    def _moved(self, room_id: str) -> None:
+    def _publish_change(self, room_id: str) -> None:
         self.versions[room_id] = self.versions.get(room_id, 0) + 1
         self._publish(PresenceChanged(room_id))
 
     @staticmethod
-    def _present(links: list[Connection]) -> Present:
+    def _to_present(links: list[AgentConnection]) -> PresentAgent:
         latest = max(links, key=lambda link: link.last_active)
         idle = int(time.monotonic() - latest.last_active)
-        return Present(latest.agent_id, latest.door, latest.room_id, idle)
+        return PresentAgent(latest.agent_id, latest.door, latest.room_id, idle)

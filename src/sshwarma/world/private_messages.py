@@ -15,13 +15,13 @@ def pair_name(one_id: str, other_id: str) -> str:
     return "+".join(sorted((one_id, other_id)))
 
 
-def log_of(conn: Connection, one_id: str, other_id: str) -> str | None:
+def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None:
     """The id of the log those two share, if they have talked."""
-    found = things.child(conn, "directs", pair_name(one_id, other_id), "container")
+    found = things.find_child(conn, "directs", pair_name(one_id, other_id), "container")
     return found.id if found else None
 
 
-def logs_of(conn: Connection, agent_id: str) -> list[str]:
+def read_private_logs(conn: Connection, agent_id: str) -> list[str]:
     """Ids of every private log an agent is in."""
     query = select(things_table.c.id, things_table.c.name).where(
         things_table.c.parent_id == "directs", things_table.c.name.contains(agent_id)
@@ -29,12 +29,12 @@ def logs_of(conn: Connection, agent_id: str) -> list[str]:
     return [log_id for log_id, name in conn.execute(query) if agent_id in name.split("+")]
 
 
-def last_from(conn: Connection, agent_id: str) -> str | None:
+def read_last_sender(conn: Connection, agent_id: str) -> str | None:
     """Who told the agent something last."""
     query = (
         select(rows_table.c.author_id)
         .where(
-            rows_table.c.room_id.in_(logs_of(conn, agent_id)),
+            rows_table.c.room_id.in_(read_private_logs(conn, agent_id)),
             rows_table.c.author_id != agent_id,
         )
         .order_by(rows_table.c.n.desc())
@@ -43,12 +43,12 @@ def last_from(conn: Connection, agent_id: str) -> str | None:
     return conn.execute(query).scalar()
 
 
-def tell(tx: Change, from_id: str, to_id: str, text: str) -> Row:
+def send_private_message(tx: Change, from_id: str, to_id: str, text: str) -> Row:
     """Add to the log of two agents; only they hear of it."""
-    log_id = log_of(tx.conn, from_id, to_id)
+    log_id = find_private_log(tx.conn, from_id, to_id)
     if log_id is None:
-        log_id = things.create(tx, "directs", "container", pair_name(from_id, to_id)).id
-    return rows.append(
+        log_id = things.create_thing(tx, "directs", "container", pair_name(from_id, to_id)).id
+    return rows.append_row(
         tx,
         log_id,
         "tell",

@@ -33,26 +33,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-STEPS: Final = 1_000
+CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
 """Instructions of SQLite's machine between two looks at the clock."""
 
-GRACE: Final = 0.5
+KILL_GRACE_SECONDS: Final = 0.5
 """Seconds after the time for a question is up, when its process is killed (SIGALRM)."""
 
-COUNTED: Final = 10_000
+MAX_COUNTED_ROWS: Final = 10_000
 """Rows that are counted, though not shown."""
 
-REMEMBERED: Final = 1_000
+MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, not for every row they are joined to."""
 
-HEADING: Final = 60
+MAX_HEADING_CHARACTERS: Final = 60
 """Characters of a column's name."""
 
-VALUE: Final = 8 << 20
+MAX_VALUE_BYTES: Final = 8 << 20
 """Bytes of one value, also on its way through an expression."""
 
-LIMITS: Final = {
-    sqlite3.SQLITE_LIMIT_LENGTH: VALUE,
+SQLITE_LIMITS: Final = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 20,
     sqlite3.SQLITE_LIMIT_COLUMN: 100,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
@@ -63,7 +63,7 @@ LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
-FUNCTIONS: Final = frozenset("""
+ALLOWED_FUNCTIONS: Final = frozenset("""
     abs avg ceil ceiling char coalesce count cume_dist date datetime dense_rank exp
     first_value floor format glob group_concat hex ifnull iif instr json json_array
     json_array_length json_extract json_group_array json_group_object json_insert json_object
@@ -74,9 +74,9 @@ FUNCTIONS: Final = frozenset("""
     -> ->>
 """.split())  # fmt: skip # noqa: SIM905
 
-TABLE_FUNCTIONS: Final = frozenset({"json_each", "json_tree"})
+ALLOWED_TABLE_FUNCTIONS: Final = frozenset({"json_each", "json_tree"})
 
-SHOWN: Final = frozenset("""
+PUBLIC_METADATA_KEYS: Final = frozenset("""
     access activations active_leaf active_manifest_id agent_kind call_count context_size
     display_name entrypoint input_schema installed_at keywords load_with_parent manifest_version
     nav number path requires_confirmation required_states role runs server_type source_type states
@@ -84,16 +84,16 @@ SHOWN: Final = frozenset("""
 """.split())  # fmt: skip # noqa: SIM905
 """Keys of a thing's metadata that anyone who may see the thing may see."""
 
-SHOWN_TO_ADMINS: Final = frozenset(("args", "command", "cwd", "source_ref", "url"))
+ADMIN_METADATA_KEYS: Final = frozenset(("args", "command", "cwd", "source_ref", "url"))
 
-MASKED: Final = frozenset(("env", "headers"))
+MASKED_METADATA_KEYS: Final = frozenset(("env", "headers"))
 """Keys that admins see the names in, never the values: those are secrets."""
 
-_READ_LOG: Final = "IN (SELECT id FROM temp.logs)"
-_SEEN_THING: Final = "IN (SELECT id FROM temp.seen)"
+_IN_READABLE_LOGS: Final = "IN (SELECT id FROM temp.logs)"
+_IN_VISIBLE_THINGS: Final = "IN (SELECT id FROM temp.seen)"
 
 
-class Gate(NamedTuple):
+class TableFilter(NamedTuple):
     """How much of a table can be read: rows for which `open_if` holds. `keys` are columns of ids,
     by which tables are joined; every other one is NULL where the gate is shut, so that whichever
     part of a WHERE is looked at first, it has nothing of a hidden row to look at."""
@@ -102,39 +102,42 @@ class Gate(NamedTuple):
     keys: tuple[str, ...]
 
 
-GATES: Final = {
-    "rows": Gate(f"room_id {_READ_LOG}", ("n", "id", "room_id", "seq", "turn_id")),
-    "turns": Gate(f"room_id {_READ_LOG}", ("id", "room_id", "request_row_id")),
-    "usage": Gate(f"session_id {_READ_LOG}", ("id", "session_id", "turn_id")),
-    "tool_calls": Gate(f"chat_id {_READ_LOG}", ("id", "chat_id")),
-    "workspace_manifests": Gate(f"chat_id {_READ_LOG}", ("id", "chat_id")),
-    "things": Gate(f"id {_SEEN_THING}", ("id", "parent_id", "kind", "deleted_at")),
-    "equipped": Gate(
-        f"context_id IN (SELECT id FROM temp.contexts) AND thing_id {_SEEN_THING}",
+TABLE_FILTERS: Final = {
+    "rows": TableFilter(f"room_id {_IN_READABLE_LOGS}", ("n", "id", "room_id", "seq", "turn_id")),
+    "turns": TableFilter(f"room_id {_IN_READABLE_LOGS}", ("id", "room_id", "request_row_id")),
+    "usage": TableFilter(f"session_id {_IN_READABLE_LOGS}", ("id", "session_id", "turn_id")),
+    "tool_calls": TableFilter(f"chat_id {_IN_READABLE_LOGS}", ("id", "chat_id")),
+    "workspace_manifests": TableFilter(f"chat_id {_IN_READABLE_LOGS}", ("id", "chat_id")),
+    "things": TableFilter(f"id {_IN_VISIBLE_THINGS}", ("id", "parent_id", "kind", "deleted_at")),
+    "equipped": TableFilter(
+        f"context_id IN (SELECT id FROM temp.contexts) AND thing_id {_IN_VISIBLE_THINGS}",
         ("context_id", "thing_id"),
     ),
-    "exits": Gate(f"from_room_id {_READ_LOG} AND to_room_id {_READ_LOG}", ("from_room_id",)),
-    "tool_overrides": Gate(
-        f"tool_id IN (SELECT qualified_name FROM main.things WHERE id {_SEEN_THING})", ("id",)
+    "exits": TableFilter(
+        f"from_room_id {_IN_READABLE_LOGS} AND to_room_id {_IN_READABLE_LOGS}", ("from_room_id",)
     ),
-    "toolset_files": Gate("length(path) > 0", ("toolset_id",)),
+    "tool_overrides": TableFilter(
+        f"tool_id IN (SELECT qualified_name FROM main.things WHERE id {_IN_VISIBLE_THINGS})",
+        ("id",),
+    ),
+    "toolset_files": TableFilter("length(path) > 0", ("toolset_id",)),
 }
 """Tables that can be read. Every gate asks about a column, so that even a count of a table's rows
 goes by way of it."""
 
-_INSTEAD: Final = {
+_COLUMN_REPLACEMENTS: Final = {
     ("things", "metadata"): "shown({})",
     ("toolset_files", "stored_path"): "iif((SELECT admin FROM temp.asker), {}, NULL)",
 }
 
-OPEN_BAGS: Final = (
+PUBLIC_CONTAINERS: Final = (
     "internal", "global", "mcps", "toolsets", "skills", "projects", "defaults",
 )  # fmt: skip
 """Containers of the world into which everybody may look."""
 
 # What lies in a room, in one's own bag or in an open one, at any depth; and agents, whom everybody
 # sees, without their bags. Those who are gone too: what they said is still there.
-_SEEN: Final = """
+_FILL_VISIBLE_THINGS: Final = """
     WITH RECURSIVE inside(id) AS (
         SELECT id FROM temp.logs UNION SELECT id FROM temp.contexts UNION SELECT id FROM temp.bags
         UNION
@@ -145,9 +148,9 @@ _SEEN: Final = """
     SELECT id FROM inside UNION SELECT id FROM main.things WHERE kind = 'agent'
 """
 
-_VIEW: Final = re.compile(r"\s*CREATE\s+VIEW\s+(\S+)\s+AS\s", re.IGNORECASE)
+_CREATE_VIEW: Final = re.compile(r"\s*CREATE\s+VIEW\s+(\S+)\s+AS\s", re.IGNORECASE)
 
-_WRITES: Final = frozenset({
+_WRITE_ACTIONS: Final = frozenset({
     sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE,
     sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_TEMP_TABLE, sqlite3.SQLITE_CREATE_VIEW,
     sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_CREATE_TEMP_INDEX,
@@ -158,29 +161,31 @@ _WRITES: Final = frozenset({
 })  # fmt: skip
 
 
-class Scope:
+class RestrictedDatabase:
     """A connection on which only what one asker may read can be read."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.admin = bool(asked["admin"])
         self.denied: tuple[str, str] | None = None
-        self._remembered: dict[str, str] = {}
+        self._metadata_cache: dict[str, str] = {}
         uri = f"{Path(asked['path']).absolute().as_uri()}?mode=ro"
         self.database = sqlite3.connect(uri, uri=True, isolation_level=None)
         self.database.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self.database.execute("PRAGMA temp_store = MEMORY")
         self.database.execute("PRAGMA busy_timeout = 1000")
         query = "SELECT lower(name) FROM main.sqlite_master"
-        self._stored = {name for (name,) in self.database.execute(query)}
-        self._gates = {f"{name} {secrets.token_hex(16)}": name for name in GATES}
+        self._stored_names = {name for (name,) in self.database.execute(query)}
+        self._view_tables = {f"{name} {secrets.token_hex(16)}": name for name in TABLE_FILTERS}
         self.database.execute("BEGIN")  # one state of the world for all that follows
-        self._fill(asked)
-        self._build()
-        for function in TABLE_FUNCTIONS:  # SQLite declares one when it is first used: as a write
+        self._fill_tables(asked)
+        self._build_views()
+        for (
+            function
+        ) in ALLOWED_TABLE_FUNCTIONS:  # SQLite declares one when it is first used: as a write
             self.database.execute(f"SELECT 1 FROM {function}('[]')")
-        for limit, value in LIMITS.items():
+        for limit, value in SQLITE_LIMITS.items():
             self.database.setlimit(limit, value)
-        self.database.set_authorizer(self._judge)
+        self.database.set_authorizer(self._authorize_action)
 
     def relations(self) -> dict[str, list[str]]:
         """What can be read, with the columns of each; afterwards the connection is open to all."""
@@ -193,7 +198,7 @@ class Scope:
             for name in names
         }
 
-    def _fill(self, asked: dict[str, Any]) -> None:
+    def _fill_tables(self, asked: dict[str, Any]) -> None:
         database = self.database
         for table in ("logs", "contexts", "bags", "seen"):
             database.execute(f"CREATE TEMP TABLE {table} (id TEXT PRIMARY KEY) WITHOUT ROWID")
@@ -208,27 +213,27 @@ class Scope:
 
         fill("logs", asked["logs"])
         fill("contexts", [*asked["logs"], asked["agent"], "defaults"])
-        fill("bags", list(OPEN_BAGS))
-        database.execute(_SEEN)
+        fill("bags", list(PUBLIC_CONTAINERS))
+        database.execute(_FILL_VISIBLE_THINGS)
 
-    def _build(self) -> None:
+    def _build_views(self) -> None:
         database = self.database
         database.create_function("shown", 1, self._shown, deterministic=True)
-        for gate, name in self._gates.items():
-            database.execute(f'CREATE TEMP VIEW "{gate}" AS {self._through_gate(name)}')
+        for gate, name in self._view_tables.items():
+            database.execute(f'CREATE TEMP VIEW "{gate}" AS {self._filtered_select(name)}')
             query = f'SELECT * FROM temp."{gate}"'
             database.execute(f"CREATE TEMP VIEW {name} AS {query}")
         for (text,) in database.execute("SELECT sql FROM main.sqlite_master WHERE type = 'view'"):
-            database.execute(_VIEW.sub(r"CREATE TEMP VIEW \1 AS ", text, count=1))
+            database.execute(_CREATE_VIEW.sub(r"CREATE TEMP VIEW \1 AS ", text, count=1))
 
-    def _through_gate(self, table: str) -> str:
-        gate = GATES[table]
+    def _filtered_select(self, table: str) -> str:
+        gate = TABLE_FILTERS[table]
         listed = []
         for info in self.database.execute(f"PRAGMA main.table_xinfo({table})"):
             column = f'"{info[1]}"'
             if info[1] not in gate.keys:
                 open_only = f"CASE WHEN {gate.open_if} THEN {column} END"
-                shown = _INSTEAD.get((table, info[1]), "{}").format(open_only)
+                shown = _COLUMN_REPLACEMENTS.get((table, info[1]), "{}").format(open_only)
                 column = f"{shown} AS {column}"
             listed.append(column)
         return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.open_if}"
@@ -237,23 +242,23 @@ class Scope:
         """A thing's metadata without what is its own business."""
         if stored is None:
             return None
-        if stored in self._remembered:
-            return self._remembered[stored]
+        if stored in self._metadata_cache:
+            return self._metadata_cache[stored]
         known = json.loads(stored)
-        allowed = SHOWN | SHOWN_TO_ADMINS if self.admin else SHOWN
+        allowed = PUBLIC_METADATA_KEYS | ADMIN_METADATA_KEYS if self.admin else PUBLIC_METADATA_KEYS
         kept = {key: value for key, value in known.items() if key in allowed}
         if self.admin:
             kept |= {
                 key: dict.fromkeys(value, "…")
                 for key, value in known.items()
-                if key in MASKED and isinstance(value, dict)
+                if key in MASKED_METADATA_KEYS and isinstance(value, dict)
             }
         shown = json.dumps(kept, ensure_ascii=False)
-        if len(self._remembered) < REMEMBERED:
-            self._remembered[stored] = shown
+        if len(self._metadata_cache) < MAX_CACHED_METADATA:
+            self._metadata_cache[stored] = shown
         return shown
 
-    def _judge(
+    def _authorize_action(
         self,
         action: int,
         first: str | None,
@@ -261,71 +266,80 @@ class Scope:
         database: str | None,
         source: str | None,
     ) -> int:
-        gated = source in self._gates
+        gated = source in self._view_tables
         name = (first or "").lower()
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
             function = (second or "").lower()
-            if function in FUNCTIONS or (function == "shown" and gated):
+            if function in ALLOWED_FUNCTIONS or (function == "shown" and gated):
                 return sqlite3.SQLITE_OK
-            return self._deny("function", function)
+            return self._deny_action("function", function)
         if action == sqlite3.SQLITE_READ:
             ours = database == "temp" and not name.startswith("sqlite_")
             # Of a table whose columns nobody asks for, only the name is told: also of WITH's.
-            named = not second and name not in self._stored and not name.startswith("sqlite_")
-            if ours or named or name in TABLE_FUNCTIONS or (gated and name in GATES):
+            named = not second and name not in self._stored_names and not name.startswith("sqlite_")
+            if (
+                ours
+                or named
+                or name in ALLOWED_TABLE_FUNCTIONS
+                or (gated and name in TABLE_FILTERS)
+            ):
                 return sqlite3.SQLITE_OK
-            return self._deny("read", name)
-        if action in _WRITES:  # what SQLite makes a virtual table of, it writes to its own schema
-            return self._deny("virtual" if name.startswith("sqlite_") else "write", "")
+            return self._deny_action("read", name)
+        if (
+            action in _WRITE_ACTIONS
+        ):  # what SQLite makes a virtual table of, it writes to its own schema
+            return self._deny_action("virtual" if name.startswith("sqlite_") else "write", "")
         if action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH):
-            return self._deny("attach", "")
+            return self._deny_action("attach", "")
         if action == sqlite3.SQLITE_PRAGMA:
-            return self._deny("pragma", name)
-        return self._deny("other", "")
+            return self._deny_action("pragma", name)
+        return self._deny_action("other", "")
 
-    def _deny(self, what: str, name: str) -> int:
+    def _deny_action(self, what: str, name: str) -> int:
         if self.denied is None:
             self.denied = (what, name)
         return sqlite3.SQLITE_DENY
 
 
-class Answering:
+class QueryRunner:
     """Runs one statement and keeps what it gives, to its limits."""
 
-    def __init__(self, scope: Scope, asked: dict[str, Any]) -> None:
+    def __init__(self, scope: RestrictedDatabase, asked: dict[str, Any]) -> None:
         self._scope = scope
         seconds: float = asked["seconds"]
-        self._rows: int = asked["rows"]
-        self._cell: int = asked["cell"]
-        self._size: int = asked["size"]
-        self._until = time.monotonic() + seconds
+        self._max_rows: int = asked["rows"]
+        self._max_cell_characters: int = asked["cell"]
+        self._max_characters: int = asked["size"]
+        self._deadline = time.monotonic() + seconds
         self._cut_cells = 0
 
     def answer(self, sql: str) -> dict[str, Any]:
         """What the statement gives."""
         database = self._scope.database
-        database.set_progress_handler(self._late, STEPS)
+        database.set_progress_handler(self._is_late, CLOCK_CHECK_INSTRUCTIONS)
         cursor = database.execute(sql)
         if cursor.description is None:
             return {"failure": "empty"}
-        columns = [_cut(column[0], HEADING) for column in cursor.description]
+        columns = [
+            _truncate_text(column[0], MAX_HEADING_CHARACTERS) for column in cursor.description
+        ]
         shown: list[list[Any]] = []
         size = more = 0
         uncounted = full = False
         try:
             for row in cursor:
-                if not full and len(shown) < self._rows:
+                if not full and len(shown) < self._max_rows:
                     before = self._cut_cells
                     cells = [self._shown(value) for value in row]
                     size += sum(len(str(cell)) for cell in cells)
-                    if size <= self._size or not shown:
+                    if size <= self._max_characters or not shown:
                         shown.append(cells)
                         continue
                     full, self._cut_cells = True, before
                 more += 1
-                if len(shown) + more >= COUNTED:
+                if len(shown) + more >= MAX_COUNTED_ROWS:
                     uncounted = True
                     break
         except sqlite3.OperationalError as error:
@@ -340,17 +354,17 @@ class Answering:
             "cut_cells": self._cut_cells,
         }
 
-    def _late(self) -> bool:
-        return time.monotonic() > self._until
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
 
     def _shown(self, value: Any) -> Any:
         if isinstance(value, bytes):
-            value = f"x'{value[: self._cell].hex()}'"
+            value = f"x'{value[: self._max_cell_characters].hex()}'"
         if isinstance(value, float) and not math.isfinite(value):
             value = str(value)
-        if isinstance(value, str) and len(value) > self._cell:
+        if isinstance(value, str) and len(value) > self._max_cell_characters:
             self._cut_cells += 1
-            return _cut(value, self._cell)
+            return _truncate_text(value, self._max_cell_characters)
         return value
 
 
@@ -358,25 +372,25 @@ def main() -> None:
     """Read the question, answer it."""
     asked = json.load(sys.stdin.buffer)
     try:
-        answer = _answered(asked)
+        answer = _answer_question(asked)
     except MemoryError:
         answer = {"failure": "memory"}
     json.dump(answer, sys.stdout)
     sys.stdout.flush()
 
 
-def _answered(asked: dict[str, Any]) -> dict[str, Any]:
-    scope = Scope(asked)
-    _confine(asked["memory"], asked["seconds"])
+def _answer_question(asked: dict[str, Any]) -> dict[str, Any]:
+    scope = RestrictedDatabase(asked)
+    _limit_resources(asked["memory"], asked["seconds"])
     # What no handler of SQLite's can end, one long function, the kernel does a little later.
-    signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + GRACE)
+    signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + KILL_GRACE_SECONDS)
     try:
-        return Answering(scope, asked).answer(asked["sql"])
+        return QueryRunner(scope, asked).answer(asked["sql"])
     except (sqlite3.Error, sqlite3.Warning) as error:
-        return _failure(scope, str(error))
+        return _describe_failure(scope, str(error))
 
 
-def _failure(scope: Scope, text: str) -> dict[str, Any]:
+def _describe_failure(scope: RestrictedDatabase, text: str) -> dict[str, Any]:
     """What went wrong, as `reports` puts it into words."""
     if scope.denied is not None:
         what, name = scope.denied
@@ -389,10 +403,10 @@ def _failure(scope: Scope, text: str) -> dict[str, Any]:
         return {"failure": "size"}
     if "one statement at a time" in text:
         return {"failure": "statements"}
-    return {"failure": "wrong", "text": text, "near": list(_near(scope, text))}
+    return {"failure": "wrong", "text": text, "near": list(_find_similar_names(scope, text))}
 
 
-def _near(scope: Scope, text: str) -> Iterator[str]:
+def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
     """Names like one that SQLite did not know."""
     unknown = re.match(r"no such (table|column): (?:\w+\.)?(\w+)$", text)
     if unknown is None:
@@ -402,11 +416,11 @@ def _near(scope: Scope, text: str) -> Iterator[str]:
     yield from difflib.get_close_matches(unknown[2].lower(), sorted(names), n=3, cutoff=0.5)
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate_text(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _confine(memory: int, seconds: float) -> None:
+def _limit_resources(memory: int, seconds: float) -> None:
     """For good: so much memory over what there is now, so much processor time, no file to write."""
     os.nice(5)
     used = resource.getrusage(resource.RUSAGE_SELF)

@@ -17,43 +17,43 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.world import report_worker
-from sshwarma.world.errors import Forbidden, Invalid, Refused, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
 
-SECONDS: Final = 2.0
+QUERY_TIMEOUT_SECONDS: Final = 2.0
 """The longest a question may take."""
 
-ROWS: Final = 200
-CELL: Final = 1_000
+MAX_RESULT_ROWS: Final = 200
+MAX_CELL_CHARACTERS: Final = 1_000
 """Characters shown of one value."""
 
-SIZE: Final = 64_000
+MAX_RESULT_CHARACTERS: Final = 64_000
 """Characters shown in all."""
 
-MEMORY: Final = 128 << 20
+MAX_QUERY_MEMORY_BYTES: Final = 128 << 20
 """Bytes a question may need."""
 
-AT_ONCE: Final = 2
-WAITING: Final = 20
-PATIENCE: Final = 8.0
+MAX_CONCURRENT_QUERIES: Final = 2
+MAX_WAITING_QUERIES: Final = 20
+PROCESS_TIMEOUT_SECONDS: Final = 8.0
 """Seconds after which a process that does not answer is killed, its start included."""
 
-READS: Final = frozenset({"SELECT", "WITH", "VALUES"})
+QUERY_KEYWORDS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 
-READABLE: Final = frozenset(report_worker.GATES)
+READABLE_TABLES: Final = frozenset(report_worker.TABLE_FILTERS)
 """Tables that can be read, beside every view."""
 
-_SPACE: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
-_WORD: Final = re.compile(r"\w+|\S")
-_NEAR: Final = re.compile(r'near "(.+)": syntax error$')
-_UNKNOWN: Final = re.compile(r"no such (table|column|function): (\S+)$")
+_SPACE_PATTERN: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
+_WORD_PATTERN: Final = re.compile(r"\w+|\S")
+_SYNTAX_ERROR_PATTERN: Final = re.compile(r'near "(.+)": syntax error$')
+_UNKNOWN_NAME_PATTERN: Final = re.compile(r"no such (table|column|function): (\S+)$")
 
-Cell = None | int | float | str
+CellValue = None | int | float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReportScope:
     """Who asks: the ids of the logs they may read (rooms and private conversations), and whether
     they see what only admins do. Nobody sees secrets."""
 
@@ -63,39 +63,41 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a question gave: at most ROWS rows and SIZE characters, cells cut at CELL characters.
-    `more` rows are not shown; if `uncounted`, at least so many."""
+class ReportResult:
+    """What a question gave: at most MAX_RESULT_ROWS rows and MAX_RESULT_CHARACTERS characters,
+    cells cut at MAX_CELL_CHARACTERS characters. `more` rows are not shown; if `uncounted`, at least
+    so many."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[CellValue, ...], ...]
     more: int = 0
     uncounted: bool = False
     cut_cells: int = 0
 
 
 class Reports:
-    """Answers questions about one database, AT_ONCE at a time."""
+    """Answers questions about one database, MAX_CONCURRENT_QUERIES at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
         self._waiting = 0
         self._running: set[Process] = set()
 
-    async def ask(self, sql: str, scope: Scope) -> Answer:
+    async def ask(self, sql: str, scope: ReportScope) -> ReportResult:
         """The answer to one SELECT.
 
         Raises:
             Invalid: the statement is wrong, or none that reads; `at` is where, in `sql`.
             Forbidden: it asks for what cannot be read.
-            Refused: it took too long, or too much memory.
+            WorldError: it took too long, or too much memory.
             Unavailable: too many others are asking.
         """
-        _check(sql)
-        if self._waiting >= WAITING:
+        _check_statement(sql)
+        if self._waiting >= MAX_WAITING_QUERIES:
             raise Unavailable(
-                f"{WAITING} questions are waiting already.", hint="Ask again in a moment."
+                f"{MAX_WAITING_QUERIES} questions are waiting already.",
+                hint="Ask again in a moment.",
             )
         self._waiting += 1
         try:
@@ -107,18 +109,18 @@ class Reports:
                         "agent": scope.agent_id,
                         "logs": scope.logs,
                         "admin": scope.admin,
-                        "rows": ROWS,
-                        "cell": CELL,
-                        "size": SIZE,
-                        "seconds": SECONDS,
-                        "memory": MEMORY,
+                        "rows": MAX_RESULT_ROWS,
+                        "cell": MAX_CELL_CHARACTERS,
+                        "size": MAX_RESULT_CHARACTERS,
+                        "seconds": QUERY_TIMEOUT_SECONDS,
+                        "memory": MAX_QUERY_MEMORY_BYTES,
                     }
                 )
         finally:
             self._waiting -= 1
         if "failure" in given:
-            raise _refusal(sql, given)
-        return Answer(
+            raise _failure_error(sql, given)
+        return ReportResult(
             tuple(given["columns"]),
             tuple(tuple(row) for row in given["rows"]),
             given["more"],
@@ -129,7 +131,7 @@ class Reports:
     async def close(self) -> None:
         """End what is still being answered."""
         for process in list(self._running):
-            _kill(process)
+            _kill_process(process)
             await process.wait()
 
     async def _run(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -148,12 +150,12 @@ class Reports:
             return {"failure": "broken"}
         self._running.add(process)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PROCESS_TIMEOUT_SECONDS):
                 out, words = await process.communicate(json.dumps(asked).encode())
         except TimeoutError:
             return {"failure": "time"}
         finally:
-            _kill(process)
+            _kill_process(process)
             await asyncio.shield(process.wait())
             self._running.discard(process)
         if process.returncode == 0:
@@ -169,20 +171,20 @@ class Reports:
         return {"failure": "broken"}
 
 
-def _kill(process: Process) -> None:
+def _kill_process(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
 
 
-def _check(sql: str) -> None:
+def _check_statement(sql: str) -> None:
     """Refuse what is not one statement that reads, before a process is started for it."""
-    space = _SPACE.match(sql)
-    word = _WORD.match(sql, space.end() if space else 0)
+    space = _SPACE_PATTERN.match(sql)
+    word = _WORD_PATTERN.match(sql, space.end() if space else 0)
     if word is None:
         raise Invalid("Say what to select.", hint="As in SELECT name FROM tools.")
     if "\0" in sql:
         raise Invalid("A statement has no NUL in it.", at=(sql.index("\0"), sql.index("\0") + 1))
-    if word[0].upper() not in READS:
+    if word[0].upper() not in QUERY_KEYWORDS:
         raise Invalid(
             f"{word[0][:40]} is not SELECT, WITH or VALUES: this reads, and changes nothing.",
             hint="/schema shows what there is to select from.",
@@ -190,36 +192,39 @@ def _check(sql: str) -> None:
         )
 
 
-def _refusal(sql: str, given: dict[str, Any]) -> Refused:
+def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
     """Why there is no answer, in words."""
     less = "Ask for less: one session_id, fewer joins, a LIMIT inside."
     match given["failure"]:
         case "denied":
-            return _denied(sql, given["what"], given["name"])
+            return _denied_error(sql, given["what"], given["name"])
         case "time":
-            return Refused(f"It took longer than {SECONDS:g} s and was ended.", hint=less)
+            return WorldError(
+                f"It took longer than {QUERY_TIMEOUT_SECONDS:g} s and was ended.", hint=less
+            )
         case "memory":
-            return Refused(
-                f"It needed more than {MEMORY >> 20} MiB of memory and was ended.", hint=less
+            return WorldError(
+                f"It needed more than {MAX_QUERY_MEMORY_BYTES >> 20} MiB of memory and was ended.",
+                hint=less,
             )
         case "size":
-            most = report_worker.VALUE >> 20
-            return Refused(f"One value in it is over {most} MiB, which is the most.", hint=less)
+            most = report_worker.MAX_VALUE_BYTES >> 20
+            return WorldError(f"One value in it is over {most} MiB, which is the most.", hint=less)
         case "statements":
             return Invalid("One statement at a time.", hint="Leave out what follows the first ;")
         case "empty":
             return Invalid("Say what to select.", hint="As in SELECT name FROM tools.")
         case "wrong":
-            return _wrong(sql, given["text"], given["near"])
+            return _sql_error(sql, given["text"], given["near"])
         case "killed":
             return Unavailable("It was ended before there was an answer.")
     return Unavailable("It could not be answered; the operator can see why.")
 
 
-def _denied(sql: str, what: str, name: str) -> Refused:
-    at = _place(sql, name) if name else None
+def _denied_error(sql: str, what: str, name: str) -> WorldError:
+    at = _find_word_span(sql, name) if name else None
     match what:
-        case "read" if name in READABLE:
+        case "read" if name in READABLE_TABLES:
             return Forbidden(
                 f"{name} is read by that name alone.", hint=f"As in FROM {name}.", at=at
             )
@@ -240,18 +245,22 @@ def _denied(sql: str, what: str, name: str) -> Refused:
     return Forbidden("Only a SELECT can be asked here.")
 
 
-def _wrong(sql: str, text: str, near: list[str]) -> Refused:
+def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     """SQLite's own words, with the place they are about where that is plain."""
-    syntax, unknown = _NEAR.match(text), _UNKNOWN.match(text)
+    syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
     if syntax is not None:
         return Invalid(
             f"The SQL is not right at {syntax[1][:40]}.",
-            at=_place(sql, syntax[1]),
-            hint=_hint(near),
+            at=_find_word_span(sql, syntax[1]),
+            hint=_suggest_names(near),
         )
     if unknown is not None:
         kind, name = unknown.groups()
-        return Invalid(f"There is no {kind} {name[:60]}.", at=_place(sql, name), hint=_hint(near))
+        return Invalid(
+            f"There is no {kind} {name[:60]}.",
+            at=_find_word_span(sql, name),
+            hint=_suggest_names(near),
+        )
     if "because it is a view" in text:
         return Forbidden("That would change something: this only reads.")
     if "incomplete input" in text:
@@ -261,11 +270,11 @@ def _wrong(sql: str, text: str, near: list[str]) -> Refused:
     return Invalid(f"{text[:1].upper()}{text[1:300].rstrip('.')}.")
 
 
-def _hint(near: list[str]) -> str:
+def _suggest_names(near: list[str]) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else "/schema shows what there is."
 
 
-def _place(sql: str, word: str) -> tuple[int, int] | None:
+def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
     """Where a word stands, if it stands there once."""
     whole = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
     found = list(re.finditer(whole, sql, re.IGNORECASE))

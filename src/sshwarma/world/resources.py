@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def shipped(folder: str) -> Path:
+def resource_dir(folder: str) -> Path:
     """Where `embedded` or `migrations` is."""
     package = Path(__file__).resolve().parent.parent
     inside = package / folder

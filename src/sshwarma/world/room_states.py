@@ -17,14 +17,14 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
-SECONDS: Final = 2.0
+CHECK_INTERVAL_SECONDS: Final = 2.0
 """Between two looks."""
 
-DIRECTORY: Final = "directory"
+DIRECTORY_KEY: Final = "directory"
 """The key of a room's metadata that holds the path."""
 
 
-def look(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
+def detect_states(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """The states that directories decide, by the id of their room."""
     found: dict[str, frozenset[str]] = {}
     for room_id, path in directories.items():
@@ -37,7 +37,7 @@ def look(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
     return found
 
 
-class Conditions:
+class RoomStateWatcher:
     """Watches the directories of a world's rooms."""
 
     def __init__(self, world: World) -> None:
@@ -47,20 +47,20 @@ class Conditions:
         """Look for as long as the program runs."""
         while True:
             await self.check()
-            await asyncio.sleep(SECONDS)
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
 
     async def check(self) -> None:
         """Look once, and tell what has changed."""
-        directories = await self._world.memo("directories", _directories)
-        found = await asyncio.to_thread(look, directories) if directories else {}
+        directories = await self._world.memo("directories", _read_directories)
+        found = await asyncio.to_thread(detect_states, directories) if directories else {}
         before, self._world.found = self._world.found, found
         for room_id in before.keys() | found.keys():
             if before.get(room_id) != found.get(room_id):
                 self._world.told(WorldChanged(room_id))
 
 
-def _directories(conn: Connection) -> dict[str, str]:
-    path = func.json_extract(things.c.metadata, f"$.{DIRECTORY}")
+def _read_directories(conn: Connection) -> dict[str, str]:
+    path = func.json_extract(things.c.metadata, f"$.{DIRECTORY_KEY}")
     query = select(things.c.id, path.label("path")).where(
         things.c.kind == "room", things.c.deleted_at.is_(None), path.is_not(None)
     )

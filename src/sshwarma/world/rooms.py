@@ -17,10 +17,10 @@ from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-BAG_SHOWN: Final = 50
+MAX_LISTED_BAG_THINGS: Final = 50
 """Things of a bag that a look names; the rest are counted."""
 
-ON_THE_FLOOR: Final = ("data", "reference", "tool", "mcp", "toolset")
+BAG_KINDS: Final = ("data", "reference", "tool", "mcp", "toolset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,70 +36,72 @@ class Room:
     context_size: int | None = None  # turns that models see; None for the usual number
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
-    bag: tuple[Thing, ...] = ()  # the first BAG_SHOWN, by name
+    bag: tuple[Thing, ...] = ()  # the first MAX_LISTED_BAG_THINGS, by name
     bag_size: int = 0
 
     def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
-        return access.rights(agent, self.mode, self.members.get(agent.id), now)
+        return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
     def listed_for(self, agent: Agent, now: int) -> bool:
         """Whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
 
 
-def read(conn: Connection, room_id: str) -> Room:
+def read_room(conn: Connection, room_id: str) -> Room:
     """A live room by id.
 
     Raises:
         NotFound: if it is gone.
     """
-    thing = things.get(conn, room_id)
+    thing = things.get_thing(conn, room_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "room":
         raise NotFound("That room is gone.")
-    return _of(conn, thing)
+    return _room_from_thing(conn, thing)
 
 
-def read_all(conn: Connection) -> list[Room]:
+def read_rooms(conn: Connection) -> list[Room]:
     """Every live room, by name; without its bag and exits, for lists."""
-    found = [*things.children(conn, "rooms", "room"), things.get_live(conn, "home")]
-    return [_plain(conn, thing) for thing in sorted(found, key=lambda thing: thing.name)]
+    found = [*things.read_children(conn, "rooms", "room"), things.get_live_thing(conn, "home")]
+    return [_room_without_bag(conn, thing) for thing in sorted(found, key=lambda thing: thing.name)]
 
 
-def id_of(conn: Connection, name: str) -> str | None:
+def find_room_id(conn: Connection, name: str) -> str | None:
     """The id of the live room of that name."""
     if name == "home":
         return "home"
-    found = things.child(conn, "rooms", name, "room")
+    found = things.find_child(conn, "rooms", name, "room")
     return found.id if found else None
 
 
-def create(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thing:
+def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thing:
     """Make a room that its maker owns, equipped as `defaults` is now.
 
     Raises:
         Invalid: if no room may have that name.
         Conflict: if one has it.
     """
-    _check_free(tx.conn, name, owner)
-    room = things.create(tx, "rooms", "room", name, description=description, created_by=owner.id)
-    equipment.copy(tx, "defaults", room.id)
+    _check_room_name(tx.conn, name, owner)
+    room = things.create_thing(
+        tx, "rooms", "room", name, description=description, created_by=owner.id
+    )
+    equipment.copy_equipment(tx, "defaults", room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
     return room
 
 
-def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
+def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     """Make a room like another: text, equipment, and copies of its data and references. Its log,
     its members and the exits into it stay behind; its exits out are copied.
 
     Raises:
-        Invalid, Conflict: as `create`.
+        Invalid, Conflict: as `create_room`.
     """
-    _check_free(tx.conn, name, owner)
-    source = things.get_live(tx.conn, source_id)
+    _check_room_name(tx.conn, name, owner)
+    source = things.get_live_thing(tx.conn, source_id)
     kept: dict[str, Any] = {
         key: source.metadata[key] for key in ("vibe", "nav") if key in source.metadata
     }
-    room = things.create(
+    room = things.create_thing(
         tx,
         "rooms",
         "room",
@@ -108,10 +110,10 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         metadata={**kept, "forked_from": source.id},
         created_by=owner.id,
     )
-    equipment.copy(tx, source_id, room.id)
+    equipment.copy_equipment(tx, source_id, room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
-    for thing in things.children(tx.conn, source_id, "data", "reference"):
-        copied = things.create(
+    for thing in things.read_children(tx.conn, source_id, "data", "reference"):
+        copied = things.create_thing(
             tx,
             room.id,
             thing.kind,
@@ -122,16 +124,16 @@ def fork(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
             metadata=thing.metadata,
             created_by=owner.id,
         )
-        for row in equipment.rows_of(tx.conn, [room.id]):
+        for row in equipment.read_equipped_rows(tx.conn, [room.id]):
             if row.thing.id == thing.id and row.live:
-                equipment.unequip(tx, room.id, [thing])
-                equipment.equip(tx, room.id, [copied], row.priority)
-    for way in exits.exits_of(tx.conn, source_id):
+                equipment.unequip_things(tx, room.id, [thing])
+                equipment.equip_things(tx, room.id, [copied], row.priority)
+    for way in exits.read_exits(tx.conn, source_id):
         exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
     return room
 
 
-def _check_free(conn: Connection, name: str, owner: Agent) -> None:
+def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     """Go on if a room of that owner may have that name, and none has. Nobody but they may call one
     after an agent.
 
@@ -139,30 +141,30 @@ def _check_free(conn: Connection, name: str, owner: Agent) -> None:
         Invalid, Conflict: if not.
     """
     names.check_name(name, "room")
-    if id_of(conn, name) is not None:
+    if find_room_id(conn, name) is not None:
         raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
-    agent = things.child(conn, "agents", name, "agent")
+    agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
             f"{name} is the name of an agent: their tools are called so.", hint="Choose another."
         )
-    taken = things.by_qualified_name(conn, name)
+    taken = things.find_by_qualified_name(conn, name)
     if taken is not None:  # the tools of both would have the same names
         raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
 
 
-def _of(conn: Connection, thing: Thing) -> Room:
-    bag = things.children(conn, thing.id, *ON_THE_FLOOR, limit=BAG_SHOWN)
+def _room_from_thing(conn: Connection, thing: Thing) -> Room:
+    bag = things.read_children(conn, thing.id, *BAG_KINDS, limit=MAX_LISTED_BAG_THINGS)
     size = len(bag)
-    if size == BAG_SHOWN:
+    if size == MAX_LISTED_BAG_THINGS:
         size = conn.execute(
             select(func.count()).where(
                 things_table.c.parent_id == thing.id,
-                things_table.c.kind.in_(ON_THE_FLOOR),
+                things_table.c.kind.in_(BAG_KINDS),
                 things_table.c.deleted_at.is_(None),
             )
         ).scalar_one()
-    plain = _plain(conn, thing)
+    plain = _room_without_bag(conn, thing)
     return Room(
         plain.id,
         plain.name,
@@ -172,13 +174,13 @@ def _of(conn: Connection, thing: Thing) -> Room:
         plain.nav,
         plain.context_size,
         plain.members,
-        exits.exits_of(conn, thing.id),
+        exits.read_exits(conn, thing.id),
         tuple(bag),
         size,
     )
 
 
-def _plain(conn: Connection, thing: Thing) -> Room:
+def _room_without_bag(conn: Connection, thing: Thing) -> Room:
     meta = thing.metadata
     return Room(
         id=thing.id,
@@ -188,5 +190,5 @@ def _plain(conn: Connection, thing: Thing) -> Room:
         mode=meta.get("access", "open"),
         nav=meta.get("nav", "on") != "off",
         context_size=meta.get("context_size"),
-        members=access.members_of(conn, thing.id),
+        members=access.read_members(conn, thing.id),
     )

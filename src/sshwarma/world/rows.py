@@ -26,12 +26,12 @@ _COLUMNS: Final = (
     "id", "room_id", "seq", "turn_id", "parent_row_id", "author_id", "kind", "status",
     "content", "meta", "created_at",
 )  # fmt: skip
-_APPEND: Final = str(
+_INSERT_ROW: Final = str(
     rows.insert().values(dict.fromkeys(_COLUMNS)).compile(dialect=sqlite.dialect())
 )
 
 
-def append(
+def append_row(
     tx: Change,
     room_id: str,
     kind: str,
@@ -49,7 +49,7 @@ def append(
     row = Row(
         id=new_id(),
         room_id=room_id,
-        seq=tx.next_seq(room_id, last_seq),
+        seq=tx.next_seq(room_id, read_last_seq),
         kind=kind,
         content=content,
         author_id=author_id,
@@ -60,7 +60,7 @@ def append(
         meta=meta or {},
     )
     tx.conn.exec_driver_sql(
-        _APPEND,
+        _INSERT_ROW,
         (
             row.id, room_id, row.seq, turn_id, parent_row_id, author_id, kind, status, content,
             json.dumps(meta, ensure_ascii=False) if meta else None, row.created_at,
@@ -72,13 +72,13 @@ def append(
     return row
 
 
-def last_seq(conn: Connection, room_id: str) -> int:
+def read_last_seq(conn: Connection, room_id: str) -> int:
     """The number of the newest row; 0 in a room where nothing was ever said."""
     query = select(func.coalesce(func.max(rows.c.seq), 0)).where(rows.c.room_id == room_id)
     return int(conn.execute(query).scalar_one())
 
 
-def tail(
+def read_tail(
     conn: Connection,
     room_id: str,
     limit: int,
@@ -98,25 +98,25 @@ def tail(
         query = query.where(rows.c.kind.startswith(prefix, autoescape=True))
         query = query.where(rows.c.kind.not_in(("chat", "emote", "presence")))
     query = query.order_by(rows.c.seq.desc()).limit(limit)
-    return [from_row(row) for row in conn.execute(query).mappings()][::-1]
+    return [row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
 
 
-def of_turn(conn: Connection, turn_id: str) -> list[Row]:
+def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:
     """The rows of a turn, in order."""
     query = select(rows).where(rows.c.turn_id == turn_id).order_by(rows.c.n)
-    return [from_row(row) for row in conn.execute(query).mappings()]
+    return [row_from_mapping(row) for row in conn.execute(query).mappings()]
 
 
-def by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
+def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
     """The rows of those ids, in the order of the log."""
     wanted = list(row_ids)
     if not wanted:
         return []
     query = select(rows).where(rows.c.id.in_(wanted)).order_by(rows.c.n)
-    return [from_row(row) for row in conn.execute(query).mappings()]
+    return [row_from_mapping(row) for row in conn.execute(query).mappings()]
 
 
-def of_turns(
+def read_window_rows(
     conn: Connection, room_id: str, turn_ids: Iterable[str], loose_after: int, before: int | None
 ) -> list[Row]:
     """The rows of some turns, and those of no turn that come after a `seq`; all of them below
@@ -130,19 +130,20 @@ def of_turns(
     for query in (of, loose):
         if before is not None:
             query = query.where(rows.c.seq < before)
-        found += [from_row(row) for row in conn.execute(query).mappings()]
+        found += [row_from_mapping(row) for row in conn.execute(query).mappings()]
     return sorted(found, key=lambda row: row.seq)
 
 
-def after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
+def read_rows_after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
     """Up to `limit` rows that follow `seq`, oldest first: how a listener fills a gap."""
     query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)
     return [
-        from_row(row) for row in conn.execute(query.order_by(rows.c.seq).limit(limit)).mappings()
+        row_from_mapping(row)
+        for row in conn.execute(query.order_by(rows.c.seq).limit(limit)).mappings()
     ]
 
 
-def from_row(row: RowMapping) -> Row:
+def row_from_mapping(row: RowMapping) -> Row:
     return Row(
         id=row["id"],
         room_id=row["room_id"],

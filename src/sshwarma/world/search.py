@@ -14,25 +14,25 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, text
 
 from sshwarma.world.events import Row
-from sshwarma.world.rows import from_row
+from sshwarma.world.rows import row_from_mapping
 from sshwarma.world.store import Change
 
-INDEX_PASS: Final = 500
+INDEX_PASS_ROWS: Final = 500
 """Rows indexed in one unit of work: about 40 ms of the writer's time."""
 
-_MISSING = text("SELECT coalesce(max(n), 0) FROM rows")
-_INDEXED = text("SELECT last_n FROM rows_indexed")
-_INDEX = text(
+_SELECT_NEWEST_N = text("SELECT coalesce(max(n), 0) FROM rows")
+_SELECT_INDEXED_N = text("SELECT last_n FROM rows_indexed")
+_INSERT_INDEX_ROWS = text(
     "INSERT INTO rows_fts (rowid, content) SELECT n, content FROM rows"
     " WHERE n > :last ORDER BY n LIMIT :pass"
 )
-_ADVANCE = text(
+_UPDATE_INDEXED_N = text(
     "UPDATE rows_indexed SET last_n = coalesce((SELECT max(n) FROM (SELECT n FROM rows"
     " WHERE n > :last ORDER BY n LIMIT :pass)), :last)"
 )
 # A row belongs to its turn, or to the first turn it opened that is not undone, as in `messages`.
 # What searches were asked and gave is left out: else the newest find would be the search itself.
-_FIND = text("""
+_SELECT_HITS = text("""
     SELECT rows.*, turns.id AS group_id, turns.status AS turn_status
     FROM rows_fts JOIN rows ON rows.n = rows_fts.rowid
     LEFT JOIN turns ON turns.id = coalesce((
@@ -46,11 +46,11 @@ _FIND = text("""
     ORDER BY rows_fts.rowid DESC LIMIT :limit
 """).bindparams(bindparam("rooms", expanding=True), bindparam("searches", expanding=True))
 
-SEARCHES: Final = ("global:search", "sshwarma:history", "sshwarma:sql")
+SEARCH_TOOLS: Final = ("global:search", "sshwarma:history", "sshwarma:sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A row that was found, and the turn it belongs to; `dropped` if it was undone."""
 
     row: Row
@@ -58,22 +58,22 @@ class Hit:
     dropped: bool
 
 
-def behind(conn: Connection) -> int:
+def count_unindexed_rows(conn: Connection) -> int:
     """How many rows are not indexed yet."""
-    newest = int(conn.execute(_MISSING).scalar_one())
-    return newest - int(conn.execute(_INDEXED).scalar_one())
+    newest = int(conn.execute(_SELECT_NEWEST_N).scalar_one())
+    return newest - int(conn.execute(_SELECT_INDEXED_N).scalar_one())
 
 
-def index_some(tx: Change) -> bool:
-    """Index up to INDEX_PASS rows. Whether there are more."""
-    last = int(tx.conn.execute(_INDEXED).scalar_one())
-    values = {"last": last, "pass": INDEX_PASS}
-    tx.conn.execute(_INDEX, values)
-    tx.conn.execute(_ADVANCE, values)
-    return behind(tx.conn) > 0
+def index_next_rows(tx: Change) -> bool:
+    """Index up to INDEX_PASS_ROWS rows. Whether there are more."""
+    last = int(tx.conn.execute(_SELECT_INDEXED_N).scalar_one())
+    values = {"last": last, "pass": INDEX_PASS_ROWS}
+    tx.conn.execute(_INSERT_INDEX_ROWS, values)
+    tx.conn.execute(_UPDATE_INDEXED_N, values)
+    return count_unindexed_rows(tx.conn) > 0
 
 
-def find(
+def search_rows(
     conn: Connection,
     words: str,
     rooms: Iterable[str],
@@ -81,31 +81,31 @@ def find(
     before: int | None = None,
     *,
     dropped: bool = False,
-) -> list[Hit]:
+) -> list[SearchHit]:
     """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
     The last word may be the start of one. Text in double quotes is a phrase."""
-    query = match_expression(words)
+    query = build_fts_query(words)
     if not query:
         return []
     values = {
         "words": query,
         "rooms": list(rooms),
-        "searches": list(SEARCHES),
+        "searches": list(SEARCH_TOOLS),
         "dropped": dropped,
         "limit": limit,
         "before": before if before is not None else 2**62,
     }
     return [
-        Hit(
-            from_row(row),
+        SearchHit(
+            row_from_mapping(row),
             row["group_id"],
             row["status"] == "dropped" or row["turn_status"] == "dropped",
         )
-        for row in conn.execute(_FIND, values).mappings()
+        for row in conn.execute(_SELECT_HITS, values).mappings()
     ]
 
 
-def match_expression(words: str) -> str:
+def build_fts_query(words: str) -> str:
     """What a person typed as an FTS5 query: every term quoted, so that none is an operator."""
     parts = words.replace("\0", " ").split('"')  # FTS5 reads no further than a NUL
     terms: list[str] = []

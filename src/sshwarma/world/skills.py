@@ -18,31 +18,31 @@ from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-CONTAINER: Final = "skills"
-ROLE: Final = "skill"
-PREFIX: Final = "skill:"
+SKILLS_CONTAINER: Final = "skills"
+SKILL_ROLE: Final = "skill"
+SKILL_PREFIX: Final = "skill:"
 
 
-def all_skills(conn: Connection) -> list[Thing]:
+def read_skills(conn: Connection) -> list[Thing]:
     """Every live skill, by name."""
-    found = things.children(conn, CONTAINER, "data")
-    return [thing for thing in found if thing.metadata.get("role") == ROLE]
+    found = things.read_children(conn, SKILLS_CONTAINER, "data")
+    return [thing for thing in found if thing.metadata.get("role") == SKILL_ROLE]
 
 
-def find(conn: Connection, name: str) -> Thing:
+def find_skill(conn: Connection, name: str) -> Thing:
     """The skill of that name, with or without `skill:`, or of that number.
 
     Raises:
         NotFound: if there is none.
     """
-    plain = name.removeprefix(PREFIX)
-    for thing in all_skills(conn):
+    plain = name.removeprefix(SKILL_PREFIX)
+    for thing in read_skills(conn):
         if plain in (thing.name, str(thing.metadata.get("number"))):
             return thing
     raise NotFound(f"There is no skill {plain[:40]}.", hint="/skill list shows them.")
 
 
-def create(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
+def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
     """Make a skill.
 
     Raises:
@@ -50,34 +50,34 @@ def create(tx: Change, name: str, text: str, about: str, created_by: str) -> Thi
         Conflict: if another has it.
     """
     check_name(name, "skill")
-    if any(thing.name == name for thing in all_skills(tx.conn)):
+    if any(thing.name == name for thing in read_skills(tx.conn)):
         raise Conflict(f"There is a skill {name} already.", hint="/skill edit changes it.")
     newest = func.max(func.json_extract(things_table.c.metadata, "$.number"))
-    query = select(newest).where(things_table.c.parent_id == CONTAINER)
+    query = select(newest).where(things_table.c.parent_id == SKILLS_CONTAINER)
     number = (tx.conn.execute(query).scalar() or 0) + 1
-    return things.create(
+    return things.create_thing(
         tx,
-        CONTAINER,
+        SKILLS_CONTAINER,
         "data",
         name,
-        qualified_name=PREFIX + name,
+        qualified_name=SKILL_PREFIX + name,
         description=about,
         content=text,
-        metadata={"role": ROLE, "number": number},
+        metadata={"role": SKILL_ROLE, "number": number},
         created_by=created_by,
     )
 
 
-def rename(tx: Change, skill: Thing, name: str) -> Thing:
+def rename_skill(tx: Change, skill: Thing, name: str) -> Thing:
     """Give a skill another name; where it is active it stays so.
 
     Raises:
-        Invalid, Conflict: as `create`.
+        Invalid, Conflict: as `create_skill`.
     """
     check_name(name, "skill")
-    if any(thing.name == name for thing in all_skills(tx.conn)):
+    if any(thing.name == name for thing in read_skills(tx.conn)):
         raise Conflict(f"There is a skill {name} already.")
-    return things.change(tx, skill.id, name=name, qualified_name=PREFIX + name)
+    return things.update_thing(tx, skill.id, name=name, qualified_name=SKILL_PREFIX + name)
 
 
 def count_activation(tx: Change, skill: Thing) -> None:

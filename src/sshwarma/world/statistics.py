@@ -10,7 +10,7 @@ from sshwarma.world.schema import equipped, rows, things, tool_calls, turns, usa
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageTotals:
     """Tokens of some answers. `estimated` of them were counted by us, not by the provider; `cost`
     is in US dollars for the `priced` ones, None if the price of none is known."""
 
@@ -25,10 +25,10 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSpent:
+class ModelUsageTotals:
     model: str
     agents: tuple[str, ...]  # ids of those who answered by it
-    spent: Spent
+    spent: UsageTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SkillUse:
     activations: int | None
 
 
-_SUMS = (
+_USAGE_SUMS = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt_tokens), 0),
     func.coalesce(func.sum(usage.c.completion_tokens), 0),
@@ -59,45 +59,51 @@ _SUMS = (
     func.count(usage.c.cost),
     func.count().filter(turns.c.status == "dropped"),
 )
-_USAGE = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
+_USAGE_WITH_TURNS = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
 
 
-def total(conn: Connection, room_id: str | None, agent_id: str | None = None) -> Spent:
-    """What was used in a room, or in all of them; by one agent, or by all."""
-    query = select(*_SUMS).select_from(_USAGE).where(_spent_by(room_id, agent_id))
-    return Spent(*conn.execute(query).one())
-
-
-def by_model(
+def read_total_usage(
     conn: Connection, room_id: str | None, agent_id: str | None = None
-) -> tuple[ModelSpent, ...]:
+) -> UsageTotals:
+    """What was used in a room, or in all of them; by one agent, or by all."""
+    query = (
+        select(*_USAGE_SUMS).select_from(_USAGE_WITH_TURNS).where(_usage_filter(room_id, agent_id))
+    )
+    return UsageTotals(*conn.execute(query).one())
+
+
+def read_usage_by_model(
+    conn: Connection, room_id: str | None, agent_id: str | None = None
+) -> tuple[ModelUsageTotals, ...]:
     """The same for each model, by name."""
     query = (
-        select(usage.c.model, func.group_concat(usage.c.agent_id.distinct()), *_SUMS)
-        .select_from(_USAGE)
-        .where(_spent_by(room_id, agent_id))
+        select(usage.c.model, func.group_concat(usage.c.agent_id.distinct()), *_USAGE_SUMS)
+        .select_from(_USAGE_WITH_TURNS)
+        .where(_usage_filter(room_id, agent_id))
         .group_by(usage.c.model)
         .order_by(usage.c.model)
     )
     return tuple(
-        ModelSpent(model, tuple(sorted((agents or "").split(","))), Spent(*sums))
+        ModelUsageTotals(model, tuple(sorted((agents or "").split(","))), UsageTotals(*sums))
         for model, agents, *sums in conn.execute(query)
     )
 
 
-def by_room(conn: Connection, agent_id: str | None = None) -> tuple[tuple[str, Spent], ...]:
+def read_usage_by_room(
+    conn: Connection, agent_id: str | None = None
+) -> tuple[tuple[str, UsageTotals], ...]:
     """The same for each room in which anything was used, also rooms that are gone, by name."""
     query = (
-        select(things.c.name, *_SUMS)
-        .select_from(_USAGE.outerjoin(things, things.c.id == usage.c.session_id))
-        .where(_spent_by(None, agent_id))
+        select(things.c.name, *_USAGE_SUMS)
+        .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.session_id))
+        .where(_usage_filter(None, agent_id))
         .group_by(usage.c.session_id)
         .order_by(things.c.name)
     )
-    return tuple((name or "(gone)", Spent(*sums)) for name, *sums in conn.execute(query))
+    return tuple((name or "(gone)", UsageTotals(*sums)) for name, *sums in conn.execute(query))
 
 
-def tool_counts(
+def read_tool_counts(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[ToolCount, ...]:
     """How often each tool was called, the most called first."""
@@ -108,7 +114,7 @@ def tool_counts(
             func.count().filter(tool_calls.c.status == "error"),
         )
         .select_from(tool_calls.outerjoin(rows, rows.c.id == tool_calls.c.id))
-        .where(_called_by(room_id, agent_id))
+        .where(_calls_filter(room_id, agent_id))
         .group_by(tool_calls.c.tool_id)
         .order_by(func.count().desc(), tool_calls.c.tool_id)
     )
@@ -117,7 +123,7 @@ def tool_counts(
     return tuple(ToolCount(tool, calls, errors, calls / every) for tool, calls, errors in counted)
 
 
-def skills(
+def read_skill_use(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[SkillUse, ...]:
     """The skills that are active in a room or on an agent, by name; every skill for all rooms."""
@@ -144,20 +150,20 @@ def skills(
     )
 
 
-def time_range(
+def read_time_range(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[str, str] | None:
     """The first and the last moment of what is counted, as ISO text in UTC."""
     spans = (
         conn.execute(
             select(func.min(usage.c.created_at), func.max(usage.c.created_at)).where(
-                _spent_by(room_id, agent_id)
+                _usage_filter(room_id, agent_id)
             )
         ).one(),
         conn.execute(
             select(func.min(tool_calls.c.started_at), func.max(tool_calls.c.started_at))
             .select_from(tool_calls.outerjoin(rows, rows.c.id == tool_calls.c.id))
-            .where(_called_by(room_id, agent_id))
+            .where(_calls_filter(room_id, agent_id))
         ).one(),
     )
     known = [(first, last) for first, last in spans if first is not None]
@@ -166,14 +172,14 @@ def time_range(
     return min(first for first, _ in known), max(last for _, last in known)
 
 
-def _spent_by(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
+def _usage_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
     return and_(
         usage.c.session_id == room_id if room_id is not None else true(),
         usage.c.agent_id == agent_id if agent_id is not None else true(),
     )
 
 
-def _called_by(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
+def _calls_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
     return and_(
         tool_calls.c.chat_id == room_id if room_id is not None else true(),
         rows.c.author_id == agent_id if agent_id is not None else true(),

@@ -37,19 +37,19 @@ from sshwarma.world.ids import now_ms
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-BATCH_UNITS = 512
+MAX_BATCH_UNITS = 512
 """Most units in one transaction, so that the first of them does not wait for ever."""
 
-SETTLE_SECONDS = 0.005
+MAX_PUBLISH_SECONDS = 0.005
 """How long one turn of the loop publishes what was committed."""
 
-QUEUE_UNITS = 20_000
+MAX_QUEUED_UNITS = 20_000
 """Units that may wait for the writer; past it a caller is told to try again."""
 
-READERS = 3
+READER_THREADS = 3
 """Reader threads, each with a connection of its own."""
 
-BUSY_MS = 5_000
+BUSY_TIMEOUT_MS = 5_000
 """How long a connection waits for another process (a backup, a report) to let go."""
 
 
@@ -79,7 +79,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Job(Generic[T]):
+class _WriteJob(Generic[T]):
     work: Callable[[Change], T]
     answer: asyncio.Future[T]
     result: T | None = None
@@ -98,7 +98,7 @@ class StoreCounts:
     reads: int = 0
 
 
-def engine_for(path: Path, *, read_only: bool = False) -> Engine:
+def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
     """An engine whose transactions are ours to begin: the driver's own guesses are off."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
@@ -112,7 +112,7 @@ def engine_for(path: Path, *, read_only: bool = False) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA foreign_keys = ON")
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -129,14 +129,14 @@ class Store:
         self.counts = StoreCounts()
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._settling: deque[_Job[Any]] = deque()  # committed, and not yet published
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
-        self._writer_engine = engine_for(path)
-        self._reader_engine = engine_for(path, read_only=True)
+        self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, and not yet published
+        self._jobs: queue.SimpleQueue[_WriteJob[Any] | None] = queue.SimpleQueue()
+        self._writer_engine = create_sqlite_engine(path)
+        self._reader_engine = create_sqlite_engine(path, read_only=True)
         self._local = threading.local()
         self._reader_connections: list[Connection] = []
         self._writer_connection: Connection | None = None
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="store-reader")
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
         self._writer.start()
@@ -150,9 +150,9 @@ class Store:
         """
         if self._closed:
             raise Unavailable("The world is shutting down.")
-        if self._jobs.qsize() >= QUEUE_UNITS:
+        if self._jobs.qsize() >= MAX_QUEUED_UNITS:
             raise Unavailable("The world is too busy to take that now.", hint="Try again soon.")
-        job: _Job[T] = _Job(work, self._loop.create_future())
+        job: _WriteJob[T] = _WriteJob(work, self._loop.create_future())
         self._jobs.put(job)
         return await job.answer
 
@@ -176,7 +176,7 @@ class Store:
             self._writer_connection.close()  # the last: only a writer can empty the WAL
         # The writer's last batch settles in callbacks that these turns of the loop let run.
         await asyncio.sleep(0)
-        while self._settling:  # noqa: ASYNC110 - it drains by turns of the loop itself
+        while self._unpublished:  # noqa: ASYNC110 - it drains by turns of the loop itself
             await asyncio.sleep(0)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
@@ -187,12 +187,12 @@ class Store:
             connection = self._reader_engine.connect()
             self._local.connection = connection
             self._reader_connections.append(connection)
-        driver = _driver(connection)
+        driver = _driver_connection(connection)
         driver.execute("BEGIN")  # one snapshot for the whole query
         try:
             result = query(connection)
         except DBAPIError as error:
-            raise _unreadable(error) from error
+            raise _read_error(error) from error
         finally:
             driver.execute("ROLLBACK")
         return result
@@ -203,10 +203,10 @@ class Store:
         stop = False
         while not stop:
             job = self._jobs.get()
-            batch: list[_Job[Any]] = []
+            batch: list[_WriteJob[Any]] = []
             while job is not None:
                 batch.append(job)
-                if len(batch) == BATCH_UNITS:
+                if len(batch) == MAX_BATCH_UNITS:
                     break
                 try:
                     job = self._jobs.get_nowait()
@@ -218,9 +218,9 @@ class Store:
                 self._loop.call_soon_threadsafe(self._settle, batch)
 
     def _commit(
-        self, connection: Connection, batch: list[_Job[Any]], last_seq: dict[str, int]
+        self, connection: Connection, batch: list[_WriteJob[Any]], last_seq: dict[str, int]
     ) -> None:
-        driver = _driver(connection)
+        driver = _driver_connection(connection)
         started = time.perf_counter()
         try:
             driver.execute("BEGIN IMMEDIATE")
@@ -234,7 +234,7 @@ class Store:
                 driver.execute("ROLLBACK")
             log.error("a commit failed", units=len(batch), error=str(error))
             for job in batch:
-                job.error = _unwritable(error)
+                job.error = _write_error(error)
         else:
             self.counts.commits += 1
             self.counts.units += len(batch)
@@ -244,7 +244,7 @@ class Store:
         self,
         connection: Connection,
         driver: sqlite3.Connection,
-        job: _Job[Any],
+        job: _WriteJob[Any],
         last_seq: dict[str, int],
     ) -> None:
         change = Change(connection, last_seq)
@@ -266,39 +266,40 @@ class Store:
             job.events = change.events
         driver.execute("RELEASE unit")
 
-    def _settle(self, batch: list[_Job[Any]]) -> None:
+    def _settle(self, batch: list[_WriteJob[Any]]) -> None:
         """Publish and answer, in order; behind whatever still waits for that."""
-        idle = not self._settling
-        self._settling.extend(batch)
+        idle = not self._unpublished
+        self._unpublished.extend(batch)
         if idle:
-            self._settle_some()
+            self._publish_some()
 
-    def _settle_some(self) -> None:
-        """A crowd makes a batch dear to publish: take SETTLE_SECONDS of it, then let keys in."""
-        until = time.perf_counter() + SETTLE_SECONDS
-        while self._settling and time.perf_counter() < until:
-            job = self._settling[0]
+    def _publish_some(self) -> None:
+        """A crowd makes a batch dear to publish: take MAX_PUBLISH_SECONDS of it, then let keys
+        in."""
+        until = time.perf_counter() + MAX_PUBLISH_SECONDS
+        while self._unpublished and time.perf_counter() < until:
+            job = self._unpublished[0]
             if job.error is None:
                 for happened in job.events:
                     self._publish(happened)
-            self._settling.popleft()
+            self._unpublished.popleft()
             if job.answer.done():  # its caller was cancelled; what was committed stays
                 continue
             if job.error is not None:
                 job.answer.set_exception(job.error)
             else:
                 job.answer.set_result(job.result)
-        if self._settling:
-            self._loop.call_soon(self._settle_some)
+        if self._unpublished:
+            self._loop.call_soon(self._publish_some)
 
 
-def _driver(connection: Connection) -> sqlite3.Connection:
+def _driver_connection(connection: Connection) -> sqlite3.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine above made it
     return driver
 
 
-def _unwritable(error: Exception) -> Unavailable:
+def _write_error(error: Exception) -> Unavailable:
     text = str(error)
     if "full" in text:
         return Unavailable("The disk is full: that was not stored.", hint="Reading still works.")
@@ -307,7 +308,7 @@ def _unwritable(error: Exception) -> Unavailable:
     return Unavailable("The database could not be written: that was not stored.")
 
 
-def _unreadable(error: DBAPIError) -> Exception:
+def _read_error(error: DBAPIError) -> Exception:
     if isinstance(error.orig, sqlite3.OperationalError):
         log.error("a read failed", error=str(error.orig))
         return Unavailable("The database could not be read.")

@@ -16,9 +16,9 @@ from sshwarma.world.ids import new_id
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
 
-KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
+THING_KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
 
-DEPTH: Final = 64
+MAX_TREE_DEPTH: Final = 64
 """Deepest nesting followed upwards; a tree this deep is a mistake, not a world."""
 
 
@@ -49,7 +49,7 @@ class Thing:
         return self.qualified_name or self.name
 
 
-def from_row(row: RowMapping) -> Thing:
+def thing_from_row(row: RowMapping) -> Thing:
     return Thing(
         id=row["id"],
         parent_id=row["parent_id"],
@@ -70,33 +70,33 @@ def from_row(row: RowMapping) -> Thing:
     )
 
 
-def get(conn: Connection, thing_id: str) -> Thing | None:
+def get_thing(conn: Connection, thing_id: str) -> Thing | None:
     """The thing of that id, deleted or not."""
     found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
-    return from_row(found) if found else None
+    return thing_from_row(found) if found else None
 
 
-def get_live(conn: Connection, thing_id: str) -> Thing:
+def get_live_thing(conn: Connection, thing_id: str) -> Thing:
     """The live thing of that id.
 
     Raises:
         NotFound: if there is none, or it was deleted.
     """
-    found = get(conn, thing_id)
+    found = get_thing(conn, thing_id)
     if found is None or found.deleted_at is not None:
         raise NotFound("That thing is gone.")
     return found
 
 
-def by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
+def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
     query = select(things).where(
         things.c.qualified_name == qualified_name, things.c.deleted_at.is_(None)
     )
     found = conn.execute(query).mappings().first()
-    return from_row(found) if found else None
+    return thing_from_row(found) if found else None
 
 
-def children(
+def read_children(
     conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
 ) -> list[Thing]:
     """Live children, by name; of some kinds only, if any are given."""
@@ -104,32 +104,32 @@ def children(
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
     query = query.order_by(things.c.name, things.c.kind).limit(limit)
-    return [from_row(row) for row in conn.execute(query).mappings()]
+    return [thing_from_row(row) for row in conn.execute(query).mappings()]
 
 
-def child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
+def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
     """The live child of that name; if several kinds share it, data before the others."""
     query = select(things).where(
         things.c.parent_id == parent_id, things.c.name == name, things.c.deleted_at.is_(None)
     )
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
-    found = [from_row(row) for row in conn.execute(query).mappings()]
-    return min(found, key=lambda thing: KINDS.index(thing.kind) != 6, default=None)
+    found = [thing_from_row(row) for row in conn.execute(query).mappings()]
+    return min(found, key=lambda thing: THING_KINDS.index(thing.kind) != 6, default=None)
 
 
-def ancestors(conn: Connection, thing_id: str) -> list[Thing]:
+def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
     """From the thing's parent up to the root."""
     found: dict[str, Thing] = {}
-    thing = get(conn, thing_id)
+    thing = get_thing(conn, thing_id)
     while thing is not None and thing.parent_id is not None and thing.parent_id not in found:
-        thing = get(conn, thing.parent_id)
+        thing = get_thing(conn, thing.parent_id)
         if thing is not None:
             found[thing.id] = thing
     return list(found.values())
 
 
-def create(
+def create_thing(
     tx: Change,
     parent_id: str,
     kind: str,
@@ -173,7 +173,7 @@ def create(
         "description": description or None,
         "content": content,
         "uri": uri,
-        "metadata": dump(metadata),
+        "metadata": dump_metadata(metadata),
         "auto_load": int(auto_load),
         "created_by": created_by,
         "created_at": tx.now,
@@ -182,13 +182,13 @@ def create(
     try:
         tx.conn.execute(insert(things).values(values))
     except IntegrityError as error:
-        raise _taken(tx.conn, thing) from error
+        raise _name_conflict(tx.conn, thing) from error
     tx.emit(WorldChanged(parent_id))
     return thing
 
 
-def change(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any) -> Thing:
-    """Set columns of a live thing (`metadata` as a dict) and return it as it is now.
+def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any) -> Thing:
+    """Set columns of a live thing (`metadata` as a dict) and return it is now.
 
     A change that no room, loadout or list is computed from is not `structural`: it leaves what
     is remembered of them standing.
@@ -197,9 +197,9 @@ def change(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any
         NotFound: if it is gone.
         Conflict: if its new name, place or qualified name is taken.
     """
-    before = get_live(tx.conn, thing_id)
+    before = get_live_thing(tx.conn, thing_id)
     if "metadata" in columns:
-        columns["metadata"] = dump(columns["metadata"])
+        columns["metadata"] = dump_metadata(columns["metadata"])
     try:
         tx.conn.execute(
             update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
@@ -209,17 +209,17 @@ def change(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any
     if structural:
         # A change of a room concerns that room; of anything else, the bag it lies in.
         tx.emit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
-    return get_live(tx.conn, thing_id)
+    return get_live_thing(tx.conn, thing_id)
 
 
 def set_metadata(tx: Change, thing_id: str, *, structural: bool = True, **values: Any) -> Thing:
     """Set keys of a thing's metadata; None removes one."""
-    merged = get_live(tx.conn, thing_id).metadata | values
+    merged = get_live_thing(tx.conn, thing_id).metadata | values
     kept = {key: value for key, value in merged.items() if value is not None}
-    return change(tx, thing_id, structural=structural, metadata=kept)
+    return update_thing(tx, thing_id, structural=structural, metadata=kept)
 
 
-def delete(tx: Change, thing: Thing) -> None:
+def delete_thing(tx: Change, thing: Thing) -> None:
     """Soft-delete a thing. What it contains goes out of reach with it and returns with it."""
     tx.conn.execute(
         update(things).where(things.c.id == thing.id).values(deleted_at=tx.now, updated_at=tx.now)
@@ -227,7 +227,7 @@ def delete(tx: Change, thing: Thing) -> None:
     tx.emit(WorldChanged(thing.parent_id))
 
 
-def restore(tx: Change, thing: Thing) -> Thing:
+def restore_thing(tx: Change, thing: Thing) -> Thing:
     """Bring a soft-deleted thing back to where it was.
 
     Raises:
@@ -235,18 +235,18 @@ def restore(tx: Change, thing: Thing) -> Thing:
         NotFound: if the bag it was in is gone.
     """
     if thing.parent_id is not None:
-        get_live(tx.conn, thing.parent_id)
+        get_live_thing(tx.conn, thing.parent_id)
     try:
         tx.conn.execute(
             update(things).where(things.c.id == thing.id).values(deleted_at=None, updated_at=tx.now)
         )
     except IntegrityError as error:
-        raise _taken(tx.conn, thing) from error
+        raise _name_conflict(tx.conn, thing) from error
     tx.emit(WorldChanged(thing.parent_id))
-    return get_live(tx.conn, thing.id)
+    return get_live_thing(tx.conn, thing.id)
 
 
-def move(tx: Change, thing_id: str, to_id: str) -> Thing:
+def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
     """Put a thing into another bag.
 
     Raises:
@@ -254,13 +254,13 @@ def move(tx: Change, thing_id: str, to_id: str) -> Thing:
         Conflict: if the bag has a live thing of that kind and name.
         NotFound: if either is gone.
     """
-    target = get_live(tx.conn, to_id)
-    if to_id == thing_id or any(above.id == thing_id for above in ancestors(tx.conn, to_id)):
+    target = get_live_thing(tx.conn, to_id)
+    if to_id == thing_id or any(above.id == thing_id for above in read_ancestors(tx.conn, to_id)):
         raise Invalid(f"{target.label} is inside it: a thing cannot contain itself.")
-    return change(tx, thing_id, parent_id=to_id)
+    return update_thing(tx, thing_id, parent_id=to_id)
 
 
-def last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
+def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
     """The thing of that name that was deleted last from one of those bags."""
     query = (
         select(things)
@@ -273,17 +273,17 @@ def last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thin
         .limit(1)
     )
     found = conn.execute(query).mappings().first()
-    return from_row(found) if found else None
+    return thing_from_row(found) if found else None
 
 
-def dump(value: dict[str, Any] | None) -> str | None:
+def dump_metadata(value: dict[str, Any] | None) -> str | None:
     """JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
     if not value:
         return None
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def _taken(conn: Connection, thing: Thing) -> Conflict:
-    if thing.qualified_name and by_qualified_name(conn, thing.qualified_name):
+def _name_conflict(conn: Connection, thing: Thing) -> Conflict:
+    if thing.qualified_name and find_by_qualified_name(conn, thing.qualified_name):
         return Conflict(f"{thing.qualified_name} exists already.")
     return Conflict(f"There is a {thing.kind} named {thing.name} already.")

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change
 
-PREFIX: Final = "swt_"
+BEARER_PREFIX: Final = "swt_"
 DAY_MS: Final = 86_400_000
-TOKEN_DAYS: Final = 3650
-TOKENS_EACH: Final = 100
+MAX_TOKEN_DAYS: Final = 3650
+MAX_TOKENS_PER_AGENT: Final = 100
 """Most tokens of one agent that are good at a time."""
 
 
@@ -37,40 +37,41 @@ class Token:
     label: str
     created_at: int
     expires_at: int | None
-    scope: Scope = Scope.BUILD
+    scope: TokenScope = TokenScope.BUILD
 
     @property
     def expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= now_ms()
 
 
-def issue(
+def issue_token(
     tx: Change,
     agent_id: str,
     label: str,
     days: float | None,
     created_by: str | None,
-    scope: Scope = Scope.BUILD,
+    scope: TokenScope = TokenScope.BUILD,
 ) -> tuple[Token, str]:
     """Make a token for an agent; returns it and its secret text, which is not kept.
 
     Raises:
-        Invalid: if `days` is not within 0 and TOKEN_DAYS.
-        Conflict: if the agent has TOKENS_EACH already.
+        Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
+        Conflict: if the agent has MAX_TOKENS_PER_AGENT already.
     """
-    if days is not None and not 0 < days <= TOKEN_DAYS:
-        raise Invalid(f"A token is good for more than 0 and at most {TOKEN_DAYS} days.")
-    if len(live(tx.conn, agent_id)) >= TOKENS_EACH:
+    if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
+        raise Invalid(f"A token is good for more than 0 and at most {MAX_TOKEN_DAYS} days.")
+    if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
-            f"{TOKENS_EACH} tokens is the most one agent may have.", hint="Revoke one first."
+            f"{MAX_TOKENS_PER_AGENT} tokens is the most one agent may have.",
+            hint="Revoke one first.",
         )
-    secret = PREFIX + secrets.token_urlsafe(32)
+    secret = BEARER_PREFIX + secrets.token_urlsafe(32)
     expires = None if days is None else tx.now + int(days * DAY_MS)
     token = Token(new_id(), agent_id, label[:200], tx.now, expires, scope)
     tx.conn.execute(
         insert(tokens).values(
             id=token.id,
-            token_sha256=_hash(secret),
+            token_sha256=_hash_secret(secret),
             agent_id=agent_id,
             label=token.label,
             created_by=created_by,
@@ -82,34 +83,36 @@ def issue(
     return token, secret
 
 
-def live(conn: Connection, agent_id: str | None = None) -> list[Token]:
+def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Token]:
     """Tokens that are good now, oldest first; of one agent only, if given."""
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
-    found = [_token(row) for row in conn.execute(query)]
+    found = [_token_from_row(row) for row in conn.execute(query)]
     return [token for token in found if not token.expired]
 
 
-def find(conn: Connection, secret: str) -> Token | None:
+def find_token(conn: Connection, secret: str) -> Token | None:
     """The token of that secret text, if it is good."""
-    if not secret.startswith(PREFIX):
+    if not secret.startswith(BEARER_PREFIX):
         return None
     query = select(tokens).where(
-        tokens.c.token_sha256 == _hash(secret), tokens.c.deleted_at.is_(None)
+        tokens.c.token_sha256 == _hash_secret(secret), tokens.c.deleted_at.is_(None)
     )
     row = conn.execute(query).first()
-    token = None if row is None else _token(row)
+    token = None if row is None else _token_from_row(row)
     return None if token is None or token.expired else token
 
 
-def revoke(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
+def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
     """End a token, by its id or the start of it; one of that agent's, if given.
 
     Raises:
         NotFound: if there is no such live token, or several.
     """
-    found = [token for token in live(tx.conn, agent_id) if token.id.startswith(token_id)]
+    found = [
+        token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
+    ]
     if len(found) != 1 or not token_id:
         raise NotFound(f"There are {len(found)} tokens whose id starts with {token_id[:40]!r}.")
     tx.conn.execute(update(tokens).where(tokens.c.id == found[0].id).values(deleted_at=tx.now))
@@ -117,9 +120,11 @@ def revoke(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
     return found[0]
 
 
-def _token(row: Any) -> Token:
-    return Token(row.id, row.agent_id, row.label, row.created_at, row.expires_at, Scope(row.scope))
+def _token_from_row(row: Any) -> Token:
+    return Token(
+        row.id, row.agent_id, row.label, row.created_at, row.expires_at, TokenScope(row.scope)
+    )
 
 
-def _hash(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -37,15 +37,15 @@ from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
 
-Status = Literal["open", "completed", "dropped", "cancelled"]
+TurnStatus = Literal["open", "completed", "dropped", "cancelled"]
 
-SHORT: Final = 6
+SHORT_ID_CHARACTERS: Final = 6
 """Characters of a turn's id by which people name it: the last ones, which are random."""
 
-HEAD: Final = "active_leaf"
+HEAD_KEY: Final = "active_leaf"
 """The key of a room's metadata that holds its head."""
 
-PATH_STEP: Final = 64
+PATH_BATCH_TURNS: Final = 64
 """Turns of a path read at once."""
 
 
@@ -58,7 +58,7 @@ class Turn:
     room_id: str
     agent_id: str
     opened_by: str | None
-    status: Status = "open"
+    status: TurnStatus = "open"
     parent_turn_id: str | None = None
     request_row_id: str | None = None
     state_before: str | None = None
@@ -67,7 +67,7 @@ class Turn:
     @property
     def short(self) -> str:
         """What people call it."""
-        return self.id[-SHORT:]
+        return self.id[-SHORT_ID_CHARACTERS:]
 
 
 def open_turn(
@@ -81,7 +81,7 @@ def open_turn(
 ) -> Turn:
     """Open a turn at the room's head and make it the head: after the newest turn that counts, or
     as a sibling of `beside`."""
-    parent_id = beside.parent_turn_id if beside else head(tx.conn, room_id)
+    parent_id = beside.parent_turn_id if beside else read_head(tx.conn, room_id)
     turn = Turn(
         new_id(),
         room_id,
@@ -106,14 +106,14 @@ def open_turn(
     return turn
 
 
-def asked_by(tx: Change, turn_ids: Iterable[str], row: Row) -> None:
+def set_request_row(tx: Change, turn_ids: Iterable[str], row: Row) -> None:
     """Record the row that turns answer."""
     tx.conn.execute(
         update(turns).where(turns.c.id.in_(list(turn_ids))).values(request_row_id=row.id)
     )
 
 
-def close_turn(tx: Change, turn_id: str, status: Status) -> None:
+def close_turn(tx: Change, turn_id: str, status: TurnStatus) -> None:
     """End a turn that is open."""
     tx.conn.execute(
         update(turns)
@@ -122,16 +122,16 @@ def close_turn(tx: Change, turn_id: str, status: Status) -> None:
     )
 
 
-def cancel_left_open(tx: Change) -> int:
+def cancel_open_turns(tx: Change) -> int:
     """Close the turns a crash has cut, each with what is known of its answer and a notice in its
     room. How many there were."""
     query = select(turns).where(turns.c.status == "open").order_by(turns.c.id)
-    left = [_of(row) for row in tx.conn.execute(query).mappings()]
+    left = [_turn_from_row(row) for row in tx.conn.execute(query).mappings()]
     for turn in left:
         close_turn(tx, turn.id, "cancelled")
-        shown = drafts.take(tx, turn.id)
+        shown = drafts.pop_draft(tx, turn.id)
         if shown:
-            rows.append(
+            rows.append_row(
                 tx,
                 turn.room_id,
                 "chat",
@@ -142,34 +142,36 @@ def cancel_left_open(tx: Change) -> int:
                 meta={"cut": True},
             )
         text = "was cut off when the server stopped"
-        rows.append(tx, turn.room_id, "notice", text, author_id=turn.agent_id, turn_id=turn.id)
+        rows.append_row(tx, turn.room_id, "notice", text, author_id=turn.agent_id, turn_id=turn.id)
     return len(left)
 
 
 # The conversation.
 
 
-def head(conn: Connection, room_id: str) -> str | None:
+def read_head(conn: Connection, room_id: str) -> str | None:
     """The id of the room's newest turn that counts; None where nobody was asked yet."""
-    room = things.get(conn, room_id)
-    known = room.metadata.get(HEAD) if room else None
+    room = things.get_thing(conn, room_id)
+    known = room.metadata.get(HEAD_KEY) if room else None
     return str(known) if known else None
 
 
 def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
     """Make a turn the room's newest."""
-    things.set_metadata(tx, room_id, structural=False, **{HEAD: turn_id})
+    things.set_metadata(tx, room_id, structural=False, **{HEAD_KEY: turn_id})
 
 
-def path(
+def read_path(
     conn: Connection, room_id: str, limit: int | None = None, *, with_dropped: bool = False
 ) -> list[Turn]:
     """The turns of the conversation, oldest first: from the head upwards, up to `limit` of them;
     those that were dropped only if they are wanted too."""
     found: list[Turn] = []
-    at = head(conn, room_id)
+    at = read_head(conn, room_id)
     while at is not None and (limit is None or len(found) < limit):
-        some = _upwards(conn, at, PATH_STEP if limit is None else min(limit, PATH_STEP))
+        some = _read_ancestors(
+            conn, at, PATH_BATCH_TURNS if limit is None else min(limit, PATH_BATCH_TURNS)
+        )
         if not some:
             break
         found += [turn for turn in some if with_dropped or turn.status != "dropped"]
@@ -177,7 +179,7 @@ def path(
     return found[:limit][::-1]
 
 
-def _above() -> Select[Any]:
+def _build_ancestors_query() -> Select[Any]:
     first = select(turns, literal_column("1").label("depth")).where(turns.c.id == bindparam("leaf"))
     above = first.cte("above", recursive=True)
     following = select(turns, above.c.depth + 1).where(
@@ -187,17 +189,17 @@ def _above() -> Select[Any]:
     return select(whole).order_by(whole.c.depth)
 
 
-_ABOVE: Final = _above()
+_ANCESTORS_QUERY: Final = _build_ancestors_query()
 """Made once: making it takes longer than running it, and every context that is composed asks."""
 
 
-def _upwards(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
+def _read_ancestors(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
     """A turn and those it follows, nearest first, up to `limit`."""
-    found = conn.execute(_ABOVE, {"leaf": turn_id, "most": limit})
-    return [_of(row) for row in found.mappings()]
+    found = conn.execute(_ANCESTORS_QUERY, {"leaf": turn_id, "most": limit})
+    return [_turn_from_row(row) for row in found.mappings()]
 
 
-def newest(conn: Connection, room_id: str, limit: int) -> list[Turn]:
+def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
     """The turns opened last, on the path or off it, dropped or not; oldest first."""
     query = (
         select(turns)
@@ -205,16 +207,16 @@ def newest(conn: Connection, room_id: str, limit: int) -> list[Turn]:
         .order_by(turns.c.created_at.desc(), turns.c.id.desc())
         .limit(limit)
     )
-    return [_of(row) for row in conn.execute(query).mappings()][::-1]
+    return [_turn_from_row(row) for row in conn.execute(query).mappings()][::-1]
 
 
-def get(conn: Connection, turn_id: str) -> Turn | None:
+def get_turn(conn: Connection, turn_id: str) -> Turn | None:
     """The turn of that id."""
     found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
-    return _of(found) if found else None
+    return _turn_from_row(found) if found else None
 
 
-def find(conn: Connection, room_id: str, name: str) -> Turn:
+def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     """The turn of a room by its id or the end of it.
 
     Raises:
@@ -223,7 +225,7 @@ def find(conn: Connection, room_id: str, name: str) -> Turn:
     query = select(turns).where(
         turns.c.room_id == room_id, turns.c.id.endswith(name.lower(), autoescape=True)
     )
-    found = [_of(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
+    found = [_turn_from_row(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
     if not found:
         raise NotFound(
             f"There is no turn {name[:40]} in this room.", hint="/message list shows them."
@@ -233,7 +235,7 @@ def find(conn: Connection, room_id: str, name: str) -> Turn:
     return found[0]
 
 
-def siblings(conn: Connection, turn: Turn) -> list[Turn]:
+def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
     """The turns that follow the same one, this one among them, in the order they were opened."""
     same = (
         turns.c.parent_turn_id.is_(None)
@@ -245,10 +247,10 @@ def siblings(conn: Connection, turn: Turn) -> list[Turn]:
         .where(turns.c.room_id == turn.room_id, same)
         .order_by(turns.c.created_at, turns.c.id)
     )
-    return [_of(row) for row in conn.execute(query).mappings()]
+    return [_turn_from_row(row) for row in conn.execute(query).mappings()]
 
 
-def leaf_below(conn: Connection, turn: Turn) -> Turn:
+def find_leaf(conn: Connection, turn: Turn) -> Turn:
     """The newest of the turns that follow a turn, or the turn itself: the end of the conversation
     that goes through it. Those that were dropped are passed through."""
     first = select(turns).where(turns.c.id == turn.id)
@@ -260,10 +262,10 @@ def leaf_below(conn: Connection, turn: Turn) -> Turn:
         .order_by(below.c.created_at.desc(), below.c.id.desc())
         .limit(1)
     )
-    return _of(conn.execute(query).mappings().one())
+    return _turn_from_row(conn.execute(query).mappings().one())
 
 
-def same_question(conn: Connection, turn: Turn) -> list[Turn]:
+def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
     """The other turns that answer the row a turn answers, without those dropped."""
     if turn.request_row_id is None:
         return []
@@ -277,21 +279,23 @@ def same_question(conn: Connection, turn: Turn) -> list[Turn]:
         )
         .order_by(turns.c.created_at, turns.c.id)
     )
-    return [_of(row) for row in conn.execute(query).mappings()]
+    return [_turn_from_row(row) for row in conn.execute(query).mappings()]
 
 
 # What belongs to a turn.
 
 
-def rows_of(conn: Connection, turn: Turn) -> list[Row]:
+def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
     """The rows of a turn in order, the one that asked first even if another turn has it."""
-    found = rows.of_turn(conn, turn.id)
+    found = rows.read_turn_rows(conn, turn.id)
     if turn.request_row_id and all(row.id != turn.request_row_id for row in found):
-        found = [*rows.by_id(conn, [turn.request_row_id]), *found]
+        found = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *found]
     return found
 
 
-def last_rows(conn: Connection, found: Sequence[Turn], before: int | None = None) -> dict[str, int]:
+def read_last_seqs(
+    conn: Connection, found: Sequence[Turn], before: int | None = None
+) -> dict[str, int]:
     """The `seq` of each turn's last row, of those below `before`; a turn without any is left
     out."""
     query = (
@@ -307,7 +311,7 @@ def last_rows(conn: Connection, found: Sequence[Turn], before: int | None = None
 # Taking back.
 
 
-def drop(tx: Change, turn: Turn) -> int:
+def drop_turn(tx: Change, turn: Turn) -> int:
     """Take a turn out of the conversation with all its rows, which stay stored. Returns how many
     rows. It keeps its place: a head that was dropped is followed by the next turn all the same, so
     that restoring brings it back to where it was.
@@ -322,12 +326,12 @@ def drop(tx: Change, turn: Turn) -> int:
             f"Turn {turn.short} was dropped already.", hint=f"/message restore {turn.short}"
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
-    count = _mark(tx, turn, "dropped")
+    count = _set_rows_status(tx, turn, "dropped")
     tx.emit(TurnsChanged(turn.room_id))
     return count
 
 
-def restore(tx: Change, turn: Turn) -> int:
+def restore_turn(tx: Change, turn: Turn) -> int:
     """Bring a dropped turn back where it was, with its rows. Returns how many rows.
 
     Raises:
@@ -336,12 +340,12 @@ def restore(tx: Change, turn: Turn) -> int:
     if turn.status != "dropped":
         raise Conflict(f"Turn {turn.short} is not dropped.")
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
-    count = _mark(tx, turn, "completed")
+    count = _set_rows_status(tx, turn, "completed")
     tx.emit(TurnsChanged(turn.room_id))
     return count
 
 
-def _mark(tx: Change, turn: Turn, status: str) -> int:
+def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
     """Set the status of a turn's rows. The row that asked goes with the last of its turns."""
     other = select(turns.c.id).where(
         turns.c.request_row_id == turn.request_row_id,
@@ -358,7 +362,7 @@ def _mark(tx: Change, turn: Turn, status: str) -> int:
     return done.rowcount
 
 
-def _of(row: RowMapping) -> Turn:
+def _turn_from_row(row: RowMapping) -> Turn:
     return Turn(
         id=row["id"],
         room_id=row["room_id"],

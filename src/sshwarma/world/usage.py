@@ -11,7 +11,7 @@ from sshwarma.world.schema import usage
 from sshwarma.world.store import Change
 
 
-def record(
+def record_usage(
     tx: Change,
     room_id: str,
     agent_id: str,
@@ -41,7 +41,7 @@ def record(
     )
 
 
-def since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
+def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
     """Tokens, US dollars, and answers of unknown price of an agent since a day (`2026-11-21`, UTC)
     began. Rows are in the order of their times, so only those since then are read."""
     before = select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)

@@ -20,13 +20,13 @@ from sqlalchemy import Connection
 
 from sshwarma.world import agents, loadout, rooms, rows, search, turns
 from sshwarma.world.access import Right
-from sshwarma.world.agents import Directory
-from sshwarma.world.bootstrap import ToolSpec, bootstrap
+from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import (
     AgentsChanged,
-    Bus,
     Event,
+    EventBus,
     Row,
     RowAppended,
     TurnsChanged,
@@ -34,7 +34,7 @@ from sshwarma.world.events import (
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.migrate import migrate
+from sshwarma.world.migrate import migrate_database
 from sshwarma.world.presence import Presence
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
@@ -44,13 +44,13 @@ from sshwarma.world.things import Thing
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-MEMOS: Final = 8192
+MAX_MEMOS: Final = 8192
 """Computed values kept at most; the least recently used goes first."""
 
 TAIL_ROWS: Final = 200
 """Rows of each room's log kept in memory."""
 
-TAILS: Final = 512
+MAX_TAILS: Final = 512
 """Rooms whose tail is kept at most."""
 
 INDEX_QUIET_SECONDS: Final = 1.0
@@ -61,43 +61,43 @@ class World:
     """Made by `await World.open(...)`; ended by `close`."""
 
     def __init__(self) -> None:
-        self.bus = Bus()
+        self.bus = EventBus()
         self.presence = Presence(self.told)
-        self.agents = Directory()
+        self.agents = AgentDirectory()
         self.version = 0
         self.found: dict[str, frozenset[str]] = {}  # states found out, by room
         self.store: Store
         self.reports: Reports
         self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._parts: dict[type, object] = {}
-        self._recent: dict[Hashable, tuple[Hashable, float, Any]] = {}
+        self._cached_values: dict[Hashable, tuple[Hashable, float, Any]] = {}
         self._tails: OrderedDict[str, deque[Row]] = OrderedDict()
-        self._stale_agents: set[str] = set()
-        self._refresh: asyncio.Task[None] | None = None
-        self._indexer: asyncio.TimerHandle | None = None
-        self._indexing: asyncio.Task[None] | None = None
+        self._stale_agent_ids: set[str] = set()
+        self._refresh_task: asyncio.Task[None] | None = None
+        self._index_timer: asyncio.TimerHandle | None = None
+        self._index_task: asyncio.Task[None] | None = None
         self._appended_at = 0.0
         self._closing = False
 
     @classmethod
-    async def open(cls, path: Path, tools: Sequence[ToolSpec]) -> World:
+    async def open(cls, path: Path, tools: Sequence[BuiltinToolSpec]) -> World:
         """Open a world's database, making or migrating it as needed."""
         loop = asyncio.get_running_loop()
-        before, after = await loop.run_in_executor(None, migrate, path)
+        before, after = await loop.run_in_executor(None, migrate_database, path)
         if before != after:
             log.info("schema migrated", before=before, after=after)
         world = cls()
         world.store = Store(path, world.told)
         world.reports = Reports(path)
         try:
-            await world.store.write(turns.cancel_left_open)
-            world.is_new = await world.store.write(lambda tx: bootstrap(tx, tools))
-            found, keys = await world.store.read(agents.read_all)
+            await world.store.write(turns.cancel_open_turns)
+            world.is_new = await world.store.write(lambda tx: bootstrap_world(tx, tools))
+            found, keys = await world.store.read(agents.read_agents)
         except BaseException:
             await world.store.close()
             raise
         world.agents.load(found, keys)
-        world._index_later()
+        world._schedule_indexing()
         return world
 
     is_new = False
@@ -114,9 +114,9 @@ class World:
     async def close(self) -> None:
         """Wait for what is being written, then let go of the file."""
         self._closing = True
-        if self._indexer is not None:
-            self._indexer.cancel()
-        for task in (self._indexing, self._refresh):
+        if self._index_timer is not None:
+            self._index_timer.cancel()
+        for task in (self._index_task, self._refresh_task):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
         await self.reports.close()
@@ -126,12 +126,12 @@ class World:
         """Carry out one change: all of it, on disk, announced; or none of it.
 
         Raises:
-            Refused: with the reason, if the world does not allow it.
+            WorldError: with the reason, if the world does not allow it.
         """
         result = await self.store.write(work)
-        if self._refresh is not None and not self._refresh.done():
+        if self._refresh_task is not None and not self._refresh_task.done():
             # Whoever changes an agent finds it changed; cancelling the caller must not stop that.
-            await asyncio.shield(self._refresh)
+            await asyncio.shield(self._refresh_task)
         return result
 
     async def room(self, room_id: str) -> Room:
@@ -140,11 +140,11 @@ class World:
         Raises:
             NotFound: if it is gone.
         """
-        return await self.memo(("room", room_id), lambda conn: rooms.read(conn, room_id))
+        return await self.memo(("room", room_id), lambda conn: rooms.read_room(conn, room_id))
 
     async def rooms(self) -> list[Room]:
         """Every live room by name, without bags and exits."""
-        return await self.memo("rooms", rooms.read_all)
+        return await self.memo("rooms", rooms.read_rooms)
 
     async def room_named(self, name: str) -> Room:
         """The live room of that name.
@@ -153,7 +153,9 @@ class World:
             NotFound: if there is none.
         """
         wanted = name.lower()
-        room_id = await self.memo(("room id", wanted), lambda conn: rooms.id_of(conn, wanted))
+        room_id = await self.memo(
+            ("room id", wanted), lambda conn: rooms.find_room_id(conn, wanted)
+        )
         if room_id is None:
             raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
         return await self.room(room_id)
@@ -164,16 +166,16 @@ class World:
         agent = self.agents.get(agent_id)
 
         def work(conn: Connection) -> Loadout:
-            load, now = loadout.compute(conn, room_id, agent_id, found), now_ms()
+            load, now = loadout.compute_loadout(conn, room_id, agent_id, found), now_ms()
             if agent is None or not any(item.by == "agent" for item in (*load.tools, *load.data)):
                 return load
 
             def is_open(room: Thing) -> bool:
                 if room.id == room_id or room.deleted_at is not None:
                     return True  # the door decides who is here; what is removed is said to be
-                return Right.ENTER in rooms.read(conn, room.id).rights_of(agent, now)
+                return Right.ENTER in rooms.read_room(conn, room.id).rights_of(agent, now)
 
-            return loadout.within_reach(conn, load, is_open)
+            return loadout.filter_reachable(conn, load, is_open)
 
         return await self.memo(("loadout", room_id, agent_id, agent and agent.role), work)
 
@@ -181,7 +183,7 @@ class World:
         """The states that hold in a room."""
         found = self.found.get(room_id, frozenset())
         return await self.memo(
-            ("states", room_id), lambda conn: loadout.states_of(conn, room_id) | found
+            ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | found
         )
 
     async def memo(self, key: Hashable, query: Callable[[Connection], T]) -> T:
@@ -194,7 +196,7 @@ class World:
         result = await self.store.read(query)
         self._memos[key] = (version, result)
         self._memos.move_to_end(key)
-        while len(self._memos) > MEMOS:
+        while len(self._memos) > MAX_MEMOS:
             self._memos.popitem(last=False)
         return result
 
@@ -202,19 +204,19 @@ class World:
         """A value computed from memory alone, made anew when `version` differs or it is older
         than `seconds`: for what holds idle times, which no event announces."""
         now = time.monotonic()
-        known = self._recent.get(key)
+        known = self._cached_values.get(key)
         if known is not None and known[0] == version and now - known[1] < seconds:
             return known[2]  # type: ignore[no-any-return]
-        if len(self._recent) >= MEMOS:
-            self._recent.clear()
+        if len(self._cached_values) >= MAX_MEMOS:
+            self._cached_values.clear()
         made = make()
-        self._recent[key] = (version, now, made)
+        self._cached_values[key] = (version, now, made)
         return made
 
     async def tail(self, room_id: str, limit: int) -> list[Row]:
         """The last rows of a log, oldest first; up to TAIL_ROWS without reading the database."""
         if limit > TAIL_ROWS:
-            return await self.store.read(lambda conn: rows.tail(conn, room_id, limit))
+            return await self.store.read(lambda conn: rows.read_tail(conn, room_id, limit))
         known = self._tails.get(room_id)
         if known is None:
             return (await self._read_tail(room_id))[-limit:] if limit else []
@@ -230,19 +232,19 @@ class World:
 
         stop = self.bus.on_room(room_id, heard)
         try:
-            read = await self.store.read(lambda conn: rows.tail(conn, room_id, TAIL_ROWS))
+            read = await self.store.read(lambda conn: rows.read_tail(conn, room_id, TAIL_ROWS))
         finally:
             stop()
         newest = read[-1].seq if read else 0
         read += [row for row in arrived if row.seq > newest]
         self._tails[room_id] = deque(read, maxlen=TAIL_ROWS)
-        while len(self._tails) > TAILS:
+        while len(self._tails) > MAX_TAILS:
             self._tails.popitem(last=False)
         return read
 
     async def index_rows(self) -> None:
         """Bring the search index up to date."""
-        while await self.store.write(search.index_some):
+        while await self.store.write(search.index_next_rows):
             if self._closing:
                 return
 
@@ -254,34 +256,34 @@ class World:
             tail = self._tails.get(happened.row.room_id)
             if tail is not None and (not tail or tail[-1].seq < happened.row.seq):
                 tail.append(happened.row)  # unless it was read between its commit and this
-            self._index_later()
+            self._schedule_indexing()
         elif isinstance(happened, TurnsChanged):
             self._tails.pop(happened.room_id, None)
         elif isinstance(happened, AgentsChanged):
-            self._stale_agents.add(happened.agent_id)
-            if self._refresh is None or self._refresh.done():
-                self._refresh = asyncio.get_running_loop().create_task(self._fresh_agents())
+            self._stale_agent_ids.add(happened.agent_id)
+            if self._refresh_task is None or self._refresh_task.done():
+                self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_agents())
             return  # told when the directory knows
         self.bus.publish(happened)
 
-    async def _fresh_agents(self) -> None:
-        while self._stale_agents:
-            agent_id = next(iter(self._stale_agents))
-            self._stale_agents.discard(agent_id)
-            agent, keys = await self.store.read(partial(agents.read_one, agent_id=agent_id))
+    async def _refresh_agents(self) -> None:
+        while self._stale_agent_ids:
+            agent_id = next(iter(self._stale_agent_ids))
+            self._stale_agent_ids.discard(agent_id)
+            agent, keys = await self.store.read(partial(agents.read_agent, agent_id=agent_id))
             self.agents.refresh(agent_id, agent, keys)
             self.bus.publish(AgentsChanged(agent_id))
 
-    def _index_later(self) -> None:
+    def _schedule_indexing(self) -> None:
         loop = asyncio.get_running_loop()
         self._appended_at = loop.time()
-        if self._indexer is None and not self._closing:
-            self._indexer = loop.call_later(INDEX_QUIET_SECONDS, self._index_if_quiet)
+        if self._index_timer is None and not self._closing:
+            self._index_timer = loop.call_later(INDEX_QUIET_SECONDS, self._index_if_quiet)
 
     def _index_if_quiet(self) -> None:
-        self._indexer = None
+        self._index_timer = None
         loop = asyncio.get_running_loop()
         if loop.time() - self._appended_at < INDEX_QUIET_SECONDS:
-            self._index_later()
-        elif self._indexing is None or self._indexing.done():
-            self._indexing = loop.create_task(self.index_rows())
+            self._schedule_indexing()
+        elif self._index_task is None or self._index_task.done():
+            self._index_task = loop.create_task(self.index_rows())

@@ -12,47 +12,47 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sshwarma.world.events import Row
-from sshwarma.wrap.layers import Line, tokens
-from sshwarma.wrap.transcript import Teller
-from sshwarma.wrap.window import adopted
+from sshwarma.wrap.layers import ContextMessage, estimate_tokens
+from sshwarma.wrap.transcript import Transcript
+from sshwarma.wrap.window import assign_turns
 
-STEP: Final = 0.3
+CUT_FRACTION: Final = 0.3
 """Part of the budget that is cut at once, when something must be."""
 
-TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
+CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
 """Characters of results and of texts: what is tried, one after the other, when a single turn is
 too long. The turn keeps all its rows."""
 
-MOST_LINES: Final = 40
+MAX_SUMMARY_TURNS: Final = 40
 """Turns that are told in a line each; the ones before are counted."""
 
-WORDS: Final = 120
+MAX_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
 
-LINES_STEP: Final = 50
+CUT_STEP_LINES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class CompactedLog:
     """A log that fits. `summary` tells the turns that were cut, whose ids are `cut`."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ContextMessage, ...]
     summary: str = ""
     cut: frozenset[str] = frozenset()
     note: str = ""
 
 
-def fit(rows: Sequence[Row], teller: Teller, budget: int) -> Fitted:
+def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> CompactedLog:
     """The rows as messages of about `budget` tokens at most, as far as that can be."""
-    told = [(turn, row, teller.line(row)) for turn, row in adopted(rows)]
+    told = [(turn, row, teller.line(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
     for turn, _, line in told:
-        costs[turn] = costs.get(turn, 0) + (tokens(line.text) if line else 0)
+        costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
     total = sum(costs.values())
     if total <= budget:
-        return Fitted(tuple(line for _, _, line in told if line))
-    order = [turn for turn in dict.fromkeys(_by_last(rows)) if turn]
-    wanted = math.ceil((total - budget) / max(1, budget * STEP)) * budget * STEP
+        return CompactedLog(tuple(line for _, _, line in told if line))
+    order = [turn for turn in dict.fromkeys(_order_by_last_row(rows)) if turn]
+    wanted = math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
     cut: set[str] = set()
     gone = 0.0
     for turn in order[:-1]:
@@ -62,69 +62,75 @@ def fit(rows: Sequence[Row], teller: Teller, budget: int) -> Fitted:
         gone += costs[turn]
     kept = [row for turn, row, _ in told if turn not in cut]
     away = [row for turn, row, _ in told if turn in cut]
-    summary = _summary(away, [turn for turn in order if turn in cut], teller)
+    summary = _summarize_turns(away, [turn for turn in order if turn in cut], teller)
     lines = teller.lines(kept)
     note = f"{len(cut)} older turns in short" if cut else ""
-    for results, texts in TIERS:
-        if _size(lines) <= budget:
+    for results, texts in CUT_TIERS:
+        if _count_tokens(lines) <= budget:
             break
         lines = replace(teller, results=results, texts=texts).lines(kept)
         note = f"{note}, results cut to {results} characters".lstrip(", ")
-    if _size(lines) > budget:
-        lines, left = _newest(lines, budget)
+    if _count_tokens(lines) > budget:
+        lines, left = _newest_that_fit(lines, budget)
         note = f"{note}, {left} older lines left out".lstrip(", ")
-    return Fitted(lines, summary, frozenset(cut), note)
+    return CompactedLog(lines, summary, frozenset(cut), note)
 
 
-def _by_last(rows: Sequence[Row]) -> list[str | None]:
+def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
     """The turns of a log, those that ended first before the others."""
     last = {row.turn_id: row.seq for row in rows}
     return sorted(last, key=lambda turn: last[turn])
 
 
-def _size(lines: Sequence[Line]) -> int:
-    return sum(tokens(line.text) for line in lines)
+def _count_tokens(lines: Sequence[ContextMessage]) -> int:
+    return sum(estimate_tokens(line.text) for line in lines)
 
 
-def _newest(lines: tuple[Line, ...], budget: int) -> tuple[tuple[Line, ...], int]:
-    """The lines at the end that fit, from a multiple of LINES_STEP on if there are so many, and
+def _newest_that_fit(
+    lines: tuple[ContextMessage, ...], budget: int
+) -> tuple[tuple[ContextMessage, ...], int]:
+    """The lines at the end that fit, from a multiple of CUT_STEP_LINES on if there are so many, and
     how many are left out; the last one in any case."""
     size = 0
     first = len(lines)
-    while first and size + tokens(lines[first - 1].text) <= budget:
+    while first and size + estimate_tokens(lines[first - 1].text) <= budget:
         first -= 1
-        size += tokens(lines[first].text)
-    rounded = -(-first // LINES_STEP) * LINES_STEP
+        size += estimate_tokens(lines[first].text)
+    rounded = -(-first // CUT_STEP_LINES) * CUT_STEP_LINES
     first = min(rounded if rounded < len(lines) else first, len(lines) - 1)
-    mark = Line("user", f"[{first} earlier lines are left out]")
+    mark = ContextMessage("user", f"[{first} earlier lines are left out]")
     return (mark, *lines[first:]), first
 
 
-def _summary(rows: Sequence[Row], order: Sequence[str], teller: Teller) -> str:
+def _summarize_turns(rows: Sequence[Row], order: Sequence[str], teller: Transcript) -> str:
     if not order:
         return ""
-    shown = order[-MOST_LINES:]
+    shown = order[-MAX_SUMMARY_TURNS:]
     before = len(order) - len(shown)
     head = "Earlier turns, in short; expand a row for the whole of it:"
     more = [f"- {before} turns before these"] if before else []
-    told = (_in_short([row for row in rows if row.turn_id == turn], teller) for turn in shown)
+    told = (_summarize_turn([row for row in rows if row.turn_id == turn], teller) for turn in shown)
     return "\n".join([head, *more, *told])
 
 
-def _in_short(rows: Sequence[Row], teller: Teller) -> str:
+def _summarize_turn(rows: Sequence[Row], teller: Transcript) -> str:
     """One turn in a line: the question, the tools, the end of it."""
     said = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
     if said:
-        parts.append(f"{teller.agents.name_of(said[0].author_id)}: {_words(said[0].content)}")
+        parts.append(
+            f"{teller.agents.name_of(said[0].author_id)}: {_shorten_text(said[0].content)}"
+        )
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
     if len(said) > 1:
-        parts.append(f"→ {teller.agents.name_of(said[-1].author_id)}: {_words(said[-1].content)}")
+        parts.append(
+            f"→ {teller.agents.name_of(said[-1].author_id)}: {_shorten_text(said[-1].content)}"
+        )
     return " ".join(parts)
 
 
-def _words(text: str) -> str:
+def _shorten_text(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= WORDS else flat[: WORDS - 1] + "…"
+    return flat if len(flat) <= MAX_SUMMARY_CHARACTERS else flat[: MAX_SUMMARY_CHARACTERS - 1] + "…"

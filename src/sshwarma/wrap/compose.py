@@ -19,51 +19,51 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.resources import shipped
+from sshwarma.world.resources import resource_dir
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
-from sshwarma.wrap.compact import Fitted, fit
-from sshwarma.wrap.host import LuaError, LuaHost, Script
+from sshwarma.wrap.compact import CompactedLog, compact_log
+from sshwarma.wrap.host import LuaError, LuaHost, LuaScript
 from sshwarma.wrap.layers import (
     STABILITIES,
+    ContextMessage,
     Layer,
-    Line,
-    conversation,
-    ordered,
-    system_text,
-    tokens,
-    within_budget,
+    cut_to_budget,
+    estimate_tokens,
+    join_conversation,
+    join_system_text,
+    sort_layers,
 )
-from sshwarma.wrap.transcript import Policy, Teller
+from sshwarma.wrap.transcript import RetentionPolicy, Transcript
 from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
-TOKENS: Final = 32_000
+DEFAULT_CONTEXT_TOKENS: Final = 32_000
 """The budget of a context whose model says nothing of its own."""
 
-FOR_ANSWER: Final = 0.25
+ANSWER_FRACTION: Final = 0.25
 """Part of the budget that is left for tools' results and the answer."""
 
-LEAST_LOG: Final = 400
+MIN_LOG_TOKENS: Final = 400
 """Tokens that the log gets in any case."""
 
-MOST_NAMESPACES: Final = 100
+MAX_LISTED_NAMESPACES: Final = 100
 """Namespaces that are not equipped, told in a line each."""
 
-QUICK_ROWS: Final = 200
+MAX_INLINE_ROWS: Final = 200
 
-OVERRIDE: Final = "wrap.lua"
-HOOK: Final = "hook:wrap"
-COMMAND: Final = "command:"
+WRAP_SCRIPT_NAME: Final = "wrap.lua"
+HOOK_NAME: Final = "hook:wrap"
+COMMAND_PREFIX: Final = "command:"
 
-_OF_HOOK: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
+_HOOK_LAYER_DEFAULTS: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
 """Of the layer of a hook, what it does not say itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ModelContext:
     """What would be sent, and the layers it is made of. `turns` are those of the window, oldest
     first; `in_short` the ids of those that are told in a line. `notices` say what went wrong."""
 
@@ -77,17 +77,17 @@ class Composed:
 
     @property
     def system(self) -> str:
-        return system_text(self.layers)
+        return join_system_text(self.layers)
 
     @property
-    def conversation(self) -> tuple[Line, ...]:
-        return conversation(self.layers)
+    def conversation(self) -> tuple[ContextMessage, ...]:
+        return join_conversation(self.layers)
 
     @property
     def tokens(self) -> int:
         return sum(layer.tokens for layer in self.layers)
 
-    def shared(self, other: Composed) -> int:
+    def shared(self, other: ModelContext) -> int:
         """How many tokens from its beginning are the same in another, tools first: what a
         provider that saw the other has in its cache."""
         if self.tools != other.tools:
@@ -98,25 +98,27 @@ class Composed:
         for mine, theirs in zip(self.conversation, other.conversation, strict=False):
             if mine != theirs:
                 break
-            same += tokens(mine.text)
-        return self.tool_tokens + tokens(self.system) + same
+            same += estimate_tokens(mine.text)
+        return self.tool_tokens + estimate_tokens(self.system) + same
 
 
-class _NoLayer(Exception):
+class _InvalidLayer(Exception):
     """What a script described is no layer, and why."""
 
 
-class Composer:
+class ContextComposer:
     """Composes for every model of a world."""
 
     def __init__(self, host: LuaHost) -> None:
         self._host = host
-        embedded = shipped("embedded")
-        self._lib = [
-            Script(file.stem, file.read_text(encoding="utf-8"))
+        embedded = resource_dir("embedded")
+        self._libraries = [
+            LuaScript(file.stem, file.read_text(encoding="utf-8"))
             for file in sorted((embedded / "lib").glob("*.lua"))
         ]
-        self._script = Script(OVERRIDE, (embedded / OVERRIDE).read_text(encoding="utf-8"))
+        self._default_script = LuaScript(
+            WRAP_SCRIPT_NAME, (embedded / WRAP_SCRIPT_NAME).read_text(encoding="utf-8")
+        )
         self._prompts = {
             file.stem: file.read_text(encoding="utf-8").strip()
             for file in (embedded / "prompts").glob("*.md")
@@ -129,8 +131,8 @@ class Composer:
         asker: str,
         before: int,
         *,
-        budget: int = TOKENS,
-    ) -> Composed:
+        budget: int = DEFAULT_CONTEXT_TOKENS,
+    ) -> ModelContext:
         """The context of `caller`, a model, asked `question` in its room; of rows with a `seq`
         below `before`. `budget` is how many tokens the model takes in all.
 
@@ -142,16 +144,16 @@ class Composer:
         load = await world.loadout(room.id, agent.id)
         held = await world.states(room.id)
         unloaded = await world.memo(
-            ("unloaded", room.id, agent.id), lambda conn: _unloaded(conn, load, held)
+            ("unloaded", room.id, agent.id), lambda conn: _unloaded_namespaces(conn, load, held)
         )
 
-        def read(conn: Connection) -> tuple[Window, str, dict[str, Policy]]:
-            seen = window.read(conn, room.id, room.context_size, before)
-            state = notes.read(conn, room.id, agent.name)
-            return seen, state, _policies(conn, seen.rows)
+        def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
+            seen = window.read_window(conn, room.id, room.context_size, before)
+            state = notes.read_notes(conn, room.id, agent.name)
+            return seen, state, _read_policies(conn, seen.rows)
 
         seen, state, policies = await world.store.read(read)
-        snapshot = self._snapshot(caller, load, seen.rows, question, asker)
+        snapshot = self._build_snapshot(caller, load, seen.rows, question, asker)
         snapshot["state"] = state
         snapshot["namespaces"] = unloaded
         snapshot["room"] = {
@@ -162,19 +164,19 @@ class Composer:
             "floor": [{"name": thing.name, "kind": thing.kind} for thing in room.bag],
         }
         notices: list[str] = []
-        made = await self._run(load, snapshot, notices)
-        made += await self._hooks(load, snapshot, notices)
+        made = await self._run_wrap_script(load, snapshot, notices)
+        made += await self._run_hooks(load, snapshot, notices)
         found: list[Layer] = []
         for by, described in made:
             try:
-                found.append(_layer(described))
-            except _NoLayer as error:
+                found.append(_parse_layer(described))
+            except _InvalidLayer as error:
                 notices.append(f"a layer of {by} was left out: {error}")
-        tools = _tools(load)
-        for_tools = tokens(tools)
+        tools = _tools_text(load)
+        for_tools = estimate_tokens(tools)
         taken = sum(layer.tokens for layer in found) + for_tools
-        teller = Teller(agent.id, world.agents, policies)
-        left = max(LEAST_LOG, round(budget * (1 - FOR_ANSWER)) - taken)
+        teller = Transcript(agent.id, world.agents, policies)
+        left = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - taken)
         layers: list[Layer] = []
         in_short: frozenset[str] = frozenset()
         for layer in found:
@@ -185,14 +187,14 @@ class Composer:
             chosen = [row for row in seen.rows if first <= row.seq <= last]
             # Thousands of rows take tens of milliseconds: not on the event loop.
             fitted = (
-                fit(chosen, teller, left)
-                if len(chosen) <= QUICK_ROWS
-                else await asyncio.to_thread(fit, chosen, teller, left)
+                compact_log(chosen, teller, left)
+                if len(chosen) <= MAX_INLINE_ROWS
+                else await asyncio.to_thread(compact_log, chosen, teller, left)
             )
             in_short |= fitted.cut
-            layers += _told(layer, fitted)
-        return Composed(
-            ordered(layers),
+            layers += _log_layers(layer, fitted)
+        return ModelContext(
+            sort_layers(layers),
             tuple(notices),
             seen.turns,
             in_short,
@@ -201,22 +203,26 @@ class Composer:
             for_tools,
         )
 
-    async def _run(
+    async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
         """The layers of `wrap.lua`, as it described them, each with its name."""
-        override = next((i.thing for i in load.data if i.thing.name == OVERRIDE), None)
+        override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
-                script = Script(OVERRIDE, override.content)
-                return _named(await self._host.run([script, *self._lib], "wrap", snapshot))
+                script = LuaScript(WRAP_SCRIPT_NAME, override.content)
+                return _name_layers(
+                    await self._host.run([script, *self._libraries], "wrap", snapshot)
+                )
             except (LuaError, TypeError) as error:
                 notices.append(
                     f"the wrap.lua equipped here failed, the usual one was used: {error}"
                 )
-        return _named(await self._host.run([self._script, *self._lib], "wrap", snapshot))
+        return _name_layers(
+            await self._host.run([self._default_script, *self._libraries], "wrap", snapshot)
+        )
 
-    async def _hooks(
+    async def _run_hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
         """The layers of `hook:wrap` things. One that fails costs its own layer and a notice; one
@@ -224,11 +230,14 @@ class Composer:
         made: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
-            if not (thing.name == HOOK or thing.name.startswith(f"{HOOK}:")) or not thing.content:
+            if (
+                not (thing.name == HOOK_NAME or thing.name.startswith(f"{HOOK_NAME}:"))
+                or not thing.content
+            ):
                 continue
-            script = Script(thing.name, thing.content)
+            script = LuaScript(thing.name, thing.content)
             try:
-                found = await self._host.run([script, *self._lib], "layer", snapshot)
+                found = await self._host.run([script, *self._libraries], "layer", snapshot)
             except LuaError as error:
                 notices.append(f"{thing.name} failed and was left out: {error}")
                 continue
@@ -237,19 +246,19 @@ class Composer:
             if isinstance(found, str):
                 found = {"text": found}
             if isinstance(found, dict):
-                found = {**_OF_HOOK, "name": thing.name, **found}
+                found = {**_HOOK_LAYER_DEFAULTS, "name": thing.name, **found}
             made.append((thing.name, found))
         return made
 
-    def _snapshot(
+    def _build_snapshot(
         self, caller: Caller, load: Loadout, shown: Sequence[Row], question: str, asker: str
     ) -> dict[str, Any]:
         world, agent = caller.world, caller.agent
-        data = [item.thing for item in load.data if _is_told(item.thing)]
+        data = [item.thing for item in load.data if _is_context_data(item.thing)]
         here = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
         return {
             "prompts": self._prompts,
-            "agent": _agent(agent),
+            "agent": _agent_snapshot(agent),
             "equipped": [{"name": t.label, "content": t.content or t.uri or ""} for t in data],
             "log": {
                 "count": len(shown),
@@ -263,7 +272,7 @@ class Composer:
         }
 
 
-def _tools(load: Loadout) -> str:
+def _tools_text(load: Loadout) -> str:
     """What is told of the tools of a loadout, about as it is sent."""
     return "".join(
         item.thing.label
@@ -273,78 +282,80 @@ def _tools(load: Loadout) -> str:
     )
 
 
-def _told(layer: Layer, fitted: Fitted) -> Iterable[Layer]:
+def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
     """The layer of the log, and before it that of what was too much of it."""
     if fitted.summary:
-        line = Line("user", fitted.summary)
+        line = ContextMessage("user", fitted.summary)
         yield Layer("summary", "epoch", layer.side, lines=(line,))
     yield replace(layer, rows=None, lines=fitted.lines, note=fitted.note)
 
 
-def _layer(found: Any) -> Layer:
+def _parse_layer(found: Any) -> Layer:
     """A layer as Lua described it.
 
     Raises:
         _NoLayer: saying what is wrong with the description.
     """
     if not isinstance(found, dict):
-        raise _NoLayer("it is no table")
+        raise _InvalidLayer("it is no table")
     name, stability, side = found.get("name"), found.get("stability"), found.get("side")
     if not isinstance(name, str) or not name:
-        raise _NoLayer("it has no name")
+        raise _InvalidLayer("it has no name")
     if stability not in STABILITIES:
-        raise _NoLayer(f"the stability of {name} is none of {', '.join(STABILITIES)}")
+        raise _InvalidLayer(f"the stability of {name} is none of {', '.join(STABILITIES)}")
     if side not in ("system", "conversation"):
-        raise _NoLayer(f"the side of {name} is neither system nor conversation")
+        raise _InvalidLayer(f"the side of {name} is neither system nor conversation")
     if not isinstance(found.get("text", ""), (str, int, float)):
-        raise _NoLayer(f"the text of {name} is no text")
+        raise _InvalidLayer(f"the text of {name} is no text")
     match found.get("rows"):
         case [int(first), int(last)]:
             return Layer(name, stability, side, rows=(first, last))
     given = found.get("budget")
     budget = given if isinstance(given, int) and given > 0 else 0
-    layer = within_budget(
+    layer = cut_to_budget(
         Layer(name, stability, side, text=str(found.get("text", "")), budget=budget)
     )
     if side == "conversation":
-        return replace(layer, text="", lines=(Line("user", layer.text),))
+        return replace(layer, text="", lines=(ContextMessage("user", layer.text),))
     return layer
 
 
-def _unloaded(conn: Connection, load: Loadout, held: Collection[str]) -> list[dict[str, str]]:
+def _unloaded_namespaces(
+    conn: Connection, load: Loadout, held: Collection[str]
+) -> list[dict[str, str]]:
     """The namespaces that have tools and of which none is equipped: name and description, with
     what they lack. Of very many, the rest is counted."""
     on = {item.thing.parent_id for item in load.tools}
     found = []
-    for space in namespaces.all_namespaces(conn):
+    for space in namespaces.read_namespaces(conn):
         if space.tools and space.thing.enabled and space.thing.id not in on:
             about = space.thing.description or space.title
-            lacks = namespaces.missing(space.required_states, held)
+            lacks = namespaces.missing_states(space.required_states, held)
             needs = f" (needs {', '.join(lacks)})" if lacks else ""
             found.append({"name": space.id, "description": about + needs})
-    if len(found) > MOST_NAMESPACES:
-        more = f"{len(found) - MOST_NAMESPACES} more"
-        found[MOST_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
+    if len(found) > MAX_LISTED_NAMESPACES:
+        more = f"{len(found) - MAX_LISTED_NAMESPACES} more"
+        found[MAX_LISTED_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
     return found
 
 
-def _policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Policy]:
+def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
     """The policy of each tool that rows name."""
     named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
-    known = ((name, things.by_qualified_name(conn, name)) for name in named)
-    return {name: Policy.of(tool.metadata) for name, tool in known if tool is not None}
+    known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
+    return {name: RetentionPolicy.of(tool.metadata) for name, tool in known if tool is not None}
 
 
-def _is_told(thing: Thing) -> bool:
-    return not thing.name.startswith((HOOK, OVERRIDE, COMMAND))
+def _is_context_data(thing: Thing) -> bool:
+    return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
 
 
-def _agent(agent: Agent) -> dict[str, str]:
+def _agent_snapshot(agent: Agent) -> dict[str, str]:
     return {"name": agent.name, "description": agent.description, "prompt": agent.prompt}
 
 
-def _named(value: Any) -> list[tuple[str, Any]]:
+def _name_layers(value: Any) -> list[tuple[str, Any]]:
     """The layers that a `wrap.lua` gave, each with the name of what gave it."""
     if not isinstance(value, list):
         raise TypeError("wrap() must return an array of layers")
-    return [(OVERRIDE, layer) for layer in value]
+    return [(WRAP_SCRIPT_NAME, layer) for layer in value]

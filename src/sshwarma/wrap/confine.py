@@ -20,53 +20,53 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_SET_NO_NEW_PRIVS: Final = 38
 
-OPEN_FILES: Final = 3
+MAX_OPEN_FILES: Final = 3
 """stdin, stdout and stderr: nothing else can be opened."""
-NICE: Final = 5
+NICE_LEVEL: Final = 5
 """Behind the server, where both want the processor."""
-GRACE: Final = 2
+CPU_GRACE_SECONDS: Final = 2
 """Seconds of processor time beyond a run's own, for a server too busy to stop it."""
 
 _libc = ctypes.CDLL(None)
 
 
-def confine(memory: int) -> None:
+def confine_process(memory: int) -> None:
     """For good: `memory` bytes of address space over what the process has now, and nothing but
     the three streams it was started with."""
     if sys.platform == "linux":
         _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        _limit(resource.RLIMIT_AS, _address_space() + memory)
+        _set_limit(resource.RLIMIT_AS, _address_space_bytes() + memory)
     with contextlib.suppress(OSError):
-        os.nice(NICE)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
-    _limit(resource.RLIMIT_NPROC, 0)
+        os.nice(NICE_LEVEL)
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_FSIZE, 0)
+    _set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    _set_limit(resource.RLIMIT_NPROC, 0)
 
 
-def allow_processor(seconds: float) -> None:
+def extend_cpu_limit(seconds: float) -> None:
     """From now on, `seconds` more of processor time; then the process is killed (SIGXCPU)."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    until = math.ceil(used.ru_utime + used.ru_stime + seconds) + GRACE
+    until = math.ceil(used.ru_utime + used.ru_stime + seconds) + CPU_GRACE_SECONDS
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
 
 
-def give_back_memory() -> None:
+def release_free_memory() -> None:
     """What is free goes back to the system, where the C library can do that (glibc)."""
     if sys.platform == "linux" and hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 
 
-def _limit(what: int, value: int) -> None:
+def _set_limit(what: int, value: int) -> None:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(what, (value, value))
 
 
-def _address_space() -> int:
+def _address_space_bytes() -> int:
     """Bytes of address space this process has now."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     return pages * resource.getpagesize()

@@ -20,143 +20,145 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
-    LuaBusy,
-    LuaCrashed,
     LuaError,
-    LuaFailed,
-    LuaInput,
-    LuaMemory,
-    LuaOutput,
+    LuaInvalidInput,
+    LuaOutOfMemory,
+    LuaOutputTooLarge,
+    LuaQueueFull,
+    LuaScriptError,
     LuaTimeout,
+    LuaWorkerError,
 )
-from sshwarma.wrap.process import WorkerProcess, memory_words, timeout_words
-from sshwarma.wrap.protocol import MIB, Limits, Script
+from sshwarma.wrap.process import WorkerProcess, memory_error_text, timeout_error_text
+from sshwarma.wrap.protocol import MIB, LuaLimits, LuaScript
 
 __all__ = [
-    "Call",
-    "Limits",
-    "LuaBusy",
-    "LuaCrashed",
+    "HostCallback",
     "LuaError",
-    "LuaFailed",
     "LuaHost",
-    "LuaInput",
-    "LuaMemory",
-    "LuaOutput",
+    "LuaInvalidInput",
+    "LuaLimits",
+    "LuaOutOfMemory",
+    "LuaOutputTooLarge",
+    "LuaQueueFull",
+    "LuaScript",
+    "LuaScriptError",
     "LuaTimeout",
-    "Script",
+    "LuaWorkerError",
 ]
 
 log = structlog.get_logger(__name__)
 
-Call: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+HostCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class LuaHost:
     """A pool of workers with one spare ready. Made by `start`, ended by `close`."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: LuaLimits) -> None:
         self.limits = limits
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
-        self._starting: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(limits.workers)
+        self._start_task: asyncio.Task[None] | None = None
+        self._end_tasks: set[asyncio.Task[None]] = set()
+        self._run_slots = asyncio.Semaphore(limits.workers)
         self._waiting = 0
         self._closed = False
 
     @classmethod
-    async def start(cls, limits: Limits | None = None) -> LuaHost:
+    async def start(cls, limits: LuaLimits | None = None) -> LuaHost:
         """A host with a worker ready.
 
         Raises:
-            LuaCrashed: no worker can start.
+            LuaWorkerError: no worker can start.
         """
-        host = cls(limits or Limits())
-        await host._spare()
+        host = cls(limits or LuaLimits())
+        await host._start_spare()
         return host
 
     async def run(
         self,
-        scripts: Sequence[Script],
+        scripts: Sequence[LuaScript],
         entry: str,
         snapshot: Mapping[str, Any],
         *,
-        call: Call | None = None,
+        call: HostCallback | None = None,
         log: Callable[[str], None] | None = None,
     ) -> Any:
         """Run the first of `scripts`, call its function `entry`, and give what that returns.
 
-        `call` answers host.call: the words of a Refused become the script's error, any other
+        `call` answers host.call: the words of a WorldError become the script's error, any other
         exception is logged and the script hears only that it failed. `log` is given each line
         printed, at the end; a run that had to be killed has none.
 
         Raises:
-            LuaFailed: the script's own error, with its name and line.
+            LuaScriptError: the script's own error, with its name and line.
             LuaTimeout: over `limits.seconds` of running, or `total_seconds` with waiting.
-            LuaMemory, LuaOutput: over `limits.memory`, `limits.output`.
-            LuaCrashed: its process ended, or the host is closed.
-            LuaInput: scripts or snapshot are not data, or over `limits.snapshot`.
-            LuaBusy: over `limits.waiting` runs wait already.
+            LuaOutOfMemory, LuaOutputTooLarge: over `limits.memory`, `limits.output`.
+            LuaWorkerError: its process ended, or the host is closed.
+            LuaInvalidInput: scripts or snapshot are not data, or over `limits.snapshot`.
+            LuaQueueFull: over `limits.waiting` runs wait already.
         """
         if not scripts:
-            raise LuaInput("There is no script to run.")
-        body = self._data({"scripts": scripts, "entry": entry, "snapshot": snapshot})
+            raise LuaInvalidInput("There is no script to run.")
+        body = self._encode_data({"scripts": scripts, "entry": entry, "snapshot": snapshot})
         if self._waiting >= self.limits.waiting:
-            raise LuaBusy(f"{self._waiting} scripts wait to run already: try again soon.")
+            raise LuaQueueFull(f"{self._waiting} scripts wait to run already: try again soon.")
         self._waiting += 1
         try:
-            await self._turns.acquire()
+            await self._run_slots.acquire()
         finally:
             self._waiting -= 1
         try:
-            worker = await self._take()
+            worker = await self._take_worker()
             healthy = False
             try:
-                kind, said = await self._converse(worker, body, call)
+                kind, said = await self._exchange_until_done(worker, body, call)
                 healthy = kind == protocol.VALUE or said.get("kind") in ("failed", "output")
             finally:
-                self._give_back(worker, healthy)
+                self._return_worker(worker, healthy)
         finally:
-            self._turns.release()
-        return self._outcome(kind, said, log)
+            self._run_slots.release()
+        return self._read_outcome(kind, said, log)
 
     async def close(self) -> None:
-        """Kill every worker and wait until all are gone. Runs under way raise LuaCrashed."""
+        """Kill every worker and wait until all are gone. Runs under way raise LuaWorkerError."""
         self._closed = True
-        if self._starting is not None:
-            await asyncio.wait({self._starting})
+        if self._start_task is not None:
+            await asyncio.wait({self._start_task})
         for worker in (*self._idle, *self._busy):
-            self._end(worker)
+            self._end_worker(worker)
         self._idle.clear()
-        while self._ending:
-            await asyncio.wait(self._ending)
+        while self._end_tasks:
+            await asyncio.wait(self._end_tasks)
 
     # the conversation
 
-    async def _converse(
-        self, worker: WorkerProcess, body: bytes, call: Call | None
+    async def _exchange_until_done(
+        self, worker: WorkerProcess, body: bytes, call: HostCallback | None
     ) -> tuple[bytes, dict[str, Any]]:
         """From the first frame to the last: VALUE or ERROR, and what it says."""
         kind, calls = protocol.RUN, 0
         running, ends = self.limits.seconds, time.monotonic() + self.limits.total_seconds
         while True:
             began = time.monotonic()
-            kind, body = await self._timed(worker, kind, body, min(running, ends - began))
+            kind, body = await self._exchange_with_timeout(
+                worker, kind, body, min(running, ends - began)
+            )
             running -= time.monotonic() - began
-            said = _understood(kind, body)
+            said = _parse_frame(kind, body)
             if kind != protocol.CALL:
                 return kind, said
             calls += 1
             if calls > self.limits.calls:
-                raise LuaCrashed("The script's process called more often than it can.")
+                raise LuaWorkerError("The script's process called more often than it can.")
             name, arguments = said
-            kind, body = protocol.ANSWER, await self._answer(call, name, arguments, ends)
+            kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, ends)
 
-    async def _timed(
+    async def _exchange_with_timeout(
         self, worker: WorkerProcess, kind: bytes, body: bytes, seconds: float
     ) -> tuple[bytes, bytes]:
         exchange = asyncio.ensure_future(worker.exchange(kind, body))
@@ -171,22 +173,22 @@ class LuaHost:
             if not exchange.done():
                 exchange.cancel()
         if not done:
-            raise LuaTimeout(timeout_words(self.limits))
+            raise LuaTimeout(timeout_error_text(self.limits))
         return exchange.result()
 
-    async def _answer(
-        self, call: Call | None, name: str, arguments: dict[str, Any], ends: float
+    async def _answer_call(
+        self, call: HostCallback | None, name: str, arguments: dict[str, Any], ends: float
     ) -> bytes:
         if call is None:
-            return _refusal("host.call: there is nothing to call here.")
+            return _encode_error("host.call: there is nothing to call here.")
         try:
             async with asyncio.timeout(max(ends - time.monotonic(), 0)) as limit:
                 value = await call(name, arguments)
-            return self._data({"ok": True, "value": value})
-        except Refused as refused:
-            return _refusal(str(refused))
-        except LuaInput as error:
-            return _refusal(f"{name}: its answer cannot be given to a script. {error}")
+            return self._encode_data({"ok": True, "value": value})
+        except WorldError as refused:
+            return _encode_error(str(refused))
+        except LuaInvalidInput as error:
+            return _encode_error(f"{name}: its answer cannot be given to a script. {error}")
         except Exception as error:
             if limit.expired():
                 raise LuaTimeout(
@@ -194,9 +196,11 @@ class LuaHost:
                     f"the last time for {name[:60]}."
                 ) from error
             log.exception("a call from lua failed", call=name[:60])
-            return _refusal(f"{name[:60]}: something went wrong in it.")
+            return _encode_error(f"{name[:60]}: something went wrong in it.")
 
-    def _outcome(self, kind: bytes, said: dict[str, Any], log: Callable[[str], None] | None) -> Any:
+    def _read_outcome(
+        self, kind: bytes, said: dict[str, Any], log: Callable[[str], None] | None
+    ) -> Any:
         if log is not None:
             for line in said.get("log", ()):
                 log(line)
@@ -205,22 +209,26 @@ class LuaHost:
         place: dict[str, Any] = {"script": said.get("script", ""), "line": said.get("line", 0)}
         match said.get("kind"):
             case "timeout":
-                raise LuaTimeout(timeout_words(self.limits), **place)
+                raise LuaTimeout(timeout_error_text(self.limits), **place)
             case "memory":
-                raise LuaMemory(memory_words(self.limits), **place)
+                raise LuaOutOfMemory(memory_error_text(self.limits), **place)
             case "output":
-                raise LuaOutput(f"The script gave back more than {self.limits.output} bytes.")
+                raise LuaOutputTooLarge(
+                    f"The script gave back more than {self.limits.output} bytes."
+                )
             case _:
-                raise LuaFailed(said.get("message", ""), **place)
+                raise LuaScriptError(said.get("message", ""), **place)
 
-    def _data(self, value: object) -> bytes:
+    def _encode_data(self, value: object) -> bytes:
         try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+            text = json.dumps(
+                value, ensure_ascii=False, separators=(",", ":"), default=_to_json_value
+            )
         except (TypeError, ValueError, RecursionError) as error:
-            raise LuaInput(f"This is not data: {error}.") from error
+            raise LuaInvalidInput(f"This is not data: {error}.") from error
         body = text.encode("utf-8", "replace")
         if len(body) > self.limits.snapshot:
-            raise LuaInput(
+            raise LuaInvalidInput(
                 f"This is {len(body) / MIB:.1f} MiB; "
                 f"a script may be given {self.limits.snapshot / MIB:.1f} MiB."
             )
@@ -228,20 +236,20 @@ class LuaHost:
 
     # the pool
 
-    async def _take(self) -> WorkerProcess:
+    async def _take_worker(self) -> WorkerProcess:
         while not self._closed:
             while self._idle:
                 worker = self._idle.pop()
                 if worker.alive:
                     self._busy.add(worker)
                     if not self._idle:
-                        self._spare()
+                        self._start_spare()
                     return worker
-                self._end(worker)
-            await asyncio.shield(self._spare())
-        raise LuaCrashed("The Lua host is closed.")
+                self._end_worker(worker)
+            await asyncio.shield(self._start_spare())
+        raise LuaWorkerError("The Lua host is closed.")
 
-    def _give_back(self, worker: WorkerProcess, healthy: bool) -> None:
+    def _return_worker(self, worker: WorkerProcess, healthy: bool) -> None:
         self._busy.discard(worker)
         worker.runs += 1
         if self._closed:
@@ -249,48 +257,48 @@ class LuaHost:
         if healthy and worker.runs < self.limits.runs:
             self._idle.append(worker)
             return
-        self._end(worker)
+        self._end_worker(worker)
         if not self._idle:
-            self._spare()
+            self._start_spare()
 
-    def _spare(self) -> asyncio.Task[None]:
+    def _start_spare(self) -> asyncio.Task[None]:
         """The one start under way, or a new one."""
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._start_one())
-            self._starting.add_done_callback(_noticed)
-        return self._starting
+        if self._start_task is None or self._start_task.done():
+            self._start_task = asyncio.create_task(self._start_one())
+            self._start_task.add_done_callback(_log_start_failure)
+        return self._start_task
 
     async def _start_one(self) -> None:
         if not self._closed:
             self._idle.append(await WorkerProcess.start(self.limits))
 
-    def _end(self, worker: WorkerProcess) -> None:
+    def _end_worker(self, worker: WorkerProcess) -> None:
         worker.kill()
         ending = asyncio.create_task(worker.end())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+        self._end_tasks.add(ending)
+        ending.add_done_callback(self._end_tasks.discard)
 
 
-def _noticed(starting: asyncio.Task[None]) -> None:
+def _log_start_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and (error := starting.exception()) is not None:
         log.error("no lua worker could be started", error=str(error))
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a {type(value).__name__} in it")
 
 
-def _refusal(words: str) -> bytes:
+def _encode_error(words: str) -> bytes:
     return json.dumps({"ok": False, "value": words}).encode()
 
 
-def _understood(kind: bytes, body: bytes) -> Any:
+def _parse_frame(kind: bytes, body: bytes) -> Any:
     """A frame's JSON, looked at: the worker is not to be trusted.
 
     Raises:
-        LuaCrashed: it is not what a worker says.
+        LuaWorkerError: it is not what a worker says.
     """
     try:
         said = json.loads(body)
@@ -299,7 +307,7 @@ def _understood(kind: bytes, body: bytes) -> Any:
     match kind, said:
         case protocol.CALL, [str(), dict()]:
             return said
-        case protocol.VALUE, {"value": _, "log": [*lines]} if _texts(lines):
+        case protocol.VALUE, {"value": _, "log": [*lines]} if _are_strings(lines):
             return said
         case protocol.ERROR, {"kind": "memory"}:
             return {"kind": "memory"}
@@ -309,10 +317,10 @@ def _understood(kind: bytes, body: bytes) -> Any:
             "script": str(),
             "line": int(),
             "log": [*lines],
-        } if _texts(lines):
+        } if _are_strings(lines):
             return said
-    raise LuaCrashed("The script's process said what no worker says.")
+    raise LuaWorkerError("The script's process said what no worker says.")
 
 
-def _texts(lines: list[Any]) -> bool:
+def _are_strings(lines: list[Any]) -> bool:
     return all(isinstance(line, str) for line in lines)

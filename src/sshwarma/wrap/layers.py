@@ -28,7 +28,7 @@ CHARACTERS_PER_TOKEN: Final = 3.6
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ContextMessage:
     """One message of the conversation."""
 
     role: Literal["user", "assistant"]
@@ -45,7 +45,7 @@ class Layer:
     stability: Stability
     side: Side
     text: str = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ContextMessage, ...] = ()
     budget: int = 0
     rows: tuple[int, int] | None = None
     note: str = ""  # what was done to it, or went wrong with it
@@ -53,15 +53,15 @@ class Layer:
     @property
     def tokens(self) -> int:
         """An estimate."""
-        return tokens(self.text) + sum(tokens(line.text) for line in self.lines)
+        return estimate_tokens(self.text) + sum(estimate_tokens(line.text) for line in self.lines)
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """How many tokens a text is about."""
     return -(-len(text) * 10 // int(CHARACTERS_PER_TOKEN * 10)) if text else 0
 
 
-def ordered(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     """Layers from the most stable to the most volatile, system before conversation; those alike
     keep the order they were made in."""
     return tuple(
@@ -72,7 +72,7 @@ def ordered(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     )
 
 
-def within_budget(layer: Layer) -> Layer:
+def cut_to_budget(layer: Layer) -> Layer:
     """The layer cut to its own budget, with a mark where it was cut. Never in a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
@@ -82,11 +82,11 @@ def within_budget(layer: Layer) -> Layer:
     return replace(layer, text=text, note=f"cut by {left} characters")
 
 
-def system_text(layers: Iterable[Layer]) -> str:
+def join_system_text(layers: Iterable[Layer]) -> str:
     """The system side as one text."""
     return "\n\n".join(layer.text for layer in layers if layer.side == "system" and layer.text)
 
 
-def conversation(layers: Iterable[Layer]) -> tuple[Line, ...]:
+def join_conversation(layers: Iterable[Layer]) -> tuple[ContextMessage, ...]:
     """The conversation as messages."""
     return tuple(line for layer in layers if layer.side == "conversation" for line in layer.lines)

@@ -15,19 +15,25 @@ from typing import Final
 import structlog
 
 from sshwarma.wrap import protocol
-from sshwarma.wrap.errors import LuaCrashed, LuaError, LuaMemory, LuaOutput, LuaTimeout
-from sshwarma.wrap.protocol import Limits
+from sshwarma.wrap.errors import (
+    LuaError,
+    LuaOutOfMemory,
+    LuaOutputTooLarge,
+    LuaTimeout,
+    LuaWorkerError,
+)
+from sshwarma.wrap.protocol import LuaLimits
 
 log = structlog.get_logger(__name__)
 
-START_SECONDS: Final = 10.0
-END_SECONDS: Final = 5.0
-STDERR: Final = 4_096
+START_TIMEOUT_SECONDS: Final = 10.0
+END_TIMEOUT_SECONDS: Final = 5.0
+MAX_STDERR_BYTES: Final = 4_096
 """Bytes kept of what a worker says on stderr: the last ones."""
 
-ROOT: Final = str(Path(__file__).parents[2])
+PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
 # `python -m sshwarma.wrap.worker` with nothing in the environment, of the package we are ourselves.
-BOOT: Final = (
+BOOT_CODE: Final = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop()); "
     "runpy.run_module('sshwarma.wrap.worker', run_name='__main__', alter_sys=True)"
 )
@@ -36,26 +42,26 @@ BOOT: Final = (
 class WorkerProcess:
     """Made by `start`. Not for two runs at once."""
 
-    def __init__(self, process: Process, limits: Limits) -> None:
+    def __init__(self, process: Process, limits: LuaLimits) -> None:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
         self._process = process
         self._limits = limits
-        self._in = process.stdin
-        self._out = process.stdout
-        self._said = bytearray()
-        self._listening = asyncio.create_task(self._listen(process.stderr))
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._stderr_tail = bytearray()
+        self._stderr_task = asyncio.create_task(self._read_stderr(process.stderr))
         self.runs = 0
 
     @classmethod
-    async def start(cls, limits: Limits) -> WorkerProcess:
+    async def start(cls, limits: LuaLimits) -> WorkerProcess:
         """A process that is ready for a run.
 
         Raises:
-            LuaCrashed: it cannot start, or was not ready in 10 s.
+            LuaWorkerError: it cannot start, or was not ready in 10 s.
         """
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-c", BOOT, ROOT),
+                *(sys.executable, "-I", "-c", BOOT_CODE, PACKAGE_ROOT),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -65,16 +71,18 @@ class WorkerProcess:
                 start_new_session=True,
             )
         except OSError as error:
-            raise LuaCrashed(f"The Lua worker cannot start: {error.strerror}.") from error
+            raise LuaWorkerError(f"The Lua worker cannot start: {error.strerror}.") from error
         worker = cls(process, limits)
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(START_TIMEOUT_SECONDS):
                 kind, _ = await worker.exchange(protocol.SETUP, json.dumps(asdict(limits)).encode())
             if kind != protocol.READY:
-                raise LuaCrashed("The Lua worker did not say that it is ready.")
+                raise LuaWorkerError("The Lua worker did not say that it is ready.")
         except TimeoutError:
             await worker.end()
-            raise LuaCrashed(f"The Lua worker was not ready in {START_SECONDS:.0f} s.") from None
+            raise LuaWorkerError(
+                f"The Lua worker was not ready in {START_TIMEOUT_SECONDS:.0f} s."
+            ) from None
         except BaseException:
             await worker.end()
             raise
@@ -86,25 +94,25 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None and not self._out.at_eof()
+        return self._process.returncode is None and not self._stdout.at_eof()
 
     async def exchange(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         """Say something and hear the answer: its kind and body.
 
         Raises:
-            LuaOutput: the answer is longer than any may be.
-            LuaMemory, LuaTimeout, LuaCrashed: the process ended instead of answering.
+            LuaOutputTooLarge: the answer is longer than any may be.
+            LuaOutOfMemory, LuaTimeout, LuaWorkerError: the process ended instead of answering.
         """
         try:
-            self._in.write(protocol.frame(kind, body))
-            await self._in.drain()
-            head = await self._out.readexactly(protocol.HEADER)
-            size = int.from_bytes(head[: protocol.LENGTH], "big") - 1
+            self._stdin.write(protocol.encode_frame(kind, body))
+            await self._stdin.drain()
+            head = await self._stdout.readexactly(protocol.HEADER_BYTES)
+            size = int.from_bytes(head[: protocol.LENGTH_BYTES], "big") - 1
             if not 0 <= size <= self._limits.answer_frame:
-                raise LuaOutput("The script gave back more than it may.")
-            return head[protocol.LENGTH :], await self._out.readexactly(size)
+                raise LuaOutputTooLarge("The script gave back more than it may.")
+            return head[protocol.LENGTH_BYTES :], await self._stdout.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise await self._post_mortem() from None
+            raise await self._explain_exit() from None
 
     def kill(self) -> None:
         """At once, whatever it does. `end` waits for it."""
@@ -115,35 +123,35 @@ class WorkerProcess:
         """Kill it and wait until it is gone."""
         self.kill()
         await self._process.wait()
-        await self._listening
+        await self._stderr_task
 
-    async def _post_mortem(self) -> LuaError:
+    async def _explain_exit(self) -> LuaError:
         """Why it ended, from its exit status and its last words."""
         try:
-            async with asyncio.timeout(END_SECONDS):
-                await asyncio.shield(self._listening)
+            async with asyncio.timeout(END_TIMEOUT_SECONDS):
+                await asyncio.shield(self._stderr_task)
                 status = await self._process.wait()
         except TimeoutError:
             self.kill()
-            return LuaCrashed("The Lua worker closed its stream.")
-        words = self._said.decode("utf-8", "replace").strip()
-        if status == protocol.OUT_OF_MEMORY or "not enough memory" in words:
-            return LuaMemory(memory_words(self._limits))
+            return LuaWorkerError("The Lua worker closed its stream.")
+        words = self._stderr_tail.decode("utf-8", "replace").strip()
+        if status == protocol.OUT_OF_MEMORY_STATUS or "not enough memory" in words:
+            return LuaOutOfMemory(memory_error_text(self._limits))
         if status == -signal.SIGXCPU:
-            return LuaTimeout(timeout_words(self._limits))
+            return LuaTimeout(timeout_error_text(self._limits))
         log.warning("a lua worker ended", status=status, stderr=words)
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return LuaCrashed(f"The process that ran the script ended ({how}).")
+        return LuaWorkerError(f"The process that ran the script ended ({how}).")
 
-    async def _listen(self, stream: asyncio.StreamReader) -> None:
-        while part := await stream.read(STDERR):
-            self._said += part
-            del self._said[:-STDERR]
+    async def _read_stderr(self, stream: asyncio.StreamReader) -> None:
+        while part := await stream.read(MAX_STDERR_BYTES):
+            self._stderr_tail += part
+            del self._stderr_tail[:-MAX_STDERR_BYTES]
 
 
-def memory_words(limits: Limits) -> str:
+def memory_error_text(limits: LuaLimits) -> str:
     return f"The script needed more memory than it may have ({limits.memory // protocol.MIB} MiB)."
 
 
-def timeout_words(limits: Limits) -> str:
+def timeout_error_text(limits: LuaLimits) -> str:
     return f"The script ran for longer than {limits.seconds:g} s and was stopped."

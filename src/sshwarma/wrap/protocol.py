@@ -26,20 +26,20 @@ ANSWER: Final = b"A"
 VALUE: Final = b"V"
 ERROR: Final = b"E"
 
-LENGTH: Final = 4
-HEADER: Final = LENGTH + 1
-ENVELOPE: Final = 65_536
+LENGTH_BYTES: Final = 4
+HEADER_BYTES: Final = LENGTH_BYTES + 1
+MAX_ENVELOPE_BYTES: Final = 65_536
 """Bytes a frame may have beside the value or the log in it."""
-ESCAPED: Final = 6
+MAX_ESCAPE_BYTES: Final = 6
 """Bytes of JSON that one byte of text can become."""
-OUT_OF_MEMORY: Final = 77
+OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
 
 MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LuaLimits:
     """What one run may take, and how many there may be. Sizes in bytes, times in seconds."""
 
     seconds: float = 1.0  # of running, waiting for host.call not counted
@@ -63,15 +63,15 @@ class Limits:
     @property
     def answer_frame(self) -> int:
         """The longest frame a worker may send."""
-        return self.output + ESCAPED * self.log + ENVELOPE
+        return self.output + MAX_ESCAPE_BYTES * self.log + MAX_ENVELOPE_BYTES
 
 
-class Script(NamedTuple):
+class LuaScript(NamedTuple):
     """A piece of Lua and the name it is imported by and blamed under."""
 
     name: str
     source: str
 
 
-def frame(kind: bytes, body: bytes) -> bytes:
-    return (len(body) + 1).to_bytes(LENGTH, "big") + kind + body
+def encode_frame(kind: bytes, body: bytes) -> bytes:
+    return (len(body) + 1).to_bytes(LENGTH_BYTES, "big") + kind + body

@@ -6,97 +6,97 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sshwarma.world.agents import Directory
+from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
-from sshwarma.wrap.layers import Line
+from sshwarma.wrap.layers import ContextMessage
 
-RESULT_CHARACTERS: Final = 600
+SHORT_RESULT_CHARACTERS: Final = 600
 """Of a tool's result in a turn that is over."""
 
-MOST_CHARACTERS: Final = 5_000
+MAX_RESULT_CHARACTERS: Final = 5_000
 """Of a result that a tool's policy keeps, and of one in the turn that still runs."""
 
-TEXT_CHARACTERS: Final = 20_000
+MAX_TEXT_CHARACTERS: Final = 20_000
 """Of what somebody said."""
 
-Leave = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
+RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetentionPolicy:
     """What stays of a tool's calls once their turn is over: KEEP the result, its start (SHORT,
     `characters` of it), the call without its result (PARAMS_ONLY), or nothing (OMIT)."""
 
-    leave: Leave = "SHORT"
-    characters: int = RESULT_CHARACTERS
+    leave: RetentionMode = "SHORT"
+    characters: int = SHORT_RESULT_CHARACTERS
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> Policy:
+    def of(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
         """A tool's policy, from `leave_out` and `short_amount` of its metadata."""
         leave = str(metadata.get("leave_out", "SHORT")).upper()
-        amount = metadata.get("short_amount", RESULT_CHARACTERS)
-        characters = amount if isinstance(amount, int) and amount > 0 else RESULT_CHARACTERS
+        amount = metadata.get("short_amount", SHORT_RESULT_CHARACTERS)
+        characters = amount if isinstance(amount, int) and amount > 0 else SHORT_RESULT_CHARACTERS
         match leave:
             case "KEEP":
-                return cls("KEEP", MOST_CHARACTERS)
+                return cls("KEEP", MAX_RESULT_CHARACTERS)
             case "PARAMS_ONLY":
                 return cls("PARAMS_ONLY", characters)
             case "OMIT":
                 return cls("OMIT", characters)
             case _:
-                return cls("SHORT", min(characters, MOST_CHARACTERS))
+                return cls("SHORT", min(characters, MAX_RESULT_CHARACTERS))
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
+class Transcript:
     """Tells rows to one model. What it said itself is the assistant's; all else is the room's,
     each line with its speaker. A row is told the same whatever follows it, so a provider's cache
     of the log holds. `results` and `texts` are the most characters of each."""
 
     model_id: str
-    agents: Directory
-    policies: Mapping[str, Policy]
-    results: int = MOST_CHARACTERS
-    texts: int = TEXT_CHARACTERS
+    agents: AgentDirectory
+    policies: Mapping[str, RetentionPolicy]
+    results: int = MAX_RESULT_CHARACTERS
+    texts: int = MAX_TEXT_CHARACTERS
 
-    def lines(self, rows: Sequence[Row]) -> tuple[Line, ...]:
+    def lines(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
         return tuple(line for row in rows if (line := self.line(row)) is not None)
 
-    def line(self, row: Row) -> Line | None:
+    def line(self, row: Row) -> ContextMessage | None:
         """A row as a message; None if its tool's policy leaves it out."""
         if row.author_id == self.model_id and row.kind == "chat":
-            return Line("assistant", clip(row.content, self.texts, row.seq))
-        text = self._spoken(row)
-        return None if text is None else Line("user", text)
+            return ContextMessage("assistant", clip_text(row.content, self.texts, row.seq))
+        text = self._render_event(row)
+        return None if text is None else ContextMessage("user", text)
 
-    def _spoken(self, row: Row) -> str | None:
+    def _render_event(self, row: Row) -> str | None:
         name = self.agents.name_of(row.author_id)
         tool = str(row.meta.get("tool", ""))
-        policy = self.policies.get(tool, Policy())
+        policy = self.policies.get(tool, RetentionPolicy())
         match row.kind:
             case "chat":
-                return f"<{name}> {clip(row.content, self.texts, row.seq)}"
+                return f"<{name}> {clip_text(row.content, self.texts, row.seq)}"
             case "emote":
-                return f"<{name}> * {clip(row.content, self.texts, row.seq)}"
+                return f"<{name}> * {clip_text(row.content, self.texts, row.seq)}"
             case _ if row.kind.startswith("tool.") and policy.leave == "OMIT":
                 return None
             case "tool.call":
-                return f"[{name} called {tool} {self._result(row, Policy())}]"
+                return f"[{name} called {tool} {self._clip_result(row, RetentionPolicy())}]"
             case "tool.result" if policy.leave == "PARAMS_ONLY":
                 return f"[{tool} gave {name} {len(row.content)} characters: row {row.seq}]"
             case "tool.result":
-                return f"[{tool} gave {name}: {self._result(row, policy)}]"
+                return f"[{tool} gave {name}: {self._clip_result(row, policy)}]"
             case "tool.error" | "tool.timeout":
-                return f"[{tool} failed for {name}: {self._result(row, Policy())}]"
+                return f"[{tool} failed for {name}: {self._clip_result(row, RetentionPolicy())}]"
             case kind:
                 label = kind.removeprefix("journal.")
-                return f"[{name} noted a {label}: {clip(row.content, self.texts, row.seq)}]"
+                return f"[{name} noted a {label}: {clip_text(row.content, self.texts, row.seq)}]"
 
-    def _result(self, row: Row, policy: Policy) -> str:
-        return clip(row.content, min(policy.characters, self.results), row.seq)
+    def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
+        return clip_text(row.content, min(policy.characters, self.results), row.seq)
 
 
-def clip(text: str, characters: int, seq: int) -> str:
+def clip_text(text: str, characters: int, seq: int) -> str:
     """The start of a text that is too long, with a handle to read on: the row that holds it and
     where to start. Never in a code point."""
     left = len(text) - characters

@@ -17,21 +17,21 @@ from sshwarma.world import turns
 from sshwarma.world.events import Row
 from sshwarma.world.turns import Turn
 
-DEFAULT_TURNS: Final = 5
+DEFAULT_WINDOW_TURNS: Final = 5
 
-MOST_TURNS: Final = 300
+MAX_WINDOW_TURNS: Final = 300
 """Turns of a conversation that a window reads, however large it is."""
 
-MOST_TALK: Final = 1_000
-"""Rows of talk that a window reads; beyond them it begins at a multiple of TALK_STEP, so that it
-does not begin elsewhere after every line."""
+MAX_TALK_ROWS: Final = 1_000
+"""Rows of talk that a window reads; beyond them it begins at a multiple of TALK_STEP_ROWS, so that
+it does not begin elsewhere after every line."""
 
-TALK_STEP: Final = 250
+TALK_STEP_ROWS: Final = 250
 
-BESIDE: Final = 8
+EXTRA_TURNS: Final = 8
 """Turns read beyond the window: of turns that ran side by side, the last to end are the newest."""
 
-SHOWN_KINDS: Final = frozenset(
+MODEL_ROW_KINDS: Final = frozenset(
     ("chat", "emote", "tool.call", "tool.result", "tool.error", "tool.timeout")
 )
 
@@ -46,34 +46,36 @@ class Window:
     rows: tuple[Row, ...] = ()
 
 
-def read(conn: Connection, room_id: str, size: int | None, before: int | None = None) -> Window:
+def read_window(
+    conn: Connection, room_id: str, size: int | None, before: int | None = None
+) -> Window:
     """The window of a room as its log was before a `seq`. `size` None is the usual size."""
-    count = DEFAULT_TURNS if size is None else size
-    limit = MOST_TURNS if count == 0 else max(count, 0) + BESIDE
-    path = turns.path(conn, room_id, limit + 1)
-    last = turns.last_rows(conn, path, before)
+    count = DEFAULT_WINDOW_TURNS if size is None else size
+    limit = MAX_WINDOW_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
+    path = turns.read_path(conn, room_id, limit + 1)
+    last = turns.read_last_seqs(conn, path, before)
     path = [turn for turn in path if turn.id in last]
     path.sort(key=lambda turn: last[turn.id])
     kept = path if count == 0 else path[-count:] if count > 0 else []
     left = path[: len(path) - len(kept)]
     loose_after = max((last[turn.id] for turn in left), default=0)
-    newest = log_rows.last_seq(conn, room_id)
-    if newest - loose_after > MOST_TALK:
-        loose_after = (newest - MOST_TALK) // TALK_STEP * TALK_STEP
-    read = log_rows.of_turns(conn, room_id, [turn.id for turn in kept], loose_after, before)
+    newest = log_rows.read_last_seq(conn, room_id)
+    if newest - loose_after > MAX_TALK_ROWS:
+        loose_after = (newest - MAX_TALK_ROWS) // TALK_STEP_ROWS * TALK_STEP_ROWS
+    read = log_rows.read_window_rows(conn, room_id, [turn.id for turn in kept], loose_after, before)
     asked = {turn.request_row_id for turn in kept} - {row.id for row in read}
-    shared = log_rows.by_id(conn, [row_id for row_id in asked if row_id])
-    found = [row for row in [*read, *shared] if is_told(row)]
+    shared = log_rows.read_rows_by_id(conn, [row_id for row_id in asked if row_id])
+    found = [row for row in [*read, *shared] if is_model_row(row)]
     return Window(count, tuple(kept), tuple(sorted(found, key=lambda row: row.seq)))
 
 
-def is_told(row: Row) -> bool:
+def is_model_row(row: Row) -> bool:
     """Whether a row can be told to a model: not presence, not notices, not dropped."""
-    told = row.kind in SHOWN_KINDS or row.kind.startswith("journal.")
+    told = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
     return told and row.status != "dropped"
 
 
-def adopted(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
+def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
     """Each row with the turn it goes with: its own; for talk, that of the next row that has one;
     None for what was said after the last turn."""
     found: list[tuple[str | None, Row]] = []

@@ -15,38 +15,38 @@ from typing import Any, Final, NoReturn
 from lupa import lua54  # type: ignore[import-untyped]
 
 from sshwarma.wrap import protocol
-from sshwarma.wrap.confine import allow_processor, confine, give_back_memory
-from sshwarma.wrap.protocol import Limits
+from sshwarma.wrap.confine import confine_process, extend_cpu_limit, release_free_memory
+from sshwarma.wrap.protocol import LuaLimits
 
-ENCODE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
-SANDBOX: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
-SLACK: Final = 16 * protocol.MIB
+ENCODE_SOURCE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
+SANDBOX_SOURCE: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
+ANSWER_SLACK_BYTES: Final = 16 * protocol.MIB
 """Bytes above the limit that an answer may take on its way in: a push from Python that finds no
 memory would abort the process."""
-LARGE: Final = 16 * protocol.MIB
+LARGE_STATE_BYTES: Final = 16 * protocol.MIB
 """Bytes of a state, above which what it leaves is given back to the system."""
-REMOVED: Final = ("python", "io", "os", "package", "require", "dofile", "loadfile", "warn")
+REMOVED_GLOBALS: Final = ("python", "io", "os", "package", "require", "dofile", "loadfile", "warn")
 
 
-class State:
+class LuaState:
     """A fresh Lua state with the sandbox in it, for one run."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: LuaLimits) -> None:
         self._limits = limits
         self._lua = lua54.LuaRuntime(
             register_eval=False,
             register_builtins=False,
-            attribute_filter=_nothing,
+            attribute_filter=_deny_attribute,
             unpack_returned_tuples=True,
-            overflow_handler=_as_float,
+            overflow_handler=_convert_overflow,
             max_memory=0,
         )
-        wire = self._lua.execute(ENCODE, name="=encode")
-        driver = self._lua.execute(SANDBOX, wire, name="=sandbox")
+        wire = self._lua.execute(ENCODE_SOURCE, name="=encode")
+        driver = self._lua.execute(SANDBOX_SOURCE, wire, name="=sandbox")
         self._prepare, self._step = driver["prepare"], driver["step"]
         self._inbox, self._null, self._empty = driver["inbox"], driver["null"], driver["empty"]
         names = self._lua.globals()
-        for name in REMOVED:
+        for name in REMOVED_GLOBALS:
             names[name] = None
 
     @property
@@ -61,7 +61,7 @@ class State:
             self._lua.table_from([name for name, _ in scripts]),
             self._lua.table_from([source for _, source in scripts]),
             entry,
-            self._into(snapshot),
+            self._to_lua(snapshot),
             # One that can be interrupted learns its line; what cannot be, the server kills.
             limits.seconds * limits.early,
             limits.output,
@@ -80,63 +80,63 @@ class State:
 
     def answer(self, ok: bool, value: Any) -> None:
         """What the call that step() spoke of has given."""
-        self._lua.set_max_memory(self._limits.lua_memory + SLACK, total=True)
-        self._inbox[1], self._inbox[2] = ok, self._into(value)
+        self._lua.set_max_memory(self._limits.lua_memory + ANSWER_SLACK_BYTES, total=True)
+        self._inbox[1], self._inbox[2] = ok, self._to_lua(value)
         self._lua.set_max_memory(self._limits.lua_memory, total=True)
 
-    def _into(self, value: Any) -> Any:
+    def _to_lua(self, value: Any) -> Any:
         if not isinstance(value, dict | list):
             return value
-        return self._lua.table_from(self._marked(value), recursive=True)
+        return self._lua.table_from(self._mark_nulls(value), recursive=True)
 
-    def _marked(self, value: Any) -> Any:
+    def _mark_nulls(self, value: Any) -> Any:
         """With `null` for each None in a list, and empty tables that know they are objects."""
         if isinstance(value, dict):
             if not value:
                 return self._empty()
             for key, inner in value.items():
-                if type(inner) in _CONTAINERS:
-                    value[key] = self._marked(inner)
-        elif not _SPECIAL.isdisjoint(map(type, value)):
+                if type(inner) in _CONTAINER_TYPES:
+                    value[key] = self._mark_nulls(inner)
+        elif not _MARKED_TYPES.isdisjoint(map(type, value)):
             for place, inner in enumerate(value):
                 if inner is None:
                     value[place] = self._null
-                elif type(inner) in _CONTAINERS:
-                    value[place] = self._marked(inner)
+                elif type(inner) in _CONTAINER_TYPES:
+                    value[place] = self._mark_nulls(inner)
         return value
 
 
-_CONTAINERS: Final = frozenset((dict, list))
-_SPECIAL: Final = frozenset((dict, list, type(None)))
+_CONTAINER_TYPES: Final = frozenset((dict, list))
+_MARKED_TYPES: Final = frozenset((dict, list, type(None)))
 
 
-def _nothing(thing: object, name: object, setting: bool) -> NoReturn:
+def _deny_attribute(thing: object, name: object, setting: bool) -> NoReturn:
     raise AttributeError("not from Lua")
 
 
-def _as_float(value: int) -> float:
+def _convert_overflow(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
 
 
-def receive() -> tuple[bytes, bytes] | None:
+def receive_frame() -> tuple[bytes, bytes] | None:
     """The next frame's kind and body; None when the server has gone."""
-    head = _exactly(protocol.HEADER)
+    head = _read_exactly(protocol.HEADER_BYTES)
     if head is None:
         return None
-    body = _exactly(int.from_bytes(head[: protocol.LENGTH], "big") - 1)
-    return None if body is None else (head[protocol.LENGTH :], body)
+    body = _read_exactly(int.from_bytes(head[: protocol.LENGTH_BYTES], "big") - 1)
+    return None if body is None else (head[protocol.LENGTH_BYTES :], body)
 
 
-def send(kind: bytes, body: bytes) -> None:
-    left = memoryview(protocol.frame(kind, body))
+def send_frame(kind: bytes, body: bytes) -> None:
+    left = memoryview(protocol.encode_frame(kind, body))
     while left:
         left = left[os.write(1, left) :]
 
 
-def _exactly(size: int) -> bytes | None:
+def _read_exactly(size: int) -> bytes | None:
     parts = bytearray()
     while len(parts) < size:
         part = os.read(0, min(size - len(parts), protocol.MIB))
@@ -146,7 +146,7 @@ def _exactly(size: int) -> bytes | None:
     return bytes(parts)
 
 
-def run(state: State, body: bytes) -> tuple[bytes, bytes] | None:
+def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
     """Carry out one run; its last frame, or None when the server has gone."""
     asked = json.loads(body)
     state.prepare(asked["scripts"], asked["entry"], asked["snapshot"])
@@ -157,42 +157,42 @@ def run(state: State, body: bytes) -> tuple[bytes, bytes] | None:
             return protocol.VALUE, said.encode()
         if kind == "error":
             return protocol.ERROR, said.encode()
-        send(protocol.CALL, said.encode())
-        answered = receive()
+        send_frame(protocol.CALL, said.encode())
+        answered = receive_frame()
         if answered is None:
             return None
         answer = json.loads(answered[1])
         state.answer(answer["ok"], answer["value"])
 
 
-def serve() -> None:
+def serve_requests() -> None:
     """Until the server closes stdin."""
-    setup = receive()
+    setup = receive_frame()
     if setup is None:
         return
-    limits = Limits(**json.loads(setup[1]))
-    state: State | None = State(limits)
-    confine(limits.memory)
-    send(protocol.READY, b"")
-    while (asked := receive()) is not None:
-        allow_processor(limits.seconds)
-        state = state or State(limits)
-        last = run(state, asked[1])
-        large = state.memory > LARGE
+    limits = LuaLimits(**json.loads(setup[1]))
+    state: LuaState | None = LuaState(limits)
+    confine_process(limits.memory)
+    send_frame(protocol.READY, b"")
+    while (asked := receive_frame()) is not None:
+        extend_cpu_limit(limits.seconds)
+        state = state or LuaState(limits)
+        last = run_script(state, asked[1])
+        large = state.memory > LARGE_STATE_BYTES
         state = None  # closed before the answer, so that the next run does not pay for it
         if large:
-            give_back_memory()
+            release_free_memory()
         if last is None:
             return
-        send(*last)
-        state = State(limits)
+        send_frame(*last)
+        state = LuaState(limits)
 
 
 def main() -> NoReturn:
     try:
-        serve()
+        serve_requests()
     except MemoryError:
-        os._exit(protocol.OUT_OF_MEMORY)
+        os._exit(protocol.OUT_OF_MEMORY_STATUS)
     except OSError:
         os._exit(0)  # the server has gone
     except BaseException as error:  # noqa: BLE001 - said on stderr, for the server's log

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from sshwarma.world.errors import Invalid, Refused
+from sshwarma.world.errors import Invalid, WorldError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -28,7 +28,7 @@ _SPECIAL: Final = ipaddress.IPv4Network("192.0.0.0/24")  # older Pythons call so
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
-class Blocked(Refused):
+class Blocked(WorldError):
     """An address that may not be connected to."""
 
     code = "blocked"

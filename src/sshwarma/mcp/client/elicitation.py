@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sshwarma.mcp.client.link import Field, Question
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import Asked
+from sshwarma.world.events import QuestionAsked
 from sshwarma.world.world import World
 
 ANSWER_SECONDS: Final = 60.0
@@ -140,7 +140,7 @@ class Asking:
     def tell(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
         """Show somebody words of a server's that nobody else sees; with a `hint`, they can be
         answered. Whoever is at no terminal misses them."""
-        self._world.bus.publish(Asked(agent_id, who, text, hint))
+        self._world.bus.publish(QuestionAsked(agent_id, who, text, hint))
 
     def _at_terminal(self, agent_id: str) -> bool:
         return any(link.door == "ssh" for link in self._world.presence.links_of(agent_id))

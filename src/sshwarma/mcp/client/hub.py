@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.common.lazy_import import importing
+from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.elicitation import Asking
 from sshwarma.mcp.client.line_stream import Lines
@@ -28,7 +28,7 @@ from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound, Refused, Unavailable
+from sshwarma.world.errors import Conflict, NotFound, Unavailable, WorldError
 from sshwarma.world.names import check_name
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -158,7 +158,7 @@ class Hub:
         await self._end(server.id)
 
         def work(tx: Change) -> None:
-            known = things.get(tx.conn, server.id)
+            known = things.get_thing(tx.conn, server.id)
             if known is not None and known.deleted_at is None:
                 server_records.remove(tx, known)
                 caller.tell(tx, f"took the tools of {server.name} along")
@@ -204,7 +204,7 @@ class Hub:
                 )
             await self._end(server.id)
             await caller.change(
-                lambda tx: server_records.remove(tx, things.get_live(tx.conn, server.id)),
+                lambda tx: server_records.remove(tx, things.get_live_thing(tx.conn, server.id)),
                 tell=f"removed the MCP server {name}",
             )
             await self.signing.forget(server)
@@ -215,7 +215,7 @@ class Hub:
             server = await self.find(name)
             word = "enabled" if wanted else "disabled"
             changed = await caller.change(
-                lambda tx: things.change(tx, server.id, enabled=int(wanted)),
+                lambda tx: things.update_thing(tx, server.id, enabled=int(wanted)),
                 tell=f"{word} the MCP server {name}",
             )
             if not wanted:
@@ -369,7 +369,7 @@ class Hub:
 
 def _load() -> Any:
     """How to connect: a DialSigned, and a DialOver."""
-    with importing():
+    with serialize_imports():
         return importlib.import_module("sshwarma.mcp.client.session").dial
 
 
@@ -397,7 +397,7 @@ class _Ends:
 
 def _told_offer(tx: Change, caller: Caller, server: Thing) -> None:
     """Tell the room what was brought."""
-    found = things.children(tx.conn, server.id, "tool")
+    found = things.read_children(tx.conn, server.id, "tool")
     names = ", ".join(tool.name for tool in found[:TOLD])
     more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
     caller.tell(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
@@ -440,7 +440,7 @@ class _Keeper:
     async def went_down(self) -> None:
         try:
             await self._hub._set_down(self._id)
-        except Refused as refused:  # the disk is full, or the world is closing
+        except WorldError as refused:  # the disk is full, or the world is closing
             log.warning("could not be stored", server=self._settings.name, reason=str(refused))
 
     async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ from sshwarma.mcp.client.oauth_provider import (
 )
 from sshwarma.mcp.client.sanitize import clean
 from sshwarma.settings import McpSettings
-from sshwarma.world.errors import Refused, Unavailable
+from sshwarma.world.errors import Unavailable, WorldError
 
 REQUEST_SECONDS: Final = 20.0
 """Longest that one question to an authorization server may take."""
@@ -71,7 +71,7 @@ async def sign_in(
     """Sign a person in to a server, and keep the tokens.
 
     Raises:
-        Refused: if it fails, saying why.
+        WorldError: if it fails, saying why.
     """
     provider = Provider(settings, credentials, under_way)
     request = _request(settings)
@@ -149,7 +149,7 @@ async def renew(
             raise Ended(refused[0] if refused else str(ended)) from ended
         except (OAuthFlowError, ValidationError) as error:
             raise Ended(refused[0] if refused else in_words(error)) from error
-        except (httpx2.HTTPError, Refused, OSError) as error:
+        except (httpx2.HTTPError, WorldError, OSError) as error:
             raise Trouble(in_words(error)) from error
     if refused or "Authorization" not in request.headers:
         raise Ended(refused[0] if refused else "its answer is none by the protocol")
@@ -174,7 +174,7 @@ async def revoke(settings: McpSettings, kept: Kept, resolve: Resolve = resolve) 
         data, headers = context.prepare_token_auth(data, {})
         async with _sending(settings, resolve) as send:
             await send(httpx2.Request("POST", str(endpoint), data=data, headers=headers))
-    except (OAuthFlowError, ValidationError, httpx2.HTTPError, Trouble, Refused, OSError):
+    except (OAuthFlowError, ValidationError, httpx2.HTTPError, Trouble, WorldError, OSError):
         return
 
 

@@ -18,13 +18,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
-from sshwarma.common.lazy_import import importing
+from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.credentials import Credentials
 from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Refused, Unavailable
-from sshwarma.world.events import Asked
+from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.events import QuestionAsked
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -117,7 +117,7 @@ class SignIn:
         """The page, as soon as there is one.
 
         Raises:
-            Refused: if the sign-in ends before.
+            WorldError: if the sign-in ends before.
         """
         waiting: set[asyncio.Future[Any]] = {self._page, self.task}
         await asyncio.wait(waiting, timeout=PAGE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +171,7 @@ class Signing:
         """Begin to sign in to a server; one that is under way already is given up.
 
         Raises:
-            Refused: if it cannot be signed in to, saying why.
+            WorldError: if it cannot be signed in to, saying why.
         """
         settings = server_records.settings_of(server)
         credentials = self.credentials(server)
@@ -209,7 +209,7 @@ class Signing:
 
         Raises:
             NotFound: if no sign-in waits for one.
-            Refused: if it is not the right one, or the sign-in fails.
+            WorldError: if it is not the right one, or the sign-in fails.
         """
         under_way = self._under_way.get(server.id)
         if under_way is None or under_way.page is None:
@@ -328,7 +328,7 @@ class Signing:
             late = f"Nobody came back within {SIGN_IN_SECONDS / 60:.0f} minutes."
             self._tell(caller.agent.id, server.name, late)
             raise Unavailable(late) from None
-        except Refused as refused:
+        except WorldError as refused:
             if under_way.page is not None and not under_way.pasted:
                 self._tell(caller.agent.id, server.name, str(refused))
             raise
@@ -344,16 +344,16 @@ class Signing:
             del self._under_way[server.id]
         task = under_way.task
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, Refused):
+        if error is not None and not isinstance(error, WorldError):
             log.error("a sign-in failed", server=server.name, exc_info=error)
 
     def _tell(self, agent_id: str, name: str, text: str) -> None:
-        self._world.bus.publish(Asked(agent_id, name, text, ""))
+        self._world.bus.publish(QuestionAsked(agent_id, name, text, ""))
 
 
 def _load(what: str) -> Any:
     """A function of the module that needs the SDK."""
-    with importing():
+    with serialize_imports():
         return getattr(importlib.import_module("sshwarma.mcp.client.oauth"), what)
 
 

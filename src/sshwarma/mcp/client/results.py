@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import mcp_types as types
 
 from sshwarma.tools.call import Result
-from sshwarma.world.attachments import EACH_CALL, Attachment, known_kind
+from sshwarma.world.attachments import MAX_ATTACHMENTS_PER_CALL, Attachment, parse_media_type
 
 
 def result_of(answer: types.CallToolResult) -> Result:
@@ -43,13 +43,13 @@ def _texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[st
 
 def _taken(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
     """A word on some bytes, which are not for a log, and the bytes among what was given."""
-    kind = known_kind(said)
+    kind = parse_media_type(said)
     try:
         data = b64decode(base64, validate=True)
     except ValueError:
         return f"[{what}: {kind}, which cannot be read]"
     size = f"{kind}, {len(data):,} bytes"
-    if len(given) >= EACH_CALL:
+    if len(given) >= MAX_ATTACHMENTS_PER_CALL:
         return f"[{what}: {size}, one too many to be kept]"
     given.append(Attachment(kind, data))
     return f"[{what}: {size}, attachment {len(given)}]"

@@ -73,12 +73,14 @@ def settings_of(server: Thing) -> McpSettings:
 
 def servers(conn: Connection) -> list[Thing]:
     """Every live server, by name."""
-    return [thing for thing in things.children(conn, PARENT, "mcp") if "entry" in thing.metadata]
+    return [
+        thing for thing in things.read_children(conn, PARENT, "mcp") if "entry" in thing.metadata
+    ]
 
 
 def offers(conn: Connection, room_id: str) -> list[Thing]:
     """The live servers that people bring along to a room, by name."""
-    found = things.children(conn, room_id, "mcp")
+    found = things.read_children(conn, room_id, "mcp")
     return [thing for thing in found if thing.metadata.get("origin") == OFFERED]
 
 
@@ -88,9 +90,9 @@ def find(conn: Connection, name: str) -> Thing:
     Raises:
         NotFound: if there is none.
     """
-    known = things.get(conn, server_id(name))
+    known = things.get_thing(conn, server_id(name))
     if known is None or known.deleted_at is not None:
-        known = things.by_qualified_name(conn, name)
+        known = things.find_by_qualified_name(conn, name)
     if known is None or known.kind != "mcp":
         raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
     return known
@@ -107,10 +109,10 @@ def declare(
     """
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
-    known = things.get(tx.conn, server_id(settings.name))
+    known = things.get_thing(tx.conn, server_id(settings.name))
     _check_free(tx.conn, settings.name, server_id(settings.name))
     if known is None:
-        return things.create(
+        return things.create_thing(
             tx,
             PARENT,
             "mcp",
@@ -130,9 +132,9 @@ def declare(
     if live and {**known.metadata, **metadata} == known.metadata:
         return known
     if not live:
-        things.restore(tx, known)
+        things.restore_thing(tx, known)
     kept = {key: value for key, value in known.metadata.items() if key in _KEPT}
-    return things.change(
+    return things.update_thing(
         tx,
         known.id,
         description=_described(settings),
@@ -153,9 +155,9 @@ def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by:
     _check_free(tx.conn, settings.name, own_id)
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED, "load_with_parent": True}
-    known = things.get(tx.conn, own_id)
+    known = things.get_thing(tx.conn, own_id)
     if known is None:
-        return things.create(
+        return things.create_thing(
             tx,
             room_id,
             "mcp",
@@ -168,8 +170,8 @@ def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by:
         )
     if known.deleted_at is None:
         raise Conflict(f"{settings.name} is offered here already.")
-    things.restore(tx, known)
-    return things.change(
+    things.restore_thing(tx, known)
+    return things.update_thing(
         tx, own_id, metadata=metadata, available=0, enabled=1, created_by=created_by
     )
 
@@ -180,7 +182,7 @@ def take_back_offers(tx: Change) -> None:
         things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
     )
     for row in tx.conn.execute(query).mappings().all():
-        server = things.from_row(row)
+        server = things.thing_from_row(row)
         if server.metadata.get("origin") == OFFERED:
             remove(tx, server)
 
@@ -191,12 +193,12 @@ def _check_free(conn: Connection, name: str, own_id: str) -> None:
     Raises:
         Conflict: if something has.
     """
-    holder = things.by_qualified_name(conn, name)
+    holder = things.find_by_qualified_name(conn, name)
     if holder is not None and holder.id != own_id:
         raise Conflict(f"{name} is the name of a {holder.kind} already.")
-    if rooms.id_of(conn, name) is not None:
+    if rooms.find_room_id(conn, name) is not None:
         raise Conflict(f"{name} is the name of a room: its tools are called so.")
-    if things.child(conn, "agents", name, "agent") is not None:
+    if things.find_child(conn, "agents", name, "agent") is not None:
         raise Conflict(f"{name} is the name of an agent: their tools are called so.")
 
 
@@ -217,8 +219,8 @@ def remove(tx: Change, server: Thing) -> None:
         )
         .values(available=0, deleted_at=tx.now, updated_at=tx.now)
     )
-    things.change(tx, server.id, available=0)
-    things.delete(tx, server)
+    things.update_thing(tx, server.id, available=0)
+    things.delete_thing(tx, server)
 
 
 def set_down(tx: Change, server_ids: Sequence[str]) -> None:
@@ -244,7 +246,7 @@ def publish(
     Raises:
         NotFound: if the server was removed meanwhile.
     """
-    server = things.get_live(tx.conn, server_id)
+    server = things.get_live_thing(tx.conn, server_id)
     approve = trust or not server.metadata.get("listed")
     before = {thing.id: thing for thing in _tools(tx.conn, server.id)}
     refused = list(listing.refused)
@@ -268,7 +270,7 @@ def publish(
             added.append(tool.name)
         columns = {
             "description": description or None,
-            "metadata": things.dump(metadata),
+            "metadata": things.dump_metadata(metadata),
             "qualified_name": f"{server.name}:{tool.name}",
             "updated_at": tx.now,
         }
@@ -306,7 +308,12 @@ def publish(
         tx.conn.execute(
             update(things_table)
             .where(things_table.c.id == server.id)
-            .values(available=1, metadata=things.dump(kept), description=words, updated_at=tx.now)
+            .values(
+                available=1,
+                metadata=things.dump_metadata(kept),
+                description=words,
+                updated_at=tx.now,
+            )
         )
         tx.emit(WorldChanged(PARENT))
     elif made or changed or gone:
@@ -316,7 +323,7 @@ def publish(
 
 def waiting(conn: Connection, name: str) -> list[Thing]:
     """The tools of a server that wait for approval; none if there is no such server."""
-    server = things.get(conn, server_id(name))
+    server = things.get_thing(conn, server_id(name))
     found = _tools(conn, server.id) if server is not None else []
     return [thing for thing in found if thing.deleted_at is None and thing.metadata.get("pending")]
 
@@ -354,7 +361,7 @@ def approve(
         rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
         told = {key: pending[key] for key in _TOLD if pending.get(key) is not None}
         kept = {k: v for k, v in rest.items() if k not in _TOLD} | told
-        things.change(tx, thing.id, description=pending["description"] or None, metadata=kept)
+        things.update_thing(tx, thing.id, description=pending["description"] or None, metadata=kept)
     return [thing.name for thing in chosen]
 
 
@@ -423,7 +430,7 @@ def _tools(conn: Connection, server_id: str) -> list[Thing]:
     query = select(things_table).where(
         things_table.c.parent_id == server_id, things_table.c.kind == "tool"
     )
-    return [things.from_row(row) for row in conn.execute(query).mappings()]
+    return [things.thing_from_row(row) for row in conn.execute(query).mappings()]
 
 
 def _taken(conn: Connection, server: Thing, listing: Listing) -> set[str]:

@@ -93,7 +93,7 @@ async def dial(
 
     Raises:
         NeedsKey, NeedsSignIn: if it does not let us in.
-        Refused, MCPError, OSError, ExceptionGroup: if there is no connection.
+        WorldError, MCPError, OSError, ExceptionGroup: if there is no connection.
     """
     async with AsyncExitStack() as stack:
         try:

@@ -43,7 +43,7 @@ from sshwarma.mcp.client.log_buffer import Ring
 from sshwarma.mcp.client.sanitize import Listing, clean
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import Result
-from sshwarma.world.errors import Refused, Unavailable
+from sshwarma.world.errors import Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -402,7 +402,7 @@ class Supervisor:
                     parts.hostname or "", port, allow_private=self.settings.allow_private
                 )
                 _, writer = await asyncio.open_connection(addresses[0], port)
-        except (OSError, TimeoutError, Refused):
+        except (OSError, TimeoutError, WorldError):
             return False
         writer.close()
         return True
@@ -455,7 +455,10 @@ class Supervisor:
         said = clean(str(leaf)).partition("\n")[0].rstrip(".")
         said = said or f"the connection broke ({type(leaf).__name__})"
         origin = type(leaf).__module__.partition(".")[0]
-        if not isinstance(leaf, (Refused, NeedsKey, LinkLost, OSError)) and origin not in STRANGERS:
+        if (
+            not isinstance(leaf, (WorldError, NeedsKey, LinkLost, OSError))
+            and origin not in STRANGERS
+        ):
             log.error("a link failed", server=self.settings.name, exc_info=leaf)
         return said[:REASON_CHARACTERS]
 

@@ -23,7 +23,7 @@ from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import as_json, draw
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
@@ -36,7 +36,7 @@ class Standing:
     """A tool that is always there."""
 
     tool: Tool
-    scope: Scope
+    scope: TokenScope
     run: Run
 
 
@@ -96,9 +96,9 @@ def standing_tools(tools: Tools) -> dict[str, Standing]:
             description="Call a tool that is equipped here, by any of its names. The room sees the"
             " call and its result. For clients whose list of tools is older than the equipment.",
             input_schema=_schema(UseTool),
-            annotations=hints(Scope.ACT, ours=False),
+            annotations=hints(TokenScope.ACT, ours=False),
         ),
-        Scope.ACT,
+        TokenScope.ACT,
         partial(_use_tool, tools),
     )
     found["wait_events"] = Standing(
@@ -110,9 +110,9 @@ def standing_tools(tools: Tools) -> dict[str, Standing]:
             " answer with say. Call it again with the cursor it gives.",
             input_schema=_schema(WaitEvents),
             output_schema=output_schema(_HAPPENED.json_schema(mode="serialization")),
-            annotations=hints(Scope.READ),
+            annotations=hints(TokenScope.READ),
         ),
-        Scope.READ,
+        TokenScope.READ,
         _wait_events,
     )
     return found

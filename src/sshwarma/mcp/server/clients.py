@@ -20,12 +20,12 @@ import structlog
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import moving
 from sshwarma.world import tokens
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
-from sshwarma.world.events import AgentsChanged, MustLeave
+from sshwarma.world.events import AgentEvicted, AgentsChanged
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Connection
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
@@ -68,8 +68,8 @@ class Visit:
             )
 
     @property
-    def scope(self) -> Scope:
-        return Scope.BUILD if self.token is None else self.token.scope
+    def scope(self) -> TokenScope:
+        return TokenScope.BUILD if self.token is None else self.token.scope
 
     @property
     def credential(self) -> str:
@@ -158,7 +158,7 @@ class Guest:
 
     guests: Guests
     agent_id: str
-    link: Connection | None = None
+    link: AgentConnection | None = None
     visits: set[Visit] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=NOTICES))
@@ -273,7 +273,7 @@ class Guests:
         if guest.link is None:
             caller = Caller(self.world, self.limits, agent, agent.room_id, "mcp")
             room_id = (await caller.where_it_may_be()).room_id
-            guest.link = Connection(agent.id, room_id, "mcp")
+            guest.link = AgentConnection(agent.id, room_id, "mcp")
             await moving.arrive(self.world, guest.link)
         if self._guests.get(agent.id) is not guest:  # it had to go while it came
             await moving.depart(self.world, guest.link)
@@ -309,7 +309,7 @@ class Guests:
 
     def _told(self, guest: Guest) -> Callable[[Any], None]:
         def told(event: Any) -> None:
-            if isinstance(event, MustLeave):
+            if isinstance(event, AgentEvicted):
                 if event.room_id is None:
                     guest.end(event.reason)
                 elif guest.link is not None and event.room_id == guest.link.room_id:
@@ -336,7 +336,9 @@ class Guests:
             self.in_background(self._end_revoked(guest))
 
     async def _end_revoked(self, guest: Guest) -> None:
-        known = await self.world.store.read(lambda conn: tokens.live(conn, guest.agent_id))
+        known = await self.world.store.read(
+            lambda conn: tokens.read_live_tokens(conn, guest.agent_id)
+        )
         revoked = guest.token_ids - {token.id for token in known}
         if revoked:
             guest.end("The token was revoked.", revoked)

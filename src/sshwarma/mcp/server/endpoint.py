@@ -26,7 +26,7 @@ from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import WINDOW_SECONDS, Pace
 from sshwarma.world import tokens
-from sshwarma.world.errors import Forbidden, Refused, Unavailable
+from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
 
 SESSIONS: Final = 2_000
@@ -129,7 +129,7 @@ class Serving:
         except Unavailable as busy:
             await _refuse(send, 429, str(busy))
             return
-        except Refused as refused:
+        except WorldError as refused:
             await _refuse(send, 401, str(refused))
             return
         answer = _Answer(visit, receive, send)
@@ -153,7 +153,7 @@ class Serving:
         if scheme.lower() != "bearer":
             return None
         world = self._guests.world
-        token = await world.store.read(lambda conn: tokens.find(conn, secret.strip()))
+        token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
         agent = world.agents.get(token.agent_id) if token else None
         return None if agent is None or agent.disabled else token
 

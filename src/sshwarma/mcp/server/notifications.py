@@ -26,7 +26,7 @@ from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.clients import Guest, Visit
 from sshwarma.mcp.server.tool_list import Catalogues
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, Refused
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import PresenceChanged, RowAppended, WorldChanged
 from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
@@ -154,7 +154,7 @@ class Changes:
             for listener in list(self._listeners):
                 try:
                     await self._compare(listener, changed, said)
-                except Refused as refused:
+                except WorldError as refused:
                     log.debug("a listener is not told", reason=str(refused))
             if not self._again:
                 return
@@ -169,7 +169,7 @@ class Changes:
         for uri, before in list(listener.uris.items()):
             try:
                 signature = await resources.signature(caller, uri, changed, said)
-            except Refused:
+            except WorldError:
                 continue  # it may not be read now; it is not told of either
             if signature is not None and signature != before and uri in listener.uris:
                 listener.uris[uri] = signature

@@ -70,10 +70,10 @@ from sshwarma.mcp.server.tool_list import Catalogues, page
 from sshwarma.tools.call import Result, Tools
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import access
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +171,7 @@ class Protocol:
         """Who asks, where it stands now."""
         try:
             return self.visit(ctx).caller()
-        except Refused as refused:
+        except WorldError as refused:
             raise as_error(refused) from refused
 
     # Tools.
@@ -199,7 +199,7 @@ class Protocol:
                     caller.link.touch()
                 work = self._call(visit, caller, params.name, params.arguments or {}, report)
                 return _as_result(await visit.run(work))
-        except Refused as refused:
+        except WorldError as refused:
             return refusal(str(refused))
         except Exception:
             log.exception("a call failed", tool=params.name)
@@ -213,16 +213,16 @@ class Protocol:
             self._allow(caller, standing.scope)
             return await standing.run(visit, arguments, report)
         item = (await self._catalogues.of(caller)).names.find(name)
-        self._allow(caller, Scope.ACT if item is None else self._catalogues.scope_of(item))
+        self._allow(caller, TokenScope.ACT if item is None else self._catalogues.scope_of(item))
         outcome = await self._tools.call(caller, name, arguments)
         return Result(
             outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
         )
 
-    def _allow(self, caller: Caller, needed: Scope) -> None:
+    def _allow(self, caller: Caller, needed: TokenScope) -> None:
         if not caller.scope.allows(needed):
-            raise access.out_of_scope(needed, caller.scope)
-        if needed is not Scope.READ:
+            raise access.missing_scope_error(needed, caller.scope)
+        if needed is not TokenScope.READ:
             self._lines.check(caller.agent.id)
 
     # Resources.
@@ -244,7 +244,7 @@ class Protocol:
     ) -> ReadResourceResult | InputRequiredResult:
         try:
             contents = await resources.read(self.caller(ctx), params.uri)
-        except Refused as refused:
+        except WorldError as refused:
             raise MCPError(INVALID_PARAMS, str(refused), {"uri": params.uri}) from refused
         return ReadResourceResult(contents=list(contents))
 
@@ -267,7 +267,7 @@ class Protocol:
         for uri in (asked.resource_subscriptions or [])[:URIS]:
             try:
                 await resources.check(caller, uri)
-            except Refused:
+            except WorldError:
                 continue
             readable[uri] = None
         kinds = {
@@ -366,7 +366,7 @@ def refusal(words: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=words)], is_error=True)
 
 
-def as_error(refused: Refused) -> MCPError:
+def as_error(refused: WorldError) -> MCPError:
     return MCPError(INVALID_PARAMS, str(refused))
 
 
@@ -396,7 +396,7 @@ async def _in_words(work: Awaitable[T]) -> T:
     """What it gives; a refusal as an error of the protocol, in its words."""
     try:
         return await work
-    except Refused as refused:
+    except WorldError as refused:
         raise as_error(refused) from refused
 
 

@@ -195,7 +195,7 @@ async def read(
             there = await caller.elsewhere(place.bag)
             seq = int(place.name)
             found = await caller.world.store.read(
-                lambda conn: rows.tail(conn, there.room_id, 1, before=seq + 1)
+                lambda conn: rows.read_tail(conn, there.room_id, 1, before=seq + 1)
             )
             if not found or found[0].seq != seq:
                 raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
@@ -272,7 +272,7 @@ async def thing_names(caller: Caller, bag: str, start: str) -> list[str]:
 async def _thing(caller: Caller, place: Place) -> Thing:
     bag_id = await _bag(caller, place.bag)
     found = await caller.world.store.read(
-        lambda conn: things.child(conn, bag_id, place.name, "data", "reference")
+        lambda conn: things.find_child(conn, bag_id, place.name, "data", "reference")
     )
     if found is None:
         raise NotFound(f"There is no {place.name[:60]} in the bag of {place.bag[:40]}.")
@@ -284,7 +284,7 @@ async def _bag(caller: Caller, bag: str) -> str:
 
 
 def _texts(conn: Connection, bag_id: str) -> list[Thing]:
-    return things.children(conn, bag_id, "data", "reference")
+    return things.read_children(conn, bag_id, "data", "reference")
 
 
 def _text(thing: Thing) -> str:

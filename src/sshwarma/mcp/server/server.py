@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
-from sshwarma.common.lazy_import import importing
+from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client.line_stream import Lines
 from sshwarma.mcp.server.clients import Guests
 from sshwarma.settings import HttpSettings, LimitSettings
@@ -85,7 +85,7 @@ class McpDoor:
         """Serve an agent over a channel until it ends.
 
         Raises:
-            Refused: if the agent may not come in.
+            WorldError: if the agent may not come in.
         """
         await (await self._loaded()).lines(agent_id, lines)
 
@@ -99,7 +99,7 @@ class McpDoor:
     def _make(self) -> Serving:
         """In a thread: importing takes seconds, and composing the schemas of all tools longer than
         the loop may stand still."""
-        with importing():
+        with serialize_imports():
             module = importlib.import_module("sshwarma.mcp.server.endpoint")
             serving: Serving = module.Serving(self.guests, *self._made_of)
         return serving

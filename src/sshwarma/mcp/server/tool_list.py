@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from sshwarma.tools.names import NameTable, for_mcp
 from sshwarma.verbs.registry import Verb, every_verb
-from sshwarma.world.access import Scope
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.loadout import Item, Loadout
+from sshwarma.world.loadout import Loadout, LoadoutItem
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Catalogues:
     """The catalogues of agents and rooms, made anew when a loadout is."""
 
     def __init__(self) -> None:
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[str, TokenScope] = {}
         self._of_verbs: dict[str, Tool] = {}
         for verb in every_verb():
             spec = verb.tool_spec
@@ -66,7 +66,7 @@ class Catalogues:
                 name = for_mcp(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
                 self._of_verbs[spec.id] = tool_of_verb(verb, name)
-        self._made: OrderedDict[tuple[str, str, Scope], Catalogue] = OrderedDict()
+        self._made: OrderedDict[tuple[str, str, TokenScope], Catalogue] = OrderedDict()
 
     async def of(self, caller: Caller) -> Catalogue:
         """What the caller can call where it stands, as far as its token goes."""
@@ -80,11 +80,11 @@ class Catalogues:
         self._made.move_to_end(key)
         return known
 
-    def scope_of(self, item: Item) -> Scope:
+    def scope_of(self, item: LoadoutItem) -> TokenScope:
         """How far a token must go to call that tool."""
-        return self._scopes.get(item.thing.id, Scope.ACT)
+        return self._scopes.get(item.thing.id, TokenScope.ACT)
 
-    def _tools(self, load: Loadout, scope: Scope) -> tuple[Tool, ...]:
+    def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
         found: dict[str, Tool] = {}
         for item in load.usable:
             name = for_mcp(item.thing.label)
@@ -106,12 +106,12 @@ def tool_of_verb(verb: Verb, name: str, input_schema: dict[str, Any] | None = No
     )
 
 
-def hints(scope: Scope, *, ours: bool = True) -> ToolAnnotations:
+def hints(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
     """What a client may expect of a tool that needs that scope. What is ours stays in the world
     and can be undone, but building changes what others see."""
     return ToolAnnotations(
-        read_only_hint=scope is Scope.READ,
-        destructive_hint=scope is Scope.BUILD if ours else None,
+        read_only_hint=scope is TokenScope.READ,
+        destructive_hint=scope is TokenScope.BUILD if ours else None,
         open_world_hint=not ours,
     )
 
@@ -121,7 +121,7 @@ def output_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", **schema}
 
 
-def _of_others(name: str, item: Item) -> Tool:
+def _of_others(name: str, item: LoadoutItem) -> Tool:
     meta = item.thing.metadata
     schema = meta.get("input_schema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
@@ -132,7 +132,7 @@ def _of_others(name: str, item: Item) -> Tool:
     try:
         annotations = ToolAnnotations.model_validate(meta.get("annotations") or {})
     except ValidationError:
-        annotations = hints(Scope.BUILD, ours=False)
+        annotations = hints(TokenScope.BUILD, ours=False)
     return Tool(
         name=name,
         description=item.thing.description[:DESCRIPTION] or item.thing.label,

@@ -23,7 +23,7 @@ from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
-from sshwarma.world.events import Row, StreamEnded, Streaming
+from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import rows as rows_table
 
 LONGEST_SECONDS: Final = 60.0
@@ -104,7 +104,7 @@ async def wait_events(
 
 
 def _wake(happened: asyncio.Event, event: object) -> None:
-    if not isinstance(event, (Streaming, StreamEnded)):  # what streams will be a row
+    if not isinstance(event, (StreamUpdated, StreamEnded)):  # what streams will be a row
         happened.set()
 
 
@@ -129,7 +129,7 @@ async def _since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], i
 
     def read(conn: Connection) -> tuple[list[Row], int]:
         newest = _newest(conn)
-        logs = [room_id, *private_messages.logs_of(conn, me)]
+        logs = [room_id, *private_messages.read_private_logs(conn, me)]
         query = (
             select(rows_table)
             .where(
@@ -140,7 +140,7 @@ async def _since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], i
             .order_by(rows_table.c.n)
             .limit(EVENTS + 1)
         )
-        return [rows.from_row(row) for row in conn.execute(query).mappings()], newest
+        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest
 
     found, newest = await caller.world.store.read(read)
     if len(found) > EVENTS:
@@ -165,7 +165,7 @@ def _answer(
             row.content,
             row.created_at,
             row.seq,
-            row.kind == "tell" or mentions.calls(row.content, me.name),
+            row.kind == "tell" or mentions.has_mention(row.content, me.name),
         )
         for row in found
     ]

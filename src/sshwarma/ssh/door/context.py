@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.common.secret_detection import holds_key
+from sshwarma.common.secret_detection import is_secret_line
 from sshwarma.settings import LimitSettings
 from sshwarma.ssh.door.line_channel import Service
 from sshwarma.ssh.door.live_answers import Answers
@@ -23,9 +23,9 @@ from sshwarma.verbs.registry import find_verb
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Refused
-from sshwarma.world.events import Asked
-from sshwarma.world.presence import Connection, Door
+from sshwarma.world.errors import Forbidden, WorldError
+from sshwarma.world.events import QuestionAsked
+from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class House:
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Keep a line in its agent's input history: soon, together with everybody else's. One that
         seems to hold a key is not kept."""
-        if holds_key(typed):
+        if is_secret_line(typed):
             return
         self._typed.append((agent_id, typed))
         if self._typed_timer is None:
@@ -83,7 +83,7 @@ class House:
         typed, self._typed = self._typed, []
         if typed:
             self._storing = self.in_background(
-                self.world.store.write(lambda tx: agents.remember_input(tx, typed))
+                self.world.store.write(lambda tx: agents.append_input_history(tx, typed))
             )
 
     async def input_history(self, agent_id: str) -> list[str]:
@@ -92,7 +92,7 @@ class House:
             self._store_input()
         if self._storing is not None:
             await asyncio.wait({self._storing})
-        return await self.world.store.read(lambda conn: agents.input_history(conn, agent_id))
+        return await self.world.store.read(lambda conn: agents.read_input_history(conn, agent_id))
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -116,7 +116,7 @@ class House:
             raise Forbidden("Your account is disabled.")
         return agent
 
-    def caller(self, agent_id: str, door: Door, link: Connection | None) -> Caller:
+    def caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
         agent = self.agent(agent_id)
         room_id = link.room_id if link else agent.room_id
         return Caller(self.world, self.limits, agent, room_id, door, link)
@@ -128,7 +128,7 @@ class House:
         return "utf" in locale.lower()
 
 
-def refusal(refused: Refused, typed: str = "") -> Block:
+def refusal(refused: WorldError, typed: str = "") -> Block:
     """A refusal as people read it; if it is about a word of what they typed, with a mark under
     that word."""
     lines: list[Line] = []
@@ -143,7 +143,7 @@ def refusal(refused: Refused, typed: str = "") -> Block:
     return block(*lines)
 
 
-def question(event: Asked) -> Block:
+def question(event: QuestionAsked) -> Block:
     """What a tool asks a person, or tells them alone."""
     does = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []

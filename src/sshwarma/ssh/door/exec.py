@@ -26,7 +26,7 @@ from sshwarma.verbs.run import Fetched
 from sshwarma.verbs.talking import Said, answers_to
 from sshwarma.verbs.views import as_json, draw
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Refused
+from sshwarma.world.errors import Invalid, NotFound, WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -112,7 +112,7 @@ class Exec:
             result = await run_line(caller, line, piped)
             if isinstance(result, Said) and result.turns:
                 result = await answers_to(caller, result)
-        except Refused as refused:
+        except WorldError as refused:
             await self._refuse(refused, line)
             return 2 if isinstance(refused, Invalid) else 1
         if self._json:
@@ -182,7 +182,7 @@ class Exec:
             raise Invalid(f"More than {limit} bytes came from the pipe, which is the most.")
         return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
 
-    async def _refuse(self, refused: Refused, line: str) -> None:
+    async def _refuse(self, refused: WorldError, line: str) -> None:
         if self._json:
             await self._print_json(
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}

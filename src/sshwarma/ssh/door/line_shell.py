@@ -18,16 +18,16 @@ from sshwarma.verbs.moving import Moved
 from sshwarma.verbs.preferences import Goodbye
 from sshwarma.verbs.talking import Said, noted
 from sshwarma.verbs.views import draw
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
+    AgentEvicted,
     AgentsChanged,
-    Asked,
-    MustLeave,
+    QuestionAsked,
     RowAppended,
     StreamEnded,
-    Streaming,
+    StreamUpdated,
 )
-from sshwarma.world.presence import Connection
+from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class LineShell:
         self._utf8 = house.utf8(dict(channel.env))
         self._partial = bytearray()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._standing = Connection(agent_id, "lobby", "ssh")
+        self._standing = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
         self._task = asyncio.get_running_loop().create_task(self._run())
         house.farewells.add(self._farewell)
@@ -123,7 +123,7 @@ class LineShell:
             self._house.pace.check(self._agent_id)
             caller = self._house.caller(self._agent_id, "ssh", self._standing)
             result = await run_line(caller, typed)
-        except Refused as refused:
+        except WorldError as refused:
             self._print(refusal(refused, typed))
             return True
         if not isinstance(result, Said):
@@ -140,17 +140,17 @@ class LineShell:
             )
         return not isinstance(result, Goodbye)
 
-    def _heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+    def _heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
             return  # its row will be printed when it is final
         self._print(row_block(event.row, self._house.world.agents, self._agent_id))
 
-    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
+    def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
         if isinstance(event, RowAppended):
             self._heard(event)
-        elif isinstance(event, Asked):
+        elif isinstance(event, QuestionAsked):
             self._print(question(event))
-        elif isinstance(event, MustLeave) and event.room_id in (None, self._standing.room_id):
+        elif isinstance(event, AgentEvicted) and event.room_id in (None, self._standing.room_id):
             self._say(event.reason.encode() + b"\n")
             self._link.close(event.reason)
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from sshwarma.terminal.markdown import prepare
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.log_rows import ANSWER_CHARACTERS
-from sshwarma.world.events import StreamEnded, Streaming
+from sshwarma.world.events import StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
 TICK_SECONDS: Final = 0.25
@@ -60,7 +60,7 @@ class Watcher(Protocol):
 class _Answer:
     """One turn that runs. Its text is drawn when somebody watches and it has changed."""
 
-    def __init__(self, who: str, answers: bool, event: Streaming) -> None:
+    def __init__(self, who: str, answers: bool, event: StreamUpdated) -> None:
         self.who = who
         self.answers = answers
         self.event = event
@@ -89,7 +89,7 @@ class Answers:
         self._watchers: dict[str, dict[Watcher, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._preparing: asyncio.Task[Any] | None = None
-        world.bus.on(Streaming, self._streams)
+        world.bus.on(StreamUpdated, self._streams)
         world.bus.on(StreamEnded, self._ended)
 
     def watch(self, room_id: str, watcher: Watcher) -> None:
@@ -112,7 +112,7 @@ class Answers:
             watcher.show_answer(turn_id, None)
         self._set_timer()
 
-    def _streams(self, event: Streaming) -> None:
+    def _streams(self, event: StreamUpdated) -> None:
         answers = self._rooms.setdefault(event.room_id, {})
         answer = answers.get(event.turn_id)
         if answer is None:
@@ -187,7 +187,7 @@ def newest(text: str) -> str:
     return "…" * cut + "\n".join(lines[-LIVE_LINES:])
 
 
-def _progress(who: str, event: Streaming, now: float) -> Line:
+def _progress(who: str, event: StreamUpdated, now: float) -> Line:
     elapsed = max(0.0, now - event.since)
     turn = _SPINNER[int(elapsed / TICK_SECONDS) % len(_SPINNER)]
     about = [_seconds(elapsed)]

@@ -12,7 +12,7 @@ from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport import ports
 from sshwarma.ssh.transport.ports import Peer
 from sshwarma.world import agents
-from sshwarma.world.errors import Refused
+from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -64,21 +64,21 @@ class WorldGate:
             case "open":
                 try:
                     return Known((await self.register(peer, peer.username)).id)
-                except Refused as refused:
+                except WorldError as refused:
                     return Newcomer(peer, str(refused))
 
     async def register(self, peer: Peer, name: str) -> agents.Agent:
         """Make an agent for a newcomer in `open` mode.
 
         Raises:
-            Refused: if the name cannot be had, or too many came from that address.
+            WorldError: if the name cannot be had, or too many came from that address.
         """
         if self._registration.mode != "open":
-            raise Refused("This server takes newcomers only with an invite.")
+            raise WorldError("This server takes newcomers only with an invite.")
         self._count(peer.address)
         role = self._registration.role
         agent = await self._world.change(
-            lambda tx: agents.register(tx, name, role, peer.fingerprint, peer.public_key)
+            lambda tx: agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
         )
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
         return agent
@@ -87,13 +87,13 @@ class WorldGate:
         """Make an agent for a newcomer who has an invite code.
 
         Raises:
-            Refused: if the code is no good, or the name cannot be had.
+            WorldError: if the code is no good, or the name cannot be had.
         """
         if self._registration.mode == "closed":
-            raise Refused("This server takes no new keys.")
+            raise WorldError("This server takes no new keys.")
         self._count(peer.address)
         agent = await self._world.change(
-            lambda tx: agents.redeem(tx, code, name, peer.fingerprint, peer.public_key)
+            lambda tx: agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
         )
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")
         return agent
@@ -110,7 +110,7 @@ class WorldGate:
         while made and made[0] < now - HOUR_SECONDS:
             made.popleft()
         if len(made) >= self._registration.per_hour_per_address:
-            raise Refused("Too many have registered from your address.", hint="Try in an hour.")
+            raise WorldError("Too many have registered from your address.", hint="Try in an hour.")
         made.append(now)
         if len(self._made) > WATCHED_ADDRESSES:
             self._made.popitem(last=False)

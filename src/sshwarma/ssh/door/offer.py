@@ -21,7 +21,7 @@ async def offer(house: House, words: Sequence[str], agent_id: str, lines: LineCh
     """Have the tools of the server that speaks over `lines`, until it ends.
 
     Raises:
-        Refused: if it may not be, or is no such server.
+        WorldError: if it may not be, or is no such server.
     """
     name, room = _read(words)
     caller = await house.caller(agent_id, "mcp", None).where_it_may_be()

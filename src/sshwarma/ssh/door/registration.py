@@ -8,7 +8,7 @@ from typing import Final
 from sshwarma.ssh.door.login import Newcomer, WorldGate
 from sshwarma.ssh.transport.ports import Channel, Link
 from sshwarma.terminal.escape import safe
-from sshwarma.world.errors import Conflict, Refused
+from sshwarma.world.errors import Conflict, WorldError
 
 SECONDS: Final = 120.0
 """A newcomer has this long to answer."""
@@ -94,7 +94,7 @@ class RegisterShell:
                     agent = await self._gate.redeem(peer, name or wanted, code)
                 else:
                     agent = await self._gate.register(peer, name or wanted)
-            except Refused as refused:
+            except WorldError as refused:
                 self._say(f"{safe(str(refused))}\r\n")
                 if not isinstance(refused, Conflict):
                     code = ""  # a taken name leaves the code good, and it need not be typed again
@@ -158,7 +158,7 @@ class RegisterExec:
                 agent = await self._gate.redeem(peer, peer.username, " ".join(words[1:]))
             else:
                 agent = await self._gate.register(peer, peer.username)
-        except Refused as refused:
+        except WorldError as refused:
             self._channel.write_stderr(f"{safe(str(refused))}\n".encode())
             self._channel.exit(1)
             return

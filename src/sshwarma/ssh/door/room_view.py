@@ -17,7 +17,7 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.log_rows import Reading, ToolView, answer_text, by_model, row_block, shows
 from sshwarma.verbs.preferences import preference
 from sshwarma.world import mentions
-from sshwarma.world.events import Row, RowAppended, StreamEnded, Streaming
+from sshwarma.world.events import Row, RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
 
@@ -68,7 +68,7 @@ class Hearing:
 
     # What comes.
 
-    def heard(self, event: RowAppended | Streaming | StreamEnded) -> None:
+    def heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         """Something happened in the room: its rows are printed. What streams is told by
         `show_answer`."""
         if not isinstance(event, RowAppended):
@@ -93,7 +93,7 @@ class Hearing:
 
     def _is_called(self, text: str) -> bool:
         agent = self._world.agents.get(self._agent_id)
-        return agent is not None and mentions.calls(text, agent.name)
+        return agent is not None and mentions.has_mention(text, agent.name)
 
     def show_answer(self, turn_id: str, coming: Coming | None) -> None:
         """An answer has grown, or has ended. Where nothing can be redrawn, a line says that one

@@ -12,7 +12,7 @@ import structlog
 from sshwarma.ssh.door.context import House, as_text, refusal
 from sshwarma.ssh.door.line_channel import LineChannel, Service
 from sshwarma.ssh.transport.ports import Channel
-from sshwarma.world.errors import Invalid, Refused
+from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class Serving:
         except asyncio.CancelledError:
             status = 130 if self._interrupted else 0
             raise
-        except Refused as refused:
+        except WorldError as refused:
             self._channel.write_stderr(as_text(refusal(refused), utf8=True, newline="\n"))
             status = 1
         except Exception:

@@ -31,15 +31,15 @@ from sshwarma.verbs.views import draw
 from sshwarma.world import agents
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Refused
+from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.events import (
+    AgentEvicted,
     AgentsChanged,
-    Asked,
-    MustLeave,
+    QuestionAsked,
     RowAppended,
 )
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import Connection
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
@@ -60,7 +60,7 @@ class Shell:
         self._agent_id = agent_id
         self._link = link
         self._channel = channel
-        self._standing = Connection(agent_id, "lobby", "ssh")
+        self._standing = AgentConnection(agent_id, "lobby", "ssh")
         self._room_id = ""
         self._lines: deque[str] = deque()
         self._running = False  # whether a line is being carried out
@@ -112,7 +112,7 @@ class Shell:
     async def _read_history(self) -> None:
         try:
             self._history.extend(await self._house.input_history(self._agent_id))
-        except Refused as refused:
+        except WorldError as refused:
             log.warning("input history could not be read", error=str(refused))
         early, self._early = self._early or b"", None
         self.terminal.feed(bytes(early))
@@ -180,7 +180,7 @@ class Shell:
         """Run a part of the shell's life; what fails in it ends this link, and no other."""
         try:
             await part
-        except Refused as refused:
+        except WorldError as refused:
             self._farewell(str(refused))
         except Exception:
             log.exception("a shell failed", agent=self._agent_id)
@@ -265,7 +265,7 @@ class Shell:
         try:
             self._house.pace.check(self._agent_id)
             self._print(draw(await run_line(self._caller(), typed)))
-        except Refused as refused:
+        except WorldError as refused:
             self._print(refusal(refused, typed))
 
     async def _carry_out(self, typed: str) -> None:
@@ -274,7 +274,7 @@ class Shell:
         try:
             self._house.pace.check(self._agent_id)
             result = await run_line(self._caller(), typed)
-        except Refused as refused:
+        except WorldError as refused:
             if not _echoed(typed):
                 self._print(block(line(("dim", "not said: "), typed)))
             self._print(refusal(refused, typed))
@@ -308,10 +308,10 @@ class Shell:
         self.terminal.set_prompt(prompt)
         self.terminal.set_status(status)
 
-    def _told(self, event: RowAppended | AgentsChanged | Asked | MustLeave) -> None:
+    def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
         if isinstance(event, RowAppended):
             self._hearing.heard(event)
-        elif isinstance(event, Asked):
+        elif isinstance(event, QuestionAsked):
             self._asked(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
@@ -320,7 +320,7 @@ class Shell:
         elif event.room_id == self._standing.room_id:
             self._background(self._put_out(event.reason))
 
-    def _asked(self, event: Asked) -> None:
+    def _asked(self, event: QuestionAsked) -> None:
         """A question to this agent alone."""
         self._print(question(event))
         agent = self._world.agents.get(self._agent_id)

@@ -56,7 +56,7 @@ class Gate(Protocol):
         """Admit an authenticated peer and return the identity kept as `Link.identity`.
 
         Called exactly once a connection, after authentication is complete, with the key that
-        really signed. No channel begins before it returns. Raise `Refused` to disconnect with
+        really signed. No channel begins before it returns. Raise `WorldError` to disconnect with
         that reason. Cancelled after `Limits.enter_seconds`, or when the connection ends first.
         """
 
@@ -168,7 +168,7 @@ class Sessions(Protocol):
 
     `channel.write` and `channel.exit` work at once. Nothing is delivered to the handler before it
     is returned, and nothing further if the channel was closed meanwhile, save `closed`. Raise
-    `Refused` to say no: the reason goes to standard error with exit status 1.
+    `WorldError` to say no: the reason goes to standard error with exit status 1.
     """
 
     def shell(self, link: Link, channel: Channel) -> Handler:
