@@ -23,9 +23,15 @@ from sqlalchemy import event
 
 from sshwarma import verbs
 from sshwarma.tools.embedding import Embedder, HashedNgrams, MiniLM
-from sshwarma.tools.names import NameTable, for_model
-from sshwarma.tools.search import Finder, Found, Space, by_words, likeness
-from sshwarma.tools.stemming import words
+from sshwarma.tools.names import NameTable, model_tool_name
+from sshwarma.tools.search import (
+    IndexedNamespace,
+    NamespaceSearch,
+    SearchMatch,
+    cosine_similarities,
+    match_words,
+)
+from sshwarma.tools.stemming import extract_words
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
 from sshwarma.world.world import World
@@ -59,7 +65,7 @@ def described(text: str) -> dict[str, dict[str, Any]]:
     return made
 
 
-def load() -> tuple[list[Space], dict[str, list[dict[str, Any]]]]:
+def load() -> tuple[list[IndexedNamespace], dict[str, list[dict[str, Any]]]]:
     """The namespaces, and their tools as models are shown them."""
     read = tomllib.loads((DATA / "namespaces.toml").read_text())
     common = described(read["arguments"])
@@ -79,12 +85,14 @@ def load() -> tuple[list[Space], dict[str, list[dict[str, Any]]]]:
                 "required": [argument for argument in arguments if not argument.endswith("?")],
                 "additionalProperties": False,
             }
-            canonical = for_model(f"{entry['id']}:{name}")
+            canonical = model_tool_name(f"{entry['id']}:{name}")
             own.append({"name": canonical, "description": description, "input_schema": schema})
             lines.append(f"{name.replace('_', ' ')}: {description}")
         keywords = tuple(entry["keywords"])
         spaces.append(
-            Space(entry["id"], entry["name"], entry["description"], keywords, tuple(lines))
+            IndexedNamespace(
+                entry["id"], entry["name"], entry["description"], keywords, tuple(lines)
+            )
         )
         tools[entry["id"]] = own
     return spaces, tools
@@ -97,27 +105,31 @@ def wishes(name: str) -> list[tuple[str, str]]:
     return [(right, query) for right, _, query in pairs]
 
 
-def has_keyword(query: str, space: Space) -> bool:
+def has_keyword(query: str, space: IndexedNamespace) -> bool:
     """Whether a keyword of the namespace itself stands in the query; its name does not count."""
-    return bool(by_words(words(query), [Space("-", "-", "", space.keywords)]))
+    return bool(match_words(extract_words(query), [IndexedNamespace("-", "-", "", space.keywords)]))
 
 
-class Alone(Finder):
+class Alone(NamespaceSearch):
     """Likeness without words before it."""
 
-    async def find(self, query: str, spaces: Sequence[Space], limit: int = 10) -> list[Found]:
-        return await self._alike(self.embedder, query, spaces, limit)
+    async def find(
+        self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
+    ) -> list[SearchMatch]:
+        return await self._match_vectors(self.embedder, query, spaces, limit)
 
 
-class WordsAlone(Finder):
+class WordsAlone(NamespaceSearch):
     """Words without likeness after them."""
 
-    async def find(self, query: str, spaces: Sequence[Space], limit: int = 10) -> list[Found]:
-        return by_words(words(query), spaces)[:limit]
+    async def find(
+        self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
+    ) -> list[SearchMatch]:
+        return match_words(extract_words(query), spaces)[:limit]
 
 
 async def right(
-    finder: Finder, spaces: Sequence[Space], asked: Sequence[tuple[str, str]]
+    finder: NamespaceSearch, spaces: Sequence[IndexedNamespace], asked: Sequence[tuple[str, str]]
 ) -> tuple[float, float, float]:
     """How often the right one is first, how often among three, in percent; milliseconds each."""
     await finder.prepare(spaces)
@@ -132,7 +144,7 @@ async def right(
     return 100 * first / len(asked), 100 * three / len(asked), statistics.median(took) * 1e3
 
 
-async def quality(spaces: Sequence[Space]) -> None:
+async def quality(spaces: Sequence[IndexedNamespace]) -> None:
     by_id = {space.id: space for space in spaces}
     groups = {}
     for name in ("tune", "held_out"):
@@ -140,15 +152,15 @@ async def quality(spaces: Sequence[Space]) -> None:
         plain = [(one, query) for one, query in asked if not has_keyword(query, by_id[one])]
         groups[f"{name} ({len(asked)})"] = asked
         groups[f"... no keyword ({len(plain)})"] = plain
-    finders: dict[str, Finder] = {
+    finders: dict[str, NamespaceSearch] = {
         "keywords and names alone": WordsAlone(HashedNgrams()),
         "hashed n-grams alone": Alone(HashedNgrams()),
-        "words, then hashed n-grams": Finder(HashedNgrams()),
+        "words, then hashed n-grams": NamespaceSearch(HashedNgrams()),
     }
     if MiniLM.installed():
         model = MiniLM()
         finders["MiniLM alone"] = Alone(model)
-        finders["words, then MiniLM"] = Finder(model)
+        finders["words, then MiniLM"] = NamespaceSearch(model)
     print(f"{'right one first / in first three, %':<36}" + "".join(f"{g:>30}" for g in groups))
     for name, finder in finders.items():
         cells = []
@@ -171,10 +183,12 @@ def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
     return statistics.median(took) * 1e6
 
 
-async def speed(spaces: Sequence[Space]) -> None:
+async def speed(spaces: Sequence[IndexedNamespace]) -> None:
     """What a query costs with forty namespaces, and with five hundred."""
     many = [
-        Space(f"{space.id}{n}", space.name, f"{space.description} {n}", space.keywords, space.tools)
+        IndexedNamespace(
+            f"{space.id}{n}", space.name, f"{space.description} {n}", space.keywords, space.tools
+        )
         for n in range(-(-MANY // len(spaces)))
         for space in spaces
     ][:MANY]
@@ -183,10 +197,12 @@ async def speed(spaces: Sequence[Space]) -> None:
     embed = microseconds(lambda: embedder.embed([next(queries)]))
     [asked] = embedder.embed(["send what I wrote to the server"])
     vectors = embedder.embed([f"{space.name} {space.description}" for space in many])
-    cosine = microseconds(lambda: likeness(asked, vectors), 20)
-    by_words(["nothing"], many)
-    hits = microseconds(lambda: by_words(words("merge the branch with the parcels"), many), 20)
-    finder = Finder(embedder)
+    cosine = microseconds(lambda: cosine_similarities(asked, vectors), 20)
+    match_words(["nothing"], many)
+    hits = microseconds(
+        lambda: match_words(extract_words("merge the branch with the parcels"), many), 20
+    )
+    finder = NamespaceSearch(embedder)
     began = time.perf_counter()
     await finder.prepare(many)
     prepared = time.perf_counter() - began
@@ -209,13 +225,13 @@ def sent(tools: Sequence[dict[str, Any]]) -> int:
     return estimate_tokens(json.dumps(tools, ensure_ascii=False, sort_keys=True))
 
 
-def context(spaces: Sequence[Space], tools: dict[str, list[dict[str, Any]]]) -> None:
+def context(spaces: Sequence[IndexedNamespace], tools: dict[str, list[dict[str, Any]]]) -> None:
     """Tokens before the first word: all tools at once, against what is needed."""
     flat = sent([tool for own in tools.values() for tool in own])
     everywhere = sent(
         [
             {
-                "name": for_model(f"global:{name}"),
+                "name": model_tool_name(f"global:{name}"),
                 "description": description,
                 "input_schema": {
                     "type": "object",

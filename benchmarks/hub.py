@@ -20,8 +20,8 @@ from pathlib import Path
 from sshwarma import verbs
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.mcp.client.link import Greeting
-from sshwarma.mcp.client.sanitize import mend
+from sshwarma.mcp.client.link import ServerInfo
+from sshwarma.mcp.client.sanitize import sanitize_listing
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.registry import tool_specs
@@ -69,7 +69,7 @@ async def through_the_world(world: World, folder: Path, program: Path) -> tuple[
     person = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
     hub = Hub(world, folder / "mcp")
-    tools = Tools(world, {server_records.RUNS: hub})
+    tools = Tools(world, {server_records.MCP_PROVIDER: hub})
     await hub.start()
     try:
         settings = McpSettings(name="bench", command=(sys.executable, str(program)))
@@ -93,7 +93,7 @@ async def through_the_world(world: World, folder: Path, program: Path) -> tuple[
         )
         rate = 40 / (time.perf_counter() - began)
         print(f"{'tools.call, 40 at once':<48} {rate:11.0f} a second")
-        assert server.id == server_records.server_id("bench")
+        assert server.id == server_records.server_thing_id("bench")
         return alone, whole
     finally:
         await hub.close()
@@ -129,18 +129,18 @@ async def listings(world: World) -> None:
         ]
 
     began = time.perf_counter()
-    first, second = mend(list(raw("")), 500), mend(list(raw("Or so.")), 500)
+    first, second = sanitize_listing(list(raw("")), 500), sanitize_listing(list(raw("Or so.")), 500)
     mending = (time.perf_counter() - began) / 2
     print(f"{'500 tools mended and checked (in a thread)':<48}     {mending * 1e3:7.2f} ms")
     settings = McpSettings(name="many", command=("true",))
-    greeting = Greeting("2026-07-28", "many 1", "auto")
+    greeting = ServerInfo("2026-07-28", "many 1", "auto")
     server = await world.change(
-        lambda tx: server_records.declare(tx, settings, created_by=None, from_settings=False)
+        lambda tx: server_records.declare_server(tx, settings, created_by=None, from_settings=False)
     )
     for what, listing in (("made", first), ("as they were", first), ("all changed", second)):
         began = time.perf_counter()
         await world.change(
-            lambda tx, listing=listing: server_records.publish(
+            lambda tx, listing=listing: server_records.publish_listing(
                 tx, server.id, greeting, listing, trust=True
             )
         )

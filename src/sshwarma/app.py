@@ -19,13 +19,13 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import control_socket
 from sshwarma.admin.operations import run_operation
-from sshwarma.lua_tools.provider import LIMITS, PROVIDER, LuaTools
+from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.mcp.server.server import McpDoor
-from sshwarma.models.budget import Budgets
+from sshwarma.mcp.server.server import McpServer
+from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.ssh.door.context import House
 from sshwarma.ssh.door.login import WorldGate
@@ -34,10 +34,10 @@ from sshwarma.ssh.transport.admission import Limits
 from sshwarma.ssh.transport.host_key import fingerprint, load_host_key
 from sshwarma.ssh.transport.server import Server, listen
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.tools.call import Provider, Tools
-from sshwarma.tools.embedding import choose
-from sshwarma.tools.namespace_index import Ahead
-from sshwarma.tools.search import Finder
+from sshwarma.tools.call import ToolProvider, Tools
+from sshwarma.tools.embedding import choose_embedder
+from sshwarma.tools.namespace_index import Prefetcher
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.verbs.preferences import topics
 from sshwarma.verbs.registry import tool_specs
@@ -132,20 +132,20 @@ class App:
         host, port = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted = await admit_operator(self.world, settings.data_dir)
-        lua, scripts = await asyncio.gather(LuaHost.start(), LuaHost.start(LIMITS))
+        lua, scripts = await asyncio.gather(LuaHost.start(), LuaHost.start(SCRIPT_LIMITS))
         parts.push_async_callback(lua.close)
         parts.push_async_callback(scripts.close)
-        lua_tools = LuaTools(scripts)
+        lua_tools = LuaToolProvider(scripts)
         hub = Hub(self.world, settings.data_dir / "mcp")
-        providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
-        providers[server_records.RUNS] = hub
-        providers[PROVIDER] = lua_tools
+        providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), Verbs())
+        providers[server_records.MCP_PROVIDER] = hub
+        providers[LUA_PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = ContextComposer(lua)
         roster = await Roster.open(self.world, settings.models, topics(), os.environ)
         parts.push_async_callback(roster.close)
-        budgets = Budgets(self.world, roster.limits)
-        turns = Turns(self.world, tools, roster, settings.limits, composer, budgets)
+        budgets = ModelBudgets(self.world, roster.limits)
+        turns = TurnRunner(self.world, tools, roster, settings.limits, composer, budgets)
         parts.push_async_callback(turns.close)
         for part in (tools, lua_tools, composer, roster, budgets, turns, hub):
             self.world.provide(part)
@@ -163,7 +163,7 @@ class App:
             pace,
         )
         parts.push_async_callback(self.house.settle)
-        mcp = McpDoor(self.world, tools, settings.limits, settings.http, pace)
+        mcp = McpServer(self.world, tools, settings.limits, settings.http, pace)
         self.house.services["mcp"] = mcp.lines
         self.ssh = await listen(
             host,
@@ -176,9 +176,11 @@ class App:
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
         registry = CollectorRegistry()
         registry.register(WorldCollector(self.world, self.ssh))
-        finder = Finder(await asyncio.to_thread(choose), settings.finding.threshold)
+        finder = NamespaceSearch(
+            await asyncio.to_thread(choose_embedder), settings.finding.threshold
+        )
         self.world.provide(finder)
-        ahead = asyncio.get_running_loop().create_task(Ahead(self.world, finder).watch())
+        ahead = asyncio.get_running_loop().create_task(Prefetcher(self.world, finder).watch())
         parts.push_async_callback(_cancel_task, ahead)
         watching = asyncio.get_running_loop().create_task(RoomStateWatcher(self.world).watch())
         parts.push_async_callback(_cancel_task, watching)

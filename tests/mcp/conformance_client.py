@@ -21,8 +21,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sshwarma import verbs
-from sshwarma.mcp.client.hub import Condition, Hub
-from sshwarma.mcp.client.oauth_login import Ours
+from sshwarma.mcp.client.hub import Hub, ServerStatus
+from sshwarma.mcp.client.oauth_login import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
@@ -71,7 +71,7 @@ SCENARIOS: Final = (
 """All that is about a client, but for keys, devices and companies that vouch for it, which the hub
 does not speak of."""
 
-OURS: Final = Ours(
+OURS: Final = ClientMetadata(
     "http://127.0.0.1:3030/oauth/callback", "https://conformance-test.local/client-metadata.json"
 )
 
@@ -102,7 +102,7 @@ class Client:
             pass
         return await world.store.read(lambda conn: things.read_children(conn, server.id, "tool"))
 
-    async def _condition(self) -> Condition:
+    async def _condition(self) -> ServerStatus:
         condition = await self.hub.settled("suite", 20)
         print("state:", condition.state, condition.reason, file=sys.stderr)
         return condition

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hubs import QUICK, Hubbed, children
 
-from sshwarma.mcp.client.supervisor import Timing
+from sshwarma.mcp.client.supervisor import SupervisorTiming
 from sshwarma.world.world import World
 from world.living import Someone, alice, bob, newborn, qwen, world
 
@@ -16,13 +16,13 @@ __all__ = ["alice", "bob", "newborn", "qwen", "world"]
 
 
 @pytest.fixture
-def timing() -> Timing:
+def timing() -> SupervisorTiming:
     return QUICK
 
 
 @pytest.fixture
 async def hubbed(
-    world: World, alice: Someone, tmp_path: Path, timing: Timing
+    world: World, alice: Someone, tmp_path: Path, timing: SupervisorTiming
 ) -> AsyncIterator[Hubbed]:
     made = Hubbed(world, alice, tmp_path / "mcp", timing)
     await made.hub.start()

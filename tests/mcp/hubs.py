@@ -11,16 +11,16 @@ from typing import Any
 from driver.installed import POISONED
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.mcp.client.supervisor import Timing
+from sshwarma.mcp.client.supervisor import SupervisorTiming
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import Outcome, Tools
+from sshwarma.tools.call import CallOutcome, Tools
 from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.world import equipment, things
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from world.living import Someone
 
-QUICK = Timing(
+QUICK = SupervisorTiming(
     probe=30,
     probe_timeout=30,
     refresh=300,
@@ -34,12 +34,18 @@ QUICK = Timing(
 class Hubbed:
     """A world with a hub, as people and models use it."""
 
-    def __init__(self, world: World, owner: Someone, folder: Path, timing: Timing) -> None:
+    def __init__(
+        self, world: World, owner: Someone, folder: Path, timing: SupervisorTiming
+    ) -> None:
         self.world = world
         self.owner = owner
         self.hub = Hub(world, folder, timing)
         self.tools = Tools(
-            world, {**dict.fromkeys(("internal", "global"), Verbs()), server_records.RUNS: self.hub}
+            world,
+            {
+                **dict.fromkeys(("internal", "global"), Verbs()),
+                server_records.MCP_PROVIDER: self.hub,
+            },
         )
         for part in (self.hub, self.tools):
             world.provide(part)
@@ -64,7 +70,7 @@ class Hubbed:
 
         await self.world.change(work)
 
-    async def call(self, tool: str, who: Someone | None = None, **arguments: Any) -> Outcome:
+    async def call(self, tool: str, who: Someone | None = None, **arguments: Any) -> CallOutcome:
         return await self.tools.call((who or self.owner).caller, tool, arguments)
 
     async def tool(self, name: str) -> Thing:
@@ -93,11 +99,11 @@ class Hubbed:
 
     def patience(self, name: str, seconds: float) -> None:
         """From now on a server's calls may take so long."""
-        running = self.hub._servers[server_records.server_id(name)]
+        running = self.hub._servers[server_records.server_thing_id(name)]
         running.settings = running.settings.model_copy(update={"call_seconds": seconds})
 
     def state(self, name: str) -> str:
-        running = self.hub._servers.get(server_records.server_id(name))
+        running = self.hub._servers.get(server_records.server_thing_id(name))
         return running.state if running else "none"
 
 

@@ -13,9 +13,9 @@ import pytest
 from hubs import Hubbed
 
 from sshwarma.mcp.client import elicitation
-from sshwarma.mcp.client.elicitation import value_of
-from sshwarma.mcp.client.link import Field
-from sshwarma.tools.call import Outcome
+from sshwarma.mcp.client.elicitation import parse_field_value
+from sshwarma.mcp.client.link import ElicitationField
+from sshwarma.tools.call import CallOutcome
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
 from world.living import Someone, do, refused
@@ -47,7 +47,7 @@ class Terminal:
         return seen
 
 
-def said(outcome: Outcome) -> Any:
+def said(outcome: CallOutcome) -> Any:
     return json.loads(outcome.text)
 
 
@@ -102,7 +102,7 @@ async def test_a_call_that_is_stopped_asks_no_more(
 async def test_no_answer_in_time_is_no(
     hubbed: Hubbed, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elicitation, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(elicitation, "ANSWER_TIMEOUT_SECONDS", 2.0)
     await hubbed.poisoned(call_seconds=1.5)
     hers = Terminal(alice)
     # The time of the call stands still while its person is asked.
@@ -214,31 +214,42 @@ async def test_two_questions_to_one_person_wait_for_each_other(
 @pytest.mark.parametrize(
     ("field", "typed", "value"),
     [
-        (Field("x", "string", "x", True), "two words", "two words"),
-        (Field("x", "integer", "x", True), "-7", -7),
-        (Field("x", "number", "x", True), "1.5", 1.5),
-        (Field("x", "boolean", "x", True), "Yes", True),
-        (Field("x", "boolean", "x", True), "off", False),
-        (Field("x", "string", "x", True, options=(("a", "Apple"),)), "apple", "a"),
-        (Field("x", "choices", "x", True, options=(("a", "A"), ("b", "B"))), "b, a", ["b", "a"]),
+        (ElicitationField("x", "string", "x", True), "two words", "two words"),
+        (ElicitationField("x", "integer", "x", True), "-7", -7),
+        (ElicitationField("x", "number", "x", True), "1.5", 1.5),
+        (ElicitationField("x", "boolean", "x", True), "Yes", True),
+        (ElicitationField("x", "boolean", "x", True), "off", False),
+        (ElicitationField("x", "string", "x", True, options=(("a", "Apple"),)), "apple", "a"),
+        (
+            ElicitationField("x", "choices", "x", True, options=(("a", "A"), ("b", "B"))),
+            "b, a",
+            ["b", "a"],
+        ),
     ],
 )
-def test_what_is_typed_is_what_the_field_takes(field: Field, typed: str, value: Any) -> None:
-    assert value_of(field, typed) == value
+def test_what_is_typed_is_what_the_field_takes(
+    field: ElicitationField, typed: str, value: Any
+) -> None:
+    assert parse_field_value(field, typed) == value
 
 
 @pytest.mark.parametrize(
     ("field", "typed"),
     [
-        (Field("x", "integer", "x", True), "1.5"),
-        (Field("x", "number", "x", True), "many"),
-        (Field("x", "boolean", "x", True), "perhaps"),
-        (Field("x", "string", "x", True, options=(("a", "Apple"),)), "b"),
-        (Field("x", "string", "x", True, limits={"minLength": 3}), "ab"),
-        (Field("x", "integer", "x", True, limits={"minimum": 3}), "2"),
-        (Field("x", "choices", "x", True, options=(("a", "A"),), limits={"maxItems": 0}), "a"),
+        (ElicitationField("x", "integer", "x", True), "1.5"),
+        (ElicitationField("x", "number", "x", True), "many"),
+        (ElicitationField("x", "boolean", "x", True), "perhaps"),
+        (ElicitationField("x", "string", "x", True, options=(("a", "Apple"),)), "b"),
+        (ElicitationField("x", "string", "x", True, limits={"minLength": 3}), "ab"),
+        (ElicitationField("x", "integer", "x", True, limits={"minimum": 3}), "2"),
+        (
+            ElicitationField(
+                "x", "choices", "x", True, options=(("a", "A"),), limits={"maxItems": 0}
+            ),
+            "a",
+        ),
     ],
 )
-def test_what_does_not_fit_is_said(field: Field, typed: str) -> None:
+def test_what_does_not_fit_is_said(field: ElicitationField, typed: str) -> None:
     with pytest.raises(Invalid):
-        value_of(field, typed)
+        parse_field_value(field, typed)

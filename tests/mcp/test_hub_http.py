@@ -23,7 +23,7 @@ import pytest
 from hubs import QUICK, Hubbed
 
 from driver.installed import NODE, from_npm
-from sshwarma.mcp.client.address import Blocked, check_url, vetted, why_not
+from sshwarma.mcp.client.address import BlockedAddress, check_url, refusal_reason, resolve_allowed
 from sshwarma.world.errors import Invalid
 from world.living import do, refused
 
@@ -40,7 +40,7 @@ MODERN = str(Path(__file__).with_name("modern.py"))
     ],
 )  # fmt: skip
 def test_private_addresses_are_refused_in_every_form(address: str) -> None:
-    assert why_not(address, allow_private=False)
+    assert refusal_reason(address, allow_private=False)
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_private_addresses_are_refused_in_every_form(address: str) -> None:
      "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "no address"],
 )  # fmt: skip
 def test_some_addresses_are_never_allowed(address: str) -> None:
-    assert why_not(address, allow_private=True)
+    assert refusal_reason(address, allow_private=True)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700:4700::1111"])
 def test_public_addresses_are_allowed(address: str) -> None:
-    assert why_not(address, allow_private=False) == ""
+    assert refusal_reason(address, allow_private=False) == ""
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "fd12::1", "::ffff:127.0.0.1"])
 def test_private_ones_are_where_the_entry_says_so(address: str) -> None:
-    assert why_not(address, allow_private=True) == ""
+    assert refusal_reason(address, allow_private=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,18 @@ def test_private_ones_are_where_the_entry_says_so(address: str) -> None:
      "[::ffff:127.0.0.1]", "127.0.0.1."],
 )  # fmt: skip
 async def test_every_way_to_write_loopback_leads_there(host: str) -> None:
-    with pytest.raises((Blocked, OSError)):
-        await vetted(host, 80, allow_private=False)
+    with pytest.raises((BlockedAddress, OSError)):
+        await resolve_allowed(host, 80, allow_private=False)
 
 
 async def test_one_bad_address_of_several_is_enough() -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["1.1.1.1", "10.0.0.1"]
 
-    with pytest.raises(Blocked, match=r"two\.example leads to 10\.0\.0\.1, which is on this"):
-        await vetted("two.example", 80, allow_private=False, resolve=resolve)
+    with pytest.raises(
+        BlockedAddress, match=r"two\.example leads to 10\.0\.0\.1, which is on this"
+    ):
+        await resolve_allowed("two.example", 80, allow_private=False, resolve=resolve)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from hubs import QUICK, Hubbed
 
 from driver.installed import POISONED
-from sshwarma.mcp.client.throttle import BYTES, Flow
+from sshwarma.mcp.client.throttle import BYTES_PER_MESSAGE, Throttle
 from sshwarma.world.errors import Unavailable
 from world.living import do
 
@@ -198,15 +198,15 @@ async def test_a_program_that_writes_something_else_without_end_is_given_up(
 
 async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
     loop = asyncio.get_running_loop()
-    flow, began = Flow(rate=1_000, burst=100), loop.time()
+    flow, began = Throttle(rate=1_000, burst=100), loop.time()
     for _ in range(100):
         await flow.take(1)
     at_once = loop.time() - began
     for _ in range(300):
         await flow.take(1)
     assert at_once < 0.2 < 0.29 < loop.time() - began
-    flow, began = Flow(rate=1_000, burst=100), loop.time()
-    await flow.take(0, 400 * BYTES)
+    flow, began = Throttle(rate=1_000, burst=100), loop.time()
+    await flow.take(0, 400 * BYTES_PER_MESSAGE)
     assert loop.time() - began > 0.29
 
 

@@ -18,10 +18,10 @@ from hubs import Hubbed
 
 from driver.guarded import Guarded, guarding, visit
 from sshwarma.mcp.client import oauth_login
-from sshwarma.mcp.client.bearer import Bearer
-from sshwarma.mcp.client.credentials import Challenge, Credentials, Kept
+from sshwarma.mcp.client.bearer import BearerAuth
+from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
 from sshwarma.mcp.client.oauth import sign_in
-from sshwarma.mcp.client.oauth_login import Ours, SignIn
+from sshwarma.mcp.client.oauth_login import ClientMetadata, PendingSignIn
 from sshwarma.settings import HttpSettings, McpSettings
 from sshwarma.verbs.mcp_login import SignInBegun
 from sshwarma.web.oauth_callback import our_addresses
@@ -111,7 +111,7 @@ async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await signed_in(hubbed, guarded)
-    monkeypatch.setattr("sshwarma.mcp.client.bearer.TROUBLE_SECONDS", 0.0)
+    monkeypatch.setattr("sshwarma.mcp.client.bearer.RENEW_RETRY_SECONDS", 0.0)
     guarded.control("trouble")
     guarded.control("expire")
     outcome = await hubbed.call("guarded:whoami")
@@ -149,10 +149,10 @@ async def test_a_person_who_says_no_or_nothing(
     no = f"{page.redirect}?error=access_denied&state={state}"
     why = await refused(hubbed.owner, f"/mcp login guarded {no}")
     assert str(why) == "You were not signed in: access_denied."
-    monkeypatch.setattr(oauth_login, "SIGN_IN_SECONDS", 5.0)
+    monkeypatch.setattr(oauth_login, "SIGN_IN_TIMEOUT_SECONDS", 5.0)
     page = await begun(hubbed)
     server = await hubbed.server("guarded")
-    await hubbed.until(lambda: server.id not in hubbed.hub.signing._under_way, SECONDS)
+    await hubbed.until(lambda: server.id not in hubbed.hub.signing._pending, SECONDS)
     why = await refused(hubbed.owner, f"/mcp login guarded {await visited(page)}")
     assert "No sign-in to guarded waits" in str(why)
 
@@ -235,7 +235,7 @@ class Stranger(ThreadingHTTPServer):
                 "code_challenge_methods_supported": ["S256"],
                 **more,
             },
-            "/register": {"client_id": "us", "redirect_uris": [Ours().redirect]},
+            "/register": {"client_id": "us", "redirect_uris": [ClientMetadata().redirect]},
         }  # fmt: skip
 
 
@@ -271,12 +271,12 @@ def stranger() -> Iterator[Stranger]:
     server.server_close()
 
 
-async def tried(folder: Path, url: str, challenge: Challenge | None, **more: Any) -> str:
+async def tried(folder: Path, url: str, challenge: AuthChallenge | None, **more: Any) -> str:
     """Why signing in at a URL fails."""
     settings = McpSettings(name="strange", url=url, **more)
-    credentials = Credentials(folder / "strange.json", url)
+    credentials = CredentialStore(folder / "strange.json", url)
     credentials.challenge = challenge
-    under_way = SignIn("strange", Ours())
+    under_way = PendingSignIn("strange", ClientMetadata())
     with pytest.raises(WorldError) as caught:
         await sign_in(settings, credentials, under_way)
     assert under_way.page is None
@@ -288,7 +288,7 @@ async def test_metadata_leads_to_no_address_that_the_server_itself_may_not_have(
     tmp_path: Path, stranger: Stranger, place: str
 ) -> None:
     port = stranger.server_address[1]
-    challenge = Challenge(401, f'Bearer resource_metadata="http://{place}:{port}/x"')
+    challenge = AuthChallenge(401, f'Bearer resource_metadata="http://{place}:{port}/x"')
     why = await tried(tmp_path, "http://mcp.example/mcp", challenge)
     assert "which is on this machine" in why or "which is no place for a server" in why
     assert stranger.seen == []
@@ -297,7 +297,7 @@ async def test_metadata_leads_to_no_address_that_the_server_itself_may_not_have(
 async def test_no_step_is_taken_without_tls_where_the_server_has_it(
     tmp_path: Path, stranger: Stranger
 ) -> None:
-    challenge = Challenge(401, f'Bearer resource_metadata="{stranger.url}/x"')
+    challenge = AuthChallenge(401, f'Bearer resource_metadata="{stranger.url}/x"')
     why = await tried(tmp_path, "https://mcp.example/mcp", challenge, allow_private=True)
     assert "would be spoken to without TLS" in why
     assert stranger.seen == []
@@ -337,8 +337,8 @@ async def test_rights_are_asked_for_only_where_the_server_names_them(
 ) -> None:
     stranger.describe(scopes_supported=["admin", "delete", "offline_access"])
     settings = McpSettings(name="strange", url=f"{stranger.url}/mcp", allow_private=True)
-    credentials = Credentials(tmp_path / "strange.json", f"{stranger.url}/mcp")
-    under_way = SignIn("strange", Ours())
+    credentials = CredentialStore(tmp_path / "strange.json", f"{stranger.url}/mcp")
+    under_way = PendingSignIn("strange", ClientMetadata())
     flow = sign_in(settings, credentials, under_way)
     under_way.task = asyncio.create_task(flow)
     page = await under_way.shown()
@@ -349,10 +349,10 @@ async def test_rights_are_asked_for_only_where_the_server_names_them(
 
 async def test_a_token_is_sent_to_its_own_server_alone(tmp_path: Path) -> None:
     url = "https://mcp.example/mcp"
-    credentials = Credentials(tmp_path / "a.json", url)
-    await credentials.store(Kept(url, tokens={"access_token": "t0ken"}))
+    credentials = CredentialStore(tmp_path / "a.json", url)
+    await credentials.store(StoredCredentials(url, tokens={"access_token": "t0ken"}))
     lost: list[str] = []
-    bearer = Bearer(McpSettings(name="a", url=url), credentials, lost.append)
+    bearer = BearerAuth(McpSettings(name="a", url=url), credentials, lost.append)
 
     async def headers_to(where: str) -> httpx2.Headers:
         flow = bearer.async_auth_flow(httpx2.Request("POST", where))
@@ -370,21 +370,21 @@ async def test_a_token_is_sent_to_its_own_server_alone(tmp_path: Path) -> None:
 
 async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> None:
     url, path = "https://mcp.example/mcp", tmp_path / "signins" / "a.json"
-    kept = Kept(url, tokens={"access_token": "t0ken"}, expires_at=1.0)
-    await Credentials(path, url).store(kept)
+    kept = StoredCredentials(url, tokens={"access_token": "t0ken"}, expires_at=1.0)
+    await CredentialStore(path, url).store(kept)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert "t0ken" not in repr(kept) + repr(Credentials(path, url))
-    again = Credentials(path, url)
+    assert "t0ken" not in repr(kept) + repr(CredentialStore(path, url))
+    again = CredentialStore(path, url)
     assert (await again.load()).tokens == {"access_token": "t0ken"}
     assert again.expired()
-    assert (await Credentials(path, "https://evil.example/mcp").load()).tokens is None
+    assert (await CredentialStore(path, "https://evil.example/mcp").load()).tokens is None
     path.chmod(0o644)
     with pytest.raises(Unavailable, match="Others may read"):
-        await Credentials(path, url).load()
+        await CredentialStore(path, url).load()
     path.chmod(0o600)
     path.write_text("{")
     with pytest.raises(Unavailable, match="is damaged"):
-        await Credentials(path, url).load()
+        await CredentialStore(path, url).load()
     await again.forget()
     assert not path.exists()
     assert not again.token
@@ -400,7 +400,9 @@ async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
     await begun(hubbed)
     await begun(hubbed)
     assert guarded.control("seen")["clients"] == clients + 1
-    hubbed.hub.signing.ours = replace(Ours(), redirect="http://127.0.0.1:9/oauth/callback")
+    hubbed.hub.signing.ours = replace(
+        ClientMetadata(), redirect="http://127.0.0.1:9/oauth/callback"
+    )
     assert (await begun(hubbed)).redirect == "http://127.0.0.1:9/oauth/callback"
     assert guarded.control("seen")["clients"] == clients + 2
 
@@ -429,4 +431,4 @@ async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
 def test_where_a_page_comes_back_to(
     settings: dict[str, str], port: int | None, redirect: str, document: str
 ) -> None:
-    assert our_addresses(HttpSettings(**settings), port) == Ours(redirect, document)
+    assert our_addresses(HttpSettings(**settings), port) == ClientMetadata(redirect, document)

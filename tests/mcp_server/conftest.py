@@ -20,12 +20,12 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
-from sshwarma.mcp.server.clients import Guests
-from sshwarma.mcp.server.server import McpDoor
+from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
-from sshwarma.tools.call import Result, Tools
+from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.tools.embedding import HashedNgrams
-from sshwarma.tools.search import Finder
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.dispatch import Pace, run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import Verbs
@@ -54,7 +54,7 @@ class Workshop:
     seconds = 60.0
     doing: dict[str, Call] = field(default_factory=dict)
 
-    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         done = self.doing[tool.name](caller, tool, arguments)
         return await done if asyncio.iscoroutine(done) else done
 
@@ -66,7 +66,7 @@ class Served:
     world: World
     limits: LimitSettings
     url: str
-    guests: Guests
+    guests: McpClients
     workshop: Workshop
 
     async def agent(self, name: str, role: str = "member") -> str:
@@ -108,7 +108,7 @@ class Served:
             )
 
         made = await self.world.change(work)
-        self.workshop.doing[name] = does or (lambda *_: Result("done"))
+        self.workshop.doing[name] = does or (lambda *_: ToolResult("done"))
         return made
 
     async def spaced(self, namespace: str, name: str, does: Call) -> None:
@@ -189,7 +189,7 @@ class Expiry:
 
     def soon(self) -> None:
         """What is opened by a token from now on ends after a moment, as if it expired then."""
-        self._monkeypatch.setattr(guests_module, "_left", lambda token: 0.5)
+        self._monkeypatch.setattr(guests_module, "_seconds_left", lambda token: 0.5)
 
     def past(self) -> None:
         """Every token that expires has expired."""
@@ -218,9 +218,9 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
     tools = Tools(world, _Providers(providers, workshop))
     world.provide(tools)
-    world.provide(Finder(HashedNgrams()))
+    world.provide(NamespaceSearch(HashedNgrams()))
     pace = Pace(bounds.lines_per_10_seconds)
-    door = McpDoor(world, tools, bounds, HttpSettings(), pace)
+    door = McpServer(world, tools, bounds, HttpSettings(), pace)
     http = Http(world, CollectorRegistry(), Api(world, bounds, pace), {"/mcp": door.http})
     await http.start("127.0.0.1", 0)
     door.start()

@@ -64,8 +64,8 @@ from prometheus_client import CollectorRegistry
 
 from sshwarma import verbs
 from sshwarma.mcp.server import endpoint, server
-from sshwarma.mcp.server.clients import Guests
-from sshwarma.mcp.server.protocol import Context, Protocol
+from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import Pace
@@ -161,19 +161,25 @@ class Tests:
     def __init__(self, protocol: Everything) -> None:
         self._protocol = protocol
 
-    async def test_simple_text(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_simple_text(self, ctx: RequestContext, params: CallToolRequestParams) -> Answer:
         """Says a text"""
         return said("This is a simple text response for testing.")
 
-    async def test_image_content(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_image_content(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Shows an image"""
         return shown(ImageContent(data=PIXEL, mime_type="image/png"))
 
-    async def test_audio_content(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_audio_content(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Plays a sound"""
         return shown(AudioContent(data=SILENCE, mime_type="audio/wav"))
 
-    async def test_embedded_resource(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_embedded_resource(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Gives a resource"""
         inside = TextResourceContents(
             uri="test://embedded-resource",
@@ -183,7 +189,7 @@ class Tests:
         return shown(EmbeddedResource(resource=inside))
 
     async def test_multiple_content_types(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Gives several kinds of content"""
         inside = TextResourceContents(
@@ -195,7 +201,9 @@ class Tests:
             EmbeddedResource(resource=inside),
         )
 
-    async def test_tool_with_logging(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_tool_with_logging(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Logs what it does"""
         for text in ("started", "processing data", "completed"):
             await ctx.session.send_log_message(
@@ -206,14 +214,16 @@ class Tests:
 
     test_logging_tool = test_tool_with_logging
 
-    async def test_tool_with_progress(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_tool_with_progress(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Reports how far it is"""
         for done in (0, 50, 100):
             await ctx.session.report_progress(done, 100, f"{done} of 100")
             await asyncio.sleep(0.05)
         return said("It is done.")
 
-    async def test_sampling(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_sampling(self, ctx: RequestContext, params: CallToolRequestParams) -> Answer:
         """Asks the client's model"""
         text = str((params.arguments or {}).get("prompt", ""))
         message = SamplingMessage(role="user", content=TextContent(text=text))
@@ -223,7 +233,7 @@ class Tests:
         answer = getattr(result.content, "text", "nothing")
         return said(f"LLM response: {answer}")
 
-    async def _elicit(self, ctx: Context, request: ElicitRequest) -> Answer:
+    async def _elicit(self, ctx: RequestContext, request: ElicitRequest) -> Answer:
         form = request.params
         assert isinstance(form, ElicitRequestFormParams)
         result = await ctx.session.elicit_form(
@@ -234,7 +244,7 @@ class Tests:
             f" content={json.dumps(result.content or {})}"
         )
 
-    async def test_elicitation(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_elicitation(self, ctx: RequestContext, params: CallToolRequestParams) -> Answer:
         """Asks the person at the client"""
         message = str((params.arguments or {}).get("message", ""))
         return await self._elicit(
@@ -247,7 +257,7 @@ class Tests:
         )
 
     async def test_elicitation_sep1034_defaults(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks, with an answer to each question filled in"""
         status = {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"}
@@ -264,7 +274,7 @@ class Tests:
         )
 
     async def test_elicitation_sep1330_enums(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks for one or several of given values, in every form"""
         options = ["option1", "option2", "option3"]
@@ -282,27 +292,33 @@ class Tests:
             ),
         )
 
-    async def test_error_handling(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_error_handling(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Fails"""
         words = "This tool intentionally returns an error for testing"
         return CallToolResult(content=[TextContent(text=words)], is_error=True)
 
-    async def test_reconnection(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_reconnection(self, ctx: RequestContext, params: CallToolRequestParams) -> Answer:
         """Closes its stream and goes on"""
         if ctx.close_sse_stream is not None:
             await ctx.close_sse_stream()
         await asyncio.sleep(0.2)
         return said("It reconnected.")
 
-    async def json_schema_2020_12_tool(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def json_schema_2020_12_tool(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Has a schema with many words"""
         return said("It was called.")
 
-    async def test_x_mcp_header(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_x_mcp_header(self, ctx: RequestContext, params: CallToolRequestParams) -> Answer:
         """Has an argument that travels in a header"""
         return said(f"It came: {(params.arguments or {}).get('region')}")
 
-    async def test_missing_capability(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_missing_capability(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Needs a client that samples"""
         known = ctx.session.client_capabilities
         if known is not None and known.sampling is not None:
@@ -311,27 +327,29 @@ class Tests:
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "It needs sampling.", needed)
 
     async def test_streaming_elicitation(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Needs an answer amid its work"""
         return InputRequiredResult(
             input_requests={"user_name": ask("What is your name?", name={"type": "string"})}
         )
 
-    async def test_trigger_tool_change(self, ctx: Context, params: CallToolRequestParams) -> Answer:
+    async def test_trigger_tool_change(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> Answer:
         """Changes the list of tools, as anybody may: by equipment"""
         await self._protocol.toggle_equipment("sshwarma:search_nothing", kind="tool")
         return said("The list has changed.")
 
     async def test_trigger_prompt_change(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Changes the list of prompts, by equipment too"""
         await self._protocol.toggle_equipment("prompt:now-and-then", kind="data")
         return said("The list has changed.")
 
     async def test_input_required_result_elicitation(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks for a name and greets"""
         content = answered(params.input_responses or {}, "user_name")
@@ -342,7 +360,7 @@ class Tests:
         return said(f"Hello, {content['name']}!")
 
     async def test_input_required_result_sampling(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks the client's model for a capital"""
         given = params.input_responses or {}
@@ -352,7 +370,7 @@ class Tests:
         return said(f"It is {getattr(given['capital_question'], 'content', None)}")
 
     async def test_input_required_result_list_roots(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks for the client's roots"""
         given = params.input_responses or {}
@@ -362,7 +380,7 @@ class Tests:
         return said(f"Roots: {', '.join(str(root.uri) for root in roots)}")
 
     async def test_input_required_result_request_state(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Keeps its state at the client"""
         if params.request_state is None:
@@ -376,7 +394,7 @@ class Tests:
     test_input_required_result_tampered_state = test_input_required_result_request_state
 
     async def test_input_required_result_multiple_inputs(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks for three things at a time"""
         wanted = {"user_name", "greeting", "client_roots"}
@@ -393,7 +411,7 @@ class Tests:
         return said("All of it came.")
 
     async def test_input_required_result_multi_round(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks twice"""
         given = params.input_responses or {}
@@ -407,7 +425,7 @@ class Tests:
         return InputRequiredResult(input_requests={"step1": question}, request_state=seal("1"))
 
     async def test_input_required_result_capabilities(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
         """Asks only for what the client can do"""
         known = ctx.session.client_capabilities
@@ -432,27 +450,27 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
-class Everything(Protocol):
+class Everything(McpHandlers):
     """The world's server with what the suite wants beside it."""
 
-    def __init__(self, guests: Guests, tools: Tools, lines: Pace) -> None:
+    def __init__(self, guests: McpClients, tools: Tools, lines: Pace) -> None:
         super().__init__(guests, tools, lines)
         tests = Tests(self)
         names = [name for name in dir(tests) if not name.startswith("_")]
-        self._tests: dict[str, Callable[[Context, CallToolRequestParams], Awaitable[Answer]]] = {
-            name: getattr(tests, name) for name in names
-        }
+        self._tests: dict[
+            str, Callable[[RequestContext, CallToolRequestParams], Awaitable[Answer]]
+        ] = {name: getattr(tests, name) for name in names}
         self._schemas = {
             name: {"type": "object", "properties": {}, **SCHEMAS.get(name, {})} for name in names
         }
         self.server.get_tool_input_schema = self._schemas.get
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
 
-    async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def _set_level(self, ctx: RequestContext, params: SetLevelRequestParams) -> EmptyResult:
         return EmptyResult()
 
     async def list_tools(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         listed = await super().list_tools(ctx, params)
         listed.tools += [
@@ -462,13 +480,13 @@ class Everything(Protocol):
         return listed
 
     async def call_tool(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         test = self._tests.get(params.name)
         return await (test(ctx, params) if test else super().call_tool(ctx, params))
 
     async def list_resources(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         listed = await super().list_resources(ctx, params)
         listed.resources += [
@@ -482,7 +500,7 @@ class Everything(Protocol):
         return listed
 
     async def list_resource_templates(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         listed = await super().list_resource_templates(ctx, params)
         listed.resource_templates.append(
@@ -491,7 +509,7 @@ class Everything(Protocol):
         return listed
 
     async def read_resource(
-        self, ctx: Context, params: ReadResourceRequestParams
+        self, ctx: RequestContext, params: ReadResourceRequestParams
     ) -> ReadResourceResult | InputRequiredResult:
         uri = params.uri
         found: TextResourceContents | BlobResourceContents
@@ -507,18 +525,20 @@ class Everything(Protocol):
             return await super().read_resource(ctx, params)
         return ReadResourceResult(contents=[found])
 
-    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
         if params.uri.startswith("test://"):
             return EmptyResult()
         return await super().subscribe(ctx, params)
 
-    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(
+        self, ctx: RequestContext, params: UnsubscribeRequestParams
+    ) -> EmptyResult:
         if params.uri.startswith("test://"):
             return EmptyResult()
         return await super().unsubscribe(ctx, params)
 
     async def list_prompts(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         listed = await super().list_prompts(ctx, params)
         listed.prompts += [
@@ -538,7 +558,7 @@ class Everything(Protocol):
         return listed
 
     async def get_prompt(
-        self, ctx: Context, params: GetPromptRequestParams
+        self, ctx: RequestContext, params: GetPromptRequestParams
     ) -> GetPromptResult | InputRequiredResult:
         given = params.arguments or {}
         content: list[ContentBlock]
@@ -619,24 +639,24 @@ class Events(EventStore):
         return stream_id
 
 
-class Open(endpoint.Serving):
+class Open(endpoint.McpEndpoint):
     """The endpoint without tokens: everybody is the same agent."""
 
     agent_id = ""
 
-    def _protocol(self, guests: Guests, tools: Tools, lines: Pace) -> Protocol:
+    def _protocol(self, guests: McpClients, tools: Tools, lines: Pace) -> McpHandlers:
         return Everything(guests, tools, lines)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=server.LINE_BYTES,
+            max_request_body_size=server.MAX_MESSAGE_BYTES,
             event_store=Events(),
             retry_interval=100,
         )
 
-    async def _token(self, scope: server.Asgi) -> Token | None:
+    async def _token(self, scope: server.AsgiMessage) -> Token | None:
         world = self._guests.world
         found = await world.store.read(lambda conn: tokens.read_live_tokens(conn, self.agent_id))
         return found[0]
@@ -653,7 +673,7 @@ async def serve() -> None:
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
         tools = Tools(world, dict.fromkeys(("internal", "global"), Verbs()))
         pace = Pace(limits.lines_per_10_seconds)
-        guests = Guests(world, limits)
+        guests = McpClients(world, limits)
         Open.agent_id = agent.id
         serving = Open(guests, tools, HttpSettings(), pace)
         await serving.start()

@@ -14,7 +14,7 @@ from mcp_server.conftest import Served, serving, words
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import endpoint
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -180,13 +180,13 @@ async def test_talk_has_the_pace_of_every_door(newborn: Path, tmp_path: Path) ->
 async def test_calls_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "CALLS_EACH", 4)
+    monkeypatch.setattr(guests_module, "MAX_CALLS_PER_AGENT", 4)
     token = await served.newcomer("ann")
     go = asyncio.Event()
 
-    async def wait(*_: Any) -> Result:
+    async def wait(*_: Any) -> ToolResult:
         await go.wait()
-        return Result("done")
+        return ToolResult("done")
 
     await served.equip("lobby", await served.tool("t", "wait", wait))
     async with served.client(token) as client:
@@ -202,7 +202,7 @@ async def test_calls_at_a_time_have_a_bound(
 async def test_streams_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "VISITS_EACH", 3)
+    monkeypatch.setattr(guests_module, "MAX_VISITS_PER_AGENT", 3)
     token = await served.newcomer("ann")
     async with served.client(token) as client:
         waits = [
@@ -222,7 +222,7 @@ async def test_streams_at_a_time_have_a_bound(
 async def test_sessions_have_a_bound_for_each_agent(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "SESSIONS_EACH", 3)
+    monkeypatch.setattr(endpoint, "MAX_SESSIONS_PER_AGENT", 3)
     token, other = await served.newcomer("ann"), await served.newcomer("ben")
     begun = [await session(served, token) for _ in range(3)]
     answer = await post(served, HELLO, token)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sshwarma.ssh.door.line_channel import HELD_BACK, PIECE, LineChannel
-from sshwarma.tools.names import MCP_LENGTH, for_mcp
+from sshwarma.tools.names import MAX_MCP_NAME_CHARACTERS, mcp_tool_name
 
 
 class Wire:
@@ -104,8 +104,8 @@ async def test_a_writer_waits_for_room_and_others_wait_their_turn() -> None:
 
 
 def test_a_name_is_one_that_mcp_allows() -> None:
-    assert for_mcp("git.branch:create") == "git.branch.create"
-    assert for_mcp("holler:make noise!") == "holler.make_noise_"
+    assert mcp_tool_name("git.branch:create") == "git.branch.create"
+    assert mcp_tool_name("holler:make noise!") == "holler.make_noise_"
     long = [f"space:{'x' * 130}{end}" for end in "ab"]
-    names = {for_mcp(name) for name in long}
-    assert len(names) == 2 and all(len(name) <= MCP_LENGTH for name in names)
+    names = {mcp_tool_name(name) for name in long}
+    assert len(names) == 2 and all(len(name) <= MAX_MCP_NAME_CHARACTERS for name in names)

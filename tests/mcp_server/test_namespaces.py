@@ -14,7 +14,7 @@ from mcp_types import ToolListChangedNotification
 from driver import Person
 from mcp_server.conftest import Served, words
 from mcp_server.test_over_ssh import over_ssh
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 
 SPACES = {
     "requirement": ("list", "create", "update", "delete"),
@@ -36,9 +36,9 @@ async def done(served: Served) -> list[str]:
     """A world with those namespaces; the tools that were carried out."""
     calls: list[str] = []
 
-    def run(_: Any, tool: Any, arguments: dict[str, Any]) -> Result:
+    def run(_: Any, tool: Any, arguments: dict[str, Any]) -> ToolResult:
         calls.append(tool.label)
-        return Result("done")
+        return ToolResult("done")
 
     await served.agent("root", role="owner")
     for space, tools in SPACES.items():

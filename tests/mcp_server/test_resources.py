@@ -111,10 +111,10 @@ async def test_what_may_not_be_read_is_not_there(served: Served, mode: str) -> N
 
 def test_a_uri_is_the_same_there_and_back() -> None:
     for bag, name in (("lobby", "prompt:style"), ("me", "a b/c%?#"), ("den", "é")):
-        place = resources.parse(resources.uri("thing", bag, name))
+        place = resources.parse_uri(resources.make_uri("thing", bag, name))
         assert (place.bag, place.name) == (bag, name)
     with pytest.raises(NotFound):
-        resources.parse("thing://a/b/c")
+        resources.parse_uri("thing://a/b/c")
 
 
 async def test_prompts_are_those_equipped_with_arguments_in_braces(

@@ -10,8 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_server.conftest import Served, words
-from sshwarma.mcp.server.tool_list import PAGE
-from sshwarma.tools.call import Result
+from sshwarma.mcp.server.tool_list import MAX_PAGE_ENTRIES
+from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Conflict
 
 ALWAYS = [
@@ -141,11 +141,11 @@ async def test_what_is_equipped_can_be_called_and_gives_what_it_gives(
     token = await served.newcomer("ann")
     given: list[dict[str, Any]] = []
 
-    def play(caller: Any, tool: Any, arguments: dict[str, Any]) -> Result:
+    def play(caller: Any, tool: Any, arguments: dict[str, Any]) -> ToolResult:
         given.append(arguments)
         if arguments.get("bars") == 0:
             raise Conflict("There is no music in that.")
-        return Result("played", {"bars": arguments["bars"]})
+        return ToolResult("played", {"bars": arguments["bars"]})
 
     made = await served.tool("holler", "play", play, annotations={"readOnlyHint": True})
     await served.equip("lobby", made)
@@ -164,7 +164,7 @@ async def test_what_is_equipped_can_be_called_and_gives_what_it_gives(
 async def test_a_tool_that_fails_says_nothing_of_its_inside(served: Served) -> None:
     token = await served.newcomer("ann")
 
-    def fail(*_: Any) -> Result:
+    def fail(*_: Any) -> ToolResult:
         raise RuntimeError("secret inside")
 
     await served.equip("lobby", await served.tool("holler", "fail", fail))
@@ -204,7 +204,7 @@ async def test_where_an_agent_stands_is_the_agents_not_the_connections(served: S
 
 async def test_a_long_list_comes_in_pages_and_whole(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
-    many = 2 * PAGE + 7
+    many = 2 * MAX_PAGE_ENTRIES + 7
     made = [await served.tool("many", f"t{number:04}") for number in range(many)]
     await served.equip("lobby", *made)
     async with served.client(token, mode) as client:
@@ -282,10 +282,10 @@ async def test_progress_is_passed_on(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     goes_on = asyncio.Event()
 
-    async def slow(caller: Any, tool: Any, arguments: dict[str, Any]) -> Result:
+    async def slow(caller: Any, tool: Any, arguments: dict[str, Any]) -> ToolResult:
         caller.report("half way")
         await goes_on.wait()
-        return Result("there")
+        return ToolResult("there")
 
     await served.equip("lobby", await served.tool("t", "slow", slow))
     heard: list[tuple[float, str | None]] = []
@@ -304,7 +304,7 @@ async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, m
     token = await served.newcomer("ann")
     began, stopped = asyncio.Event(), asyncio.Event()
 
-    async def endless(*_: Any) -> Result:
+    async def endless(*_: Any) -> ToolResult:
         began.set()
         try:
             await asyncio.Event().wait()

@@ -21,35 +21,35 @@ from pydantic import ValidationError
 from sshwarma.models import discover as discover_module
 from sshwarma.models import providers, pydantic_ai_backend
 from sshwarma.models.backend import (
-    BackendFailed,
-    Call,
-    Done,
+    BackendError,
+    CompletedCall,
     Message,
-    Offer,
-    Part,
-    Request,
-    Step,
-    Text,
-    Usage,
-    Waiting,
+    OfferedTool,
+    RetryDelay,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCall,
+    TurnStep,
 )
-from sshwarma.models.discover import LOCAL, discover
-from sshwarma.models.errors import LONGEST_WAIT, PATIENCE, Fault
-from sshwarma.models.providers import Loaded, load
-from sshwarma.models.pydantic_ai_backend import ModelBackend, collapsed
-from sshwarma.models.secrets import Secret, place, read_key
+from sshwarma.models.discover import LOCAL_SERVERS, discover_models
+from sshwarma.models.errors import MAX_RETRY_JITTER, MAX_RETRY_SECONDS, ModelFailure
+from sshwarma.models.providers import LoadedModel, load_model
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend, collapse_repeated_name
+from sshwarma.models.secrets import Secret, describe_key_location, read_key
 from sshwarma.settings import ModelSettings, load_settings
 
 KEY = "sk-a-key-that-nobody-may-see-0123456789"
-LOOK = Offer("look", "world:look", "Look at it.", {"type": "object", "properties": {}})
+LOOK = OfferedTool("look", "world:look", "Look at it.", {"type": "object", "properties": {}})
 
 
 def settings(**more: Any) -> ModelSettings:
     return ModelSettings(**{"name": "qwen", "kind": "openai", "model": "gpt-4o"} | more)
 
 
-def request(*steps: Step, said: tuple[Message, ...] = (), **more: Any) -> Request:
-    return Request("lobby", "alice", "hello", (LOOK,), steps, conversation=said, **more)
+def request(*steps: TurnStep, said: tuple[Message, ...] = (), **more: Any) -> StepRequest:
+    return StepRequest("lobby", "alice", "hello", (LOOK,), steps, conversation=said, **more)
 
 
 class Played:
@@ -59,9 +59,9 @@ class Played:
         self.script: Callable[..., AsyncIterator[Any]] = nothing
         self.asked: list[Any] = []
         self.waits: list[float] = []
-        self.backend = ModelBackend(settings(), {})
+        self.backend = PydanticAIBackend(settings(), {})
 
-    async def answers(self, asked: Request) -> list[Part]:
+    async def answers(self, asked: StepRequest) -> list[StreamPart]:
         async with asyncio.timeout(30):
             return [part async for part in self.backend.stream(asked)]
 
@@ -78,22 +78,22 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
 
     made = Played()
     http = create_async_httpx2_client()
-    right_wait = Fault.wait
+    right_wait = ModelFailure.wait
 
     def script(messages: Any, info: Any) -> AsyncIterator[Any]:
         made.asked.append(messages)
         return made.script(messages, info)
 
-    def loaded(settings: ModelSettings, environ: Any) -> Loaded:
+    def loaded(settings: ModelSettings, environ: Any) -> LoadedModel:
         model = FunctionModel(stream_function=script)
-        return Loaded(model, {}, Secret(KEY), http, ends=False)
+        return LoadedModel(model, {}, Secret(KEY), http, ends=False)
 
-    def wait(fault: Fault, tried: int) -> float:
+    def wait(fault: ModelFailure, tried: int) -> float:
         made.waits.append(right_wait(fault, tried))
         return 0
 
-    monkeypatch.setattr(pydantic_ai_backend, "load", loaded)
-    monkeypatch.setattr(Fault, "wait", wait)
+    monkeypatch.setattr(pydantic_ai_backend, "load_model", loaded)
+    monkeypatch.setattr(ModelFailure, "wait", wait)
     yield made
     await made.backend.close()
 
@@ -116,10 +116,10 @@ async def test_text_then_whole_calls_then_usage(played: Played) -> None:
 
     played.script = script
     *texts, call, usage = await played.answers(request())
-    assert texts == [Text("Let me "), Text("look.")]
-    assert isinstance(call, Call)
+    assert texts == [TextDelta("Let me "), TextDelta("look.")]
+    assert isinstance(call, ToolCall)
     assert call.arguments == {"at": "door"}
-    assert isinstance(usage, Usage)
+    assert isinstance(usage, TokenUsage)
     assert usage.cost is None
 
 
@@ -138,11 +138,11 @@ async def test_a_request_is_instructions_a_conversation_and_steps_with_their_ids
         Message("user", "alice: look"),
     )
     done = (
-        Done(Call("id-1", "look", {"at": "door"}), "red", False),
-        Done(Call("id-2", "look", {}), "no such thing", True),
+        CompletedCall(ToolCall("id-1", "look", {"at": "door"}), "red", False),
+        CompletedCall(ToolCall("id-2", "look", {}), "no such thing", True),
     )
     played.script = script
-    await played.answers(request(Step("Let me.", done), said=said, system="You are qwen."))
+    await played.answers(request(TurnStep("Let me.", done), said=said, system="You are qwen."))
     (sent,) = played.asked
     assert [type(message).__name__ for message in sent] == [
         "ModelRequest",
@@ -170,7 +170,7 @@ async def test_without_a_context_the_question_and_the_models_own_prompt_are_sent
         yield "done"
 
     played.script = script
-    played.backend = ModelBackend(settings(prompt="Be brief."), {})
+    played.backend = PydanticAIBackend(settings(prompt="Be brief."), {})
     await played.answers(request())
     (message,) = played.asked[0]
     assert message.parts[0].content == "alice: hello"
@@ -202,14 +202,14 @@ async def test_an_empty_answer_is_asked_for_once_more(played: Played) -> None:
 
     played.script = script
     parts = await played.answers(request())
-    assert parts[:2] == [Waiting(0, "no answer"), Text("here")]
+    assert parts[:2] == [RetryDelay(0, "no answer"), TextDelta("here")]
     played.asked.clear()
 
     async def blank(messages: Any, info: Any) -> AsyncIterator[Any]:
         yield " \n"
 
     played.script = blank
-    with pytest.raises(BackendFailed, match="gave no answer"):
+    with pytest.raises(BackendError, match="gave no answer"):
         await played.answers(request())
     assert len(played.asked) == 2
 
@@ -236,10 +236,15 @@ def refusal(status: int, **headers: str) -> Exception:
     [
         (refusal(429), 3, 0.25, 1.5),
         (refusal(500), 3, 0.25, 1.5),
-        (refusal(429, retry_after="7"), 3, 7, 7 * PATIENCE),
-        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5 * PATIENCE),
-        (refusal(429, retry_after=f"{LONGEST_WAIT:.0f}"), 3, LONGEST_WAIT, LONGEST_WAIT),
-        (refusal(429, retry_after=f"{LONGEST_WAIT + 1:.0f}"), 1, 0, 0),
+        (refusal(429, retry_after="7"), 3, 7, 7 * MAX_RETRY_JITTER),
+        (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5 * MAX_RETRY_JITTER),
+        (
+            refusal(429, retry_after=f"{MAX_RETRY_SECONDS:.0f}"),
+            3,
+            MAX_RETRY_SECONDS,
+            MAX_RETRY_SECONDS,
+        ),
+        (refusal(429, retry_after=f"{MAX_RETRY_SECONDS + 1:.0f}"), 1, 0, 0),
         (refusal(500, x_should_retry="false"), 1, 0, 0),
         (refusal(400), 1, 0, 0),
     ],
@@ -252,7 +257,7 @@ async def test_waits_are_what_the_server_asks_for_or_grow(
         yield
 
     played.script = script
-    with pytest.raises(BackendFailed) as raised:
+    with pytest.raises(BackendError) as raised:
         await played.answers(request())
     assert len(played.asked) == tries
     assert len(played.waits) == tries - 1
@@ -270,11 +275,11 @@ async def test_nothing_is_asked_again_once_something_was_said(played: Played) ->
         raise refusal(500)
 
     played.script = script
-    parts: list[Part] = []
-    with pytest.raises(BackendFailed, match="in trouble"):
+    parts: list[StreamPart] = []
+    with pytest.raises(BackendError, match="in trouble"):
         async for part in played.backend.stream(request()):
             parts.append(part)
-    assert parts == [Text("I think")]
+    assert parts == [TextDelta("I think")]
     assert len(played.asked) == 1
 
 
@@ -291,7 +296,7 @@ async def test_nothing_is_asked_again_once_something_was_said(played: Played) ->
     ],
 )
 def test_only_whole_copies_of_a_name_are_collapsed(name: str, meant: str) -> None:
-    assert collapsed(name, {"look", "say", "go", "gogo"}) == meant
+    assert collapse_repeated_name(name, {"look", "say", "go", "gogo"}) == meant
 
 
 # Keys.
@@ -319,7 +324,7 @@ def test_no_key_goes_where_none_was_named(kind: str) -> None:
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
 def test_a_file_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = private(tmp_path, mode=mode)
-    with pytest.raises(BackendFailed, match=f"chmod 600 {path}") as raised:
+    with pytest.raises(BackendError, match=f"chmod 600 {path}") as raised:
         read_key(settings(key_file=path), {})
     assert KEY not in repr(raised.value)
 
@@ -334,19 +339,19 @@ def test_a_file_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     ],
 )
 def test_a_key_that_is_not_there_is_missed_by_its_place(given: Any, said: str) -> None:
-    with pytest.raises(BackendFailed, match=said):
+    with pytest.raises(BackendError, match=said):
         read_key(settings(**given), {})
 
 
 def test_a_pipe_is_no_key_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(BackendFailed, match="not a file"):
+    with pytest.raises(BackendError, match="not a file"):
         read_key(settings(key_file=tmp_path / "pipe"), {})
 
 
 @pytest.mark.parametrize("text", [f"export A={KEY} B", f"{KEY}\n{KEY}", f"{KEY}é", f"{KEY}\0"])
 def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BackendFailed, match="is no key") as raised:
+    with pytest.raises(BackendError, match="is no key") as raised:
         read_key(settings(key_file=private(tmp_path, text)), {})
     assert KEY not in repr(raised.value)
 
@@ -367,10 +372,10 @@ async def test_a_key_is_in_no_representation_and_no_log(
     caplog.set_level(logging.DEBUG)
     free = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{free.sockets[0].getsockname()[1]}/v1"
-    backend = ModelBackend(settings(base_url=url), {"OPENAI_API_KEY": KEY})
+    backend = PydanticAIBackend(settings(base_url=url), {"OPENAI_API_KEY": KEY})
     loaded = await backend.ready()
     assert loaded.key.reveal() == KEY
-    with pytest.raises(BackendFailed) as raised:
+    with pytest.raises(BackendError) as raised:
         async for _ in backend.stream(request()):
             pass
     free.close()
@@ -379,7 +384,7 @@ async def test_a_key_is_in_no_representation_and_no_log(
     shown = [repr(backend), repr(vars(backend)), repr(loaded), repr(loaded.model), out, err]
     shown += [repr(raised.value), repr(raised.value.__context__), caplog.text]
     assert not any(KEY in text for text in shown)
-    assert place(settings()) in "the environment variable OPENAI_API_KEY"
+    assert describe_key_location(settings()) in "the environment variable OPENAI_API_KEY"
 
 
 # Settings.
@@ -448,9 +453,9 @@ def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
 
 
 def test_a_missing_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "_installed", lambda module: False)
-    with pytest.raises(BackendFailed, match="pip install"):
-        load(settings(kind="google", model="gemini-3.8-flash"), {"GEMINI_API_KEY": KEY})
+    monkeypatch.setattr(providers, "_is_installed", lambda module: False)
+    with pytest.raises(BackendError, match="pip install"):
+        load_model(settings(kind="google", model="gemini-3.8-flash"), {"GEMINI_API_KEY": KEY})
 
 
 async def test_two_first_questions_load_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,8 +466,8 @@ async def test_two_first_questions_load_once(monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.02)  # in a thread: what importing does
         return object()
 
-    monkeypatch.setattr(pydantic_ai_backend, "load", loaded)
-    backend = ModelBackend(settings(), {})
+    monkeypatch.setattr(pydantic_ai_backend, "load_model", loaded)
+    backend = PydanticAIBackend(settings(), {})
     first, second = await asyncio.gather(backend.ready(), backend.ready())
     assert first is second
     assert times == [1]
@@ -490,12 +495,15 @@ LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
 
 
 async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover_module, "PROBE_SECONDS", 30)
+    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", 30)
     ollama, ollama_port = await _listening(OLLAMA)
     llamacpp, llamacpp_port = await _listening(LLAMACPP)
-    local = (replace(LOCAL[0], port=ollama_port), replace(LOCAL[1], port=llamacpp_port))
+    local = (
+        replace(LOCAL_SERVERS[0], port=ollama_port),
+        replace(LOCAL_SERVERS[1], port=llamacpp_port),
+    )
     keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": " "}
-    found = await discover(keys | {"ANTHROPIC_BASE_URL": "https://gateway.example"}, local)
+    found = await discover_models(keys | {"ANTHROPIC_BASE_URL": "https://gateway.example"}, local)
     ollama.close()
     llamacpp.close()
     assert [(offer.name, offer.kind) for offer in found] == [
@@ -519,18 +527,18 @@ async def test_others_on_those_ports_are_no_offer_and_cost_little(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probe = 1.0
-    monkeypatch.setattr(discover_module, "PROBE_SECONDS", probe)
+    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", probe)
     server, port = await _listening(answer)
     began = time.monotonic()
-    found = await discover({}, tuple(replace(one, port=port) for one in LOCAL))
+    found = await discover_models({}, tuple(replace(one, port=port) for one in LOCAL_SERVERS))
     took = time.monotonic() - began
     server.close()
     assert found == []
-    assert took < probe * len(LOCAL)  # they are asked side by side
+    assert took < probe * len(LOCAL_SERVERS)  # they are asked side by side
 
 
 async def test_an_address_that_is_none_is_no_offer() -> None:
-    assert await discover({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
+    assert await discover_models({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
 
 
 def test_libraries_may_be_wanted_by_several_at_once() -> None:

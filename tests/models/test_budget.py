@@ -12,15 +12,21 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import budget as budgets_module
-from sshwarma.models.backend import Usage
-from sshwarma.models.budget import Budget, Budgets, Limits, OverBudget, Used
+from sshwarma.models.backend import TokenUsage
+from sshwarma.models.budget import (
+    BudgetExceeded,
+    BudgetLimits,
+    ModelBudgets,
+    TurnBudget,
+    UsageTotal,
+)
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, usage
 from sshwarma.world.schema import usage as usage_table
 from sshwarma.world.world import World
 
-CENT = Usage(60, 40, cost=0.01)
+CENT = TokenUsage(60, 40, cost=0.01)
 
 
 @pytest.fixture
@@ -35,7 +41,9 @@ async def model(world: World, name: str = "qwen") -> str:
     return (await world.change(lambda tx: agents.create_agent(tx, name, kind="model"))).id
 
 
-async def spend(world: World, agent_id: str, spent: Usage, when: datetime | None = None) -> None:
+async def spend(
+    world: World, agent_id: str, spent: TokenUsage, when: datetime | None = None
+) -> None:
     def work(tx: Any) -> None:
         usage.record_usage(
             tx, "lobby", agent_id, None, "m", spent.prompt_tokens, spent.completion_tokens,
@@ -52,11 +60,11 @@ async def spend(world: World, agent_id: str, spent: Usage, when: datetime | None
     await world.change(work)
 
 
-def used_up(limits: Limits, *spent: Usage) -> str:
+def used_up(limits: BudgetLimits, *spent: TokenUsage) -> str:
     """The words with which the turn ends."""
-    day = Used()
-    budget = Budget(limits, lambda: day)
-    with pytest.raises(OverBudget) as over:
+    day = UsageTotal()
+    budget = TurnBudget(limits, lambda: day)
+    with pytest.raises(BudgetExceeded) as over:
         for one in spent:
             budget.step()
             budget.spent(one)
@@ -67,37 +75,37 @@ def used_up(limits: Limits, *spent: Usage) -> str:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (Limits(turn_steps=3), "after 3 steps, the most that one turn may take"),
-        (Limits(turn_tokens=300), "after 300 tokens; one turn may use 300"),
-        (Limits(turn_cost=0.03), "it has cost $0.03; one turn may cost $0.03"),
-        (Limits(day_tokens=250), "it has used 300 of its 250 tokens of today (UTC)"),
-        (Limits(day_cost=0.025), "it has cost $0.03; one day may cost $0.025"),
+        (BudgetLimits(turn_steps=3), "after 3 steps, the most that one turn may take"),
+        (BudgetLimits(turn_tokens=300), "after 300 tokens; one turn may use 300"),
+        (BudgetLimits(turn_cost=0.03), "it has cost $0.03; one turn may cost $0.03"),
+        (BudgetLimits(day_tokens=250), "it has used 300 of its 250 tokens of today (UTC)"),
+        (BudgetLimits(day_cost=0.025), "it has cost $0.03; one day may cost $0.025"),
     ],
 )
-def test_each_limit_ends_a_turn_and_says_its_value(limits: Limits, said: str) -> None:
+def test_each_limit_ends_a_turn_and_says_its_value(limits: BudgetLimits, said: str) -> None:
     assert said in used_up(limits, CENT, CENT, CENT)
 
 
 def test_what_is_under_every_limit_goes_on() -> None:
-    limits = Limits(4, 1, turn_tokens=301, turn_cost=0.031, day_tokens=301, day_cost=0.031)
-    assert "4 steps" in used_up(limits, CENT, CENT, CENT, Usage(0, 0, cost=0.0))
+    limits = BudgetLimits(4, 1, turn_tokens=301, turn_cost=0.031, day_tokens=301, day_cost=0.031)
+    assert "4 steps" in used_up(limits, CENT, CENT, CENT, TokenUsage(0, 0, cost=0.0))
 
 
 def test_a_cost_that_is_not_known_holds_no_limit_and_so_ends_the_turn() -> None:
-    said = used_up(Limits(turn_cost=1), Usage(1, 1))
+    said = used_up(BudgetLimits(turn_cost=1), TokenUsage(1, 1))
     assert "its price is not known, so its limit of $1 a turn cannot be held" in said
 
 
 def test_who_can_change_a_limit_is_said() -> None:
     change = "an owner can change it with /model set qwen {}"
-    assert used_up(Limits(turn_steps=1, change=change), CENT).endswith(
+    assert used_up(BudgetLimits(turn_steps=1, change=change), CENT).endswith(
         "; an owner can change it with /model set qwen turn_steps"
     )
 
 
 def test_a_day_that_is_used_up_begins_no_turn() -> None:
-    budget = Budget(Limits(day_tokens=10), lambda: Used(10))
-    with pytest.raises(OverBudget, match=r"^does not answer: it has used 10 of its 10 tokens"):
+    budget = TurnBudget(BudgetLimits(day_tokens=10), lambda: UsageTotal(10))
+    with pytest.raises(BudgetExceeded, match=r"^does not answer: it has used 10 of its 10 tokens"):
         budget.check()
 
 
@@ -110,8 +118,8 @@ async def test_a_turn_that_takes_too_long_is_cancelled_with_what_it_waits_for() 
         finally:
             ended.set()
 
-    with pytest.raises(OverBudget, match=r"after 0.01 s, the longest"):
-        await Budget(Limits(turn_seconds=0.01)).within(work())
+    with pytest.raises(BudgetExceeded, match=r"after 0.01 s, the longest"):
+        await TurnBudget(BudgetLimits(turn_seconds=0.01)).within(work())
     assert ended.is_set()
 
 
@@ -120,51 +128,53 @@ async def test_a_timeout_of_its_own_is_not_the_budget_s() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        await Budget().within(work())
+        await TurnBudget().within(work())
 
 
 async def test_the_day_is_read_once_and_counted_from_then_on(world: World) -> None:
     qwen, other = await model(world), await model(world, "opus")
     yesterday = datetime.now(UTC) - timedelta(days=1)
-    await spend(world, qwen, Usage(5000, 5000, cost=5.0), yesterday)
-    await spend(world, other, Usage(700, 0))
+    await spend(world, qwen, TokenUsage(5000, 5000, cost=5.0), yesterday)
+    await spend(world, other, TokenUsage(700, 0))
     await spend(world, qwen, CENT)
-    await spend(world, qwen, Usage(10, 0))
-    budgets = Budgets(world, lambda agent_id: Limits())
-    assert await budgets.today(qwen) == Used(110, 0.01, 1)
+    await spend(world, qwen, TokenUsage(10, 0))
+    budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
+    assert await budgets.today(qwen) == UsageTotal(110, 0.01, 1)
     reads = world.store.counts.reads
     first, second = await budgets.begin(qwen), await budgets.begin(qwen)
     first.spent(CENT)
     second.spent(CENT)
-    assert first.today() == second.today() == Used(310, 0.03, 1)
-    assert first.turn == Used(100, 0.01, 0)
+    assert first.today() == second.today() == UsageTotal(310, 0.03, 1)
+    assert first.turn == UsageTotal(100, 0.01, 0)
     assert world.store.counts.reads == reads
-    again = Budgets(world, lambda agent_id: Limits())  # after a restart: what was written
-    assert await again.today(qwen) == Used(110, 0.01, 1)
-    assert await again.today(other) == Used(700, 0.0, 1)
+    again = ModelBudgets(
+        world, lambda agent_id: BudgetLimits()
+    )  # after a restart: what was written
+    assert await again.today(qwen) == UsageTotal(110, 0.01, 1)
+    assert await again.today(other) == UsageTotal(700, 0.0, 1)
 
 
 async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
     qwen = await model(world)
-    budgets = Budgets(world, lambda agent_id: Limits())
+    budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
 
     async def turn() -> None:
         (await budgets.begin(qwen)).spent(CENT)
 
     await asyncio.gather(*(turn() for _ in range(5)))
-    assert await budgets.today(qwen) == Used(500, pytest.approx(0.05), 0)
+    assert await budgets.today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)
 
 
 async def test_a_new_day_begins_at_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     qwen = await model(world)
-    budgets = Budgets(world, lambda agent_id: Limits(day_tokens=100))
+    budgets = ModelBudgets(world, lambda agent_id: BudgetLimits(day_tokens=100))
     budget = await budgets.begin(qwen)
     budget.spent(CENT)
-    with pytest.raises(OverBudget):
+    with pytest.raises(BudgetExceeded):
         budget.check()
-    monkeypatch.setattr(budgets_module, "_day", lambda: "2999-01-01")
+    monkeypatch.setattr(budgets_module, "_utc_today", lambda: "2999-01-01")
     budget.check()
-    assert budget.today() == Used()
+    assert budget.today() == UsageTotal()
 
 
 def test_limits_are_those_of_the_settings() -> None:
@@ -172,7 +182,7 @@ def test_limits_are_those_of_the_settings() -> None:
         name="a", kind="openai", model="m", turn_steps=2, turn_seconds=3, turn_tokens=None,
         turn_cost=0.5, day_tokens=6, day_cost=7,
     )  # fmt: skip
-    assert Limits.of(settings, "x") == Limits(2, 3, None, 0.5, 6, 7, "x")
+    assert BudgetLimits.of(settings, "x") == BudgetLimits(2, 3, None, 0.5, 6, 7, "x")
     plain = ModelSettings(name="a", kind="openai", model="m")
-    assert Limits().turn_steps == plain.turn_steps
-    assert Limits().turn_seconds == plain.turn_seconds
+    assert BudgetLimits().turn_steps == plain.turn_steps
+    assert BudgetLimits().turn_seconds == plain.turn_seconds

@@ -11,10 +11,10 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import pydantic_ai_backend
-from sshwarma.models.backend import Request, Text
-from sshwarma.models.providers import Loaded
-from sshwarma.models.pydantic_ai_backend import ModelBackend
-from sshwarma.models.roster import MODELS, Roster, check_price
+from sshwarma.models.backend import StepRequest, TextDelta
+from sshwarma.models.providers import LoadedModel
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from sshwarma.models.roster import MAX_ADDED_MODELS, Roster, check_price
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
@@ -46,9 +46,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
 
     def load(settings: ModelSettings, environ: Any) -> Any:
         made.append(Http())
-        return Loaded(settings.model, {}, Secret(""), made[-1])  # type: ignore[arg-type]
+        return LoadedModel(settings.model, {}, Secret(""), made[-1])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pydantic_ai_backend, "load", load)
+    monkeypatch.setattr(pydantic_ai_backend, "load_model", load)
     return made
 
 
@@ -137,11 +137,11 @@ async def test_there_are_so_many_and_no_more(world: World, opened: Open) -> None
 
     def work(tx: Any) -> None:
         letters = "abefghjkpqtxyz"
-        for number in range(MODELS + 1):
+        for number in range(MAX_ADDED_MODELS + 1):
             name = f"m-{letters[number // 14]}{letters[number % 14]}{letters[number // 14]}"
             roster.add(tx, settings(name), None)
 
-    with pytest.raises(Conflict, match=f"There are {MODELS} models already"):
+    with pytest.raises(Conflict, match=f"There are {MAX_ADDED_MODELS} models already"):
         await world.change(work)
     assert names(world, roster) == ["guide"]
 
@@ -188,17 +188,19 @@ async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
 ) -> None:
     go_on = asyncio.Event()
 
-    async def ask(self: ModelBackend, loaded: Loaded, request: Request) -> AsyncIterator[Text]:
-        yield Text("one ")
+    async def ask(
+        self: PydanticAIBackend, loaded: LoadedModel, request: StepRequest
+    ) -> AsyncIterator[TextDelta]:
+        yield TextDelta("one ")
         await go_on.wait()
-        yield Text("two")
+        yield TextDelta("two")
 
-    monkeypatch.setattr(ModelBackend, "_ask", ask)
+    monkeypatch.setattr(PydanticAIBackend, "_ask", ask)
     roster = await opened()
     before = settings()
     qwen = await add(world, roster, before)
-    stream = roster[qwen].stream(Request("lobby", "alice", "hi", ()))
-    assert await anext(stream) == Text("one ")
+    stream = roster[qwen].stream(StepRequest("lobby", "alice", "hi", ()))
+    assert await anext(stream) == TextDelta("one ")
     http = loaded[-1]
     await world.change(lambda tx: roster.change(tx, qwen, before, settings(model="b")))
     await world.change(lambda tx: roster.remove(tx, qwen))
@@ -206,7 +208,7 @@ async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
         await asyncio.sleep(0)
     assert not http.closed
     go_on.set()
-    assert [part async for part in stream] == [Text("two")]
+    assert [part async for part in stream] == [TextDelta("two")]
     assert http.closed
 
 

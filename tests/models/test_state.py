@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.models.notes_block import MOST_CHARACTERS, read, visible
+from sshwarma.models.notes_block import MAX_NOTES_CHARACTERS, parse_reply, strip_notes_block
 
 BLOCK = "---STATE---\nGoal: a\n---END STATE---"
 
@@ -28,13 +28,13 @@ BLOCK = "---STATE---\nGoal: a\n---END STATE---"
     ],
 )
 def test_a_reply_is_taken_apart(reply: str, text: str, state: str | None) -> None:
-    found = read(reply)
+    found = parse_reply(reply)
     assert (found.text, found.state) == (text, state)
 
 
 def test_a_state_that_is_too_long_is_cut_and_says_so() -> None:
-    found = read("---STATE---\n" + "x" * (MOST_CHARACTERS + 7))
-    assert found.state == "x" * MOST_CHARACTERS
+    found = parse_reply("---STATE---\n" + "x" * (MAX_NOTES_CHARACTERS + 7))
+    assert found.state == "x" * MAX_NOTES_CHARACTERS
     assert found.cut == 7
 
 
@@ -60,9 +60,9 @@ pieces = st.lists(
 
 @given(pieces)
 def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
-    whole = read(reply)
+    whole = parse_reply(reply)
     for end in range(len(reply) + 1):
-        seen = visible(reply[:end])
+        seen = strip_notes_block(reply[:end])
         assert "---END STATE---" not in seen or "---END STATE---" in whole.text
         if end == len(reply) and whole.state is not None and seen.strip():
             assert whole.text.startswith(seen.strip().split("\n")[0])
@@ -70,7 +70,7 @@ def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
 
 @given(st.text(max_size=200).filter(lambda text: "state" not in text.lower()))
 def test_what_holds_no_block_is_shown_as_it_is_but_for_a_line_that_may_begin_one(text: str) -> None:
-    seen = visible(text)
+    seen = strip_notes_block(text)
     assert text.startswith(seen)
     held = text[len(seen) :]
     assert "".join(held.split()).strip("-#STAEstae:") == ""

@@ -16,23 +16,23 @@ from sshwarma.models import live_answer
 from sshwarma.models import turn_loop as one_answer
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
-    BackendFailed,
-    Call,
-    Done,
-    Part,
-    Request,
-    Step,
-    Text,
-    Usage,
-    Waiting,
+    BackendError,
+    CompletedCall,
+    RetryDelay,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCall,
+    TurnStep,
 )
-from sshwarma.models.budget import Budgets, Limits
-from sshwarma.models.guide import GREETING
+from sshwarma.models.budget import BudgetLimits, ModelBudgets
+from sshwarma.models.guide import GUIDE_GREETING
 from sshwarma.models.roster import Roster
-from sshwarma.models.truncate_results import shortened
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.truncate_results import truncate_results
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
-from sshwarma.tools.call import Result, Tools
+from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.preferences import topics
 from sshwarma.verbs.registry import tool_specs
@@ -47,7 +47,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer
 
-Script = Callable[[Request], AsyncGenerator[Part, None]]
+Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
 
 
 @dataclass
@@ -57,9 +57,9 @@ class Scripted:
     script: Script
     model: str = "scripted"
     context_tokens: int = 0
-    asked: list[Request] = field(default_factory=list)
+    asked: list[StepRequest] = field(default_factory=list)
 
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         self.asked.append(request)
         return self.script(request)
 
@@ -73,9 +73,11 @@ class House:
         self.backends: dict[str, Any] = {}
         self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
         self.tools = Tools(world, self.providers)
-        self.limits = Limits()
-        self.budgets = Budgets(world, lambda agent_id: self.limits)
-        self.turns = Turns(world, self.tools, self.backends, LimitSettings(), budgets=self.budgets)
+        self.limits = BudgetLimits()
+        self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
+        self.turns = TurnRunner(
+            world, self.tools, self.backends, LimitSettings(), budgets=self.budgets
+        )
         world.provide(self.tools)
         world.provide(self.turns)
 
@@ -101,7 +103,7 @@ class House:
         return await self.world.store.read(query)
 
 
-async def nothing(request: Request) -> AsyncGenerator[Part, None]:
+async def nothing(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
     return
     yield
 
@@ -126,9 +128,9 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("Hello ")
-        yield Text("alice.")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("Hello ")
+        yield TextDelta("alice.")
 
     house.backend.script = script
     asked, answer = await house.says("alice", "@qwen hi")
@@ -141,12 +143,12 @@ async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
 
 
 async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", "sshwarma__who", {})
-            yield Call("b", "sshwarma__rooms", {})
+            yield ToolCall("a", "sshwarma__who", {})
+            yield ToolCall("b", "sshwarma__rooms", {})
         else:
-            yield Text(f"{len(request.done)} answers: {request.done[1].text.splitlines()[0]}")
+            yield TextDelta(f"{len(request.done)} answers: {request.done[1].text.splitlines()[0]}")
 
     house.backend.script = script
     made = await house.says("alice", "@qwen who and where?")
@@ -171,16 +173,16 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
     both = asyncio.Barrier(2)
 
     class Meeting:
-        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             await asyncio.wait_for(both.wait(), 30)
-            return Result(tool.name)
+            return ToolResult(tool.name)
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", "sshwarma__who", {})
-            yield Call("b", "sshwarma__look", {})
+            yield ToolCall("a", "sshwarma__who", {})
+            yield ToolCall("b", "sshwarma__look", {})
         else:
-            yield Text(" ".join(done.text for done in request.done))
+            yield TextDelta(" ".join(done.text for done in request.done))
 
     house.providers["internal"] = Meeting()
     house.tools._providers = house.providers
@@ -200,11 +202,11 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
 async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
     house: House, name: str, arguments: dict[str, Any], said: str
 ) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", name, arguments)
+            yield ToolCall("a", name, arguments)
         else:
-            yield Text("never mind" if request.done[0].failed else "it worked")
+            yield TextDelta("never mind" if request.done[0].failed else "it worked")
 
     house.backend.script = script
     made = await house.says("alice", "@qwen do it")
@@ -214,11 +216,11 @@ async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
 
 
 async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", "sshwarma__who", {}, broken="The arguments are not JSON.")
+            yield ToolCall("a", "sshwarma__who", {}, broken="The arguments are not JSON.")
         else:
-            yield Text(request.done[0].text)
+            yield TextDelta(request.done[0].text)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
@@ -239,51 +241,51 @@ async def test_run_calls_a_tool_as_oneself(house: House) -> None:
     assert {row.author_id for row in made} == {house.world.agents.find("alice").id}
 
 
-@pytest.mark.parametrize("failure", [BackendFailed("no credit left"), RuntimeError("a bug")])
+@pytest.mark.parametrize("failure", [BackendError("no credit left"), RuntimeError("a bug")])
 async def test_a_backend_that_fails_leaves_a_row_people_can_read(
     house: House, failure: Exception
 ) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("I think ")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I think ")
         raise failure
 
     house.backend.script = script
     _, cut, notice = await house.says("alice", "@qwen hi")
     assert (cut.content, cut.meta) == ("I think", {"cut": True})
     assert notice.kind == "notice"
-    could_not = "go on: no credit" if isinstance(failure, BackendFailed) else "answer"
+    could_not = "go on: no credit" if isinstance(failure, BackendError) else "answer"
     assert f"could not {could_not}" in notice.content
-    assert ("no credit" in notice.content) == isinstance(failure, BackendFailed)
+    assert ("no credit" in notice.content) == isinstance(failure, BackendError)
 
 
 async def test_one_that_says_nothing_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_answer, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(one_answer, "STALL_TIMEOUT_SECONDS", 0.01)
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
-        yield Text("never")
+        yield TextDelta("never")
 
     house.backend.script = script
     assert "said nothing" in (await house.says("alice", "@qwen hi"))[-1].content
 
 
 async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Call("x", "sshwarma__who", {})
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield ToolCall("x", "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen loop")
-    assert sum(row.kind == "tool.call" for row in made) == Limits().turn_steps
+    assert sum(row.kind == "tool.call" for row in made) == BudgetLimits().turn_steps
     assert "was stopped after" in made[-1].content
 
 
 async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> None:
     speaking = asyncio.Event()
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("Once upon a time")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("Once upon a time")
         speaking.set()
         await asyncio.Event().wait()
 
@@ -302,9 +304,9 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
 
 
 async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
-        yield Text("never")
+        yield TextDelta("never")
 
     house.backend.script = script
     await run_line(house.caller("alice"), "@qwen wait")
@@ -320,9 +322,9 @@ async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
 
 
 async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
-        yield Text("never")
+        yield TextDelta("never")
 
     house.backend.script = script
     hers = await run_line(house.caller("alice"), "@qwen hers")
@@ -335,11 +337,11 @@ async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -
 
 
 async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) -> None:
-    asked: list[Request] = []
+    asked: list[StepRequest] = []
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         asked.append(request)
-        yield Text("never")
+        yield TextDelta("never")
 
     house.backend.script = script
     begin = house.turns.begin
@@ -360,8 +362,8 @@ async def test_one_that_is_stopped_twice_writes_its_end_once(
 ) -> None:
     begun = asyncio.Event()
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("half an answer")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("half an answer")
         begun.set()
         await asyncio.Event().wait()
 
@@ -387,9 +389,9 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
     heard: list[Any] = []
     house.world.bus.on_room("lobby", heard.append)
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         for word in ("one ", "two ", "three"):
-            yield Text(word)
+            yield TextDelta(word)
 
     house.backend.script = script
     await house.says("alice", "@qwen count")
@@ -401,8 +403,8 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
 
 
 async def test_two_models_answer_side_by_side_in_turns_of_their_own(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("I am qwen.")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I am qwen.")
 
     house.backend.script = script
     made = await house.says("alice", "@qwen and @guide: what is this?")
@@ -453,7 +455,7 @@ async def test_the_guide_looks_things_up_with_tools(house: House, question: str,
     [
         ("how do I add a key?", "sshwarma keys add"),
         ("how do I make a private room?", "/room private"),
-        ("sing!", GREETING),
+        ("sing!", GUIDE_GREETING),
     ],
 )
 async def test_the_guide_answers_from_the_help_or_says_what_it_is(
@@ -472,11 +474,11 @@ async def test_without_the_tool_the_guide_says_what_it_would_need(house: House) 
 async def test_a_model_acts_with_its_own_rights(house: House) -> None:
     await run_line(house.caller("alice"), "/equip room sshwarma:put")
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", "sshwarma__put", {"name": "x", "text": "y"})
+            yield ToolCall("a", "sshwarma__put", {"name": "x", "text": "y"})
         else:
-            yield Text(request.done[0].text)
+            yield TextDelta(request.done[0].text)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen put it there")
@@ -494,19 +496,19 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
     quick = asyncio.Event()
 
     class Slow:
-        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             if tool.name == "who":
                 await quick.wait()
             else:
                 quick.set()
-            return Result(tool.name)
+            return ToolResult(tool.name)
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.done:
-            yield Call("a", "sshwarma__who", {})
-            yield Call("b", "sshwarma__rooms", {})
+            yield ToolCall("a", "sshwarma__who", {})
+            yield ToolCall("b", "sshwarma__rooms", {})
         else:
-            yield Text("done")
+            yield TextDelta("done")
 
     house.providers["internal"] = Slow()
     house.backend.script = script
@@ -515,13 +517,13 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
 
 
 async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.done:
-            yield Text("done")
+            yield TextDelta("done")
             return
-        yield Call("a", "sshwarma__nothing_of_that_name", {})  # known to be wrong later than
-        yield Call("b", "sshwarma__look", {"thing": 5})  # arguments that do not fit
-        yield Call("c", "sshwarma__who", {})
+        yield ToolCall("a", "sshwarma__nothing_of_that_name", {})  # known to be wrong later than
+        yield ToolCall("b", "sshwarma__look", {"thing": 5})  # arguments that do not fit
+        yield ToolCall("c", "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all three")
@@ -533,16 +535,16 @@ async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: Hou
 
 
 async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.done:
-            yield Text(request.done[-1].text)
+            yield TextDelta(request.done[-1].text)
             return
-        for number in range(one_answer.CALLS_AT_ONCE + 1):
-            yield Call(str(number), "sshwarma__who", {})
+        for number in range(one_answer.MAX_CALLS_PER_STEP + 1):
+            yield ToolCall(str(number), "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all")
-    assert [row.kind for row in made].count("tool.result") == one_answer.CALLS_AT_ONCE
+    assert [row.kind for row in made].count("tool.result") == one_answer.MAX_CALLS_PER_STEP
     assert made[-2].kind == "tool.error"
     assert "At most 8 tools" in made[-1].content
 
@@ -553,9 +555,9 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
         "lobby", lambda e: isinstance(e, StreamUpdated) and heard.append(e.text)
     )
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
-            yield Text(piece)
+            yield TextDelta(piece)
             await asyncio.sleep(live_answer.FRAME_SECONDS * 1.5)
 
     house.backend.script = script
@@ -572,11 +574,11 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     llama = await house.world.change(lambda tx: agents.create_agent(tx, "llama", kind="model"))
     house.backends[llama.id] = second
 
-    async def to_llama(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("@llama your turn")
+    async def to_llama(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("@llama your turn")
 
-    async def to_qwen(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("@qwen yours")
+    async def to_qwen(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("@qwen yours")
 
     house.backend.script, second.script = to_llama, to_qwen
     await house.says("alice", "@qwen begin")
@@ -593,12 +595,12 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
 async def test_answers_at_once_are_bounded_in_a_room(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(all_turns, "AT_ONCE", 2)
+    monkeypatch.setattr(all_turns, "MAX_ANSWERS_PER_ROOM", 2)
     go = asyncio.Event()
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await go.wait()
-        yield Text("and what says @guide?")
+        yield TextDelta("and what says @guide?")
 
     house.backend.script = script
     first = await run_line(house.caller("alice"), "@qwen one")
@@ -624,14 +626,14 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
             layer = Layer("x", "turn", "system", text="x" * 3600)
             return ModelContext((layer,))
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if len(told) == 1:
-            raise BackendFailed("too long", too_long=True)
-        yield Text("now it fits")
+            raise BackendError("too long", too_long=True)
+        yield TextDelta("now it fits")
 
     house.backend.context_tokens = 8_000
     house.backend.script = script
-    house.turns._means = replace(house.turns._means, composer=Counting())  # type: ignore[arg-type]
+    house.turns._deps = replace(house.turns._deps, composer=Counting())  # type: ignore[arg-type]
     made = await house.says("alice", "@qwen go")
     assert said_by(made, house, "qwen") == ["now it fits"]
     assert told == [8_000, 500]
@@ -639,13 +641,15 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
 
 async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
     steps = tuple(
-        Step("", (Done(Call(str(n), "t", {}), str(n) * 5_000, failed=False, seq=n),))
+        TurnStep(
+            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, failed=False, seq=n),)
+        )
         for n in range(1, 9)
     )
-    sent = [step.done[0].text for step in shortened(steps)]
+    sent = [step.done[0].text for step in truncate_results(steps)]
     assert all(len(text) == 5_000 for text in sent[-5:])
     assert all(len(text) < 600 and "expand row" in text for text in sent[:-5])
-    assert shortened(steps[:3]) == steps[:3]
+    assert truncate_results(steps[:3]) == steps[:3]
 
 
 async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: House) -> None:
@@ -657,17 +661,17 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
     )
 
     class Aloud:
-        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
-            return Result("heard")
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
+            return ToolResult("heard")
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         match len(request.steps):
             case 0:
-                yield Call("a", "global__load_room", {"room": "demo"})
+                yield ToolCall("a", "global__load_room", {"room": "demo"})
             case 1:
-                yield Call("b", "demo__aloud", {})
+                yield ToolCall("b", "demo__aloud", {})
             case _:
-                yield Text(request.done[-1].text)
+                yield TextDelta(request.done[-1].text)
 
     house.providers[space.id] = Aloud()
     house.backend.script = script
@@ -686,21 +690,24 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (Limits(turn_steps=1), "was stopped after 1 step,"),
-        (Limits(turn_tokens=50), "was stopped after 60 tokens; one turn may use 50"),
-        (Limits(turn_cost=0.5), "was stopped: it has cost $0.6; one turn may cost $0.5"),
-        (Limits(day_tokens=60), "was stopped: it has used 60 of its 60 tokens of today (UTC)"),
+        (BudgetLimits(turn_steps=1), "was stopped after 1 step,"),
+        (BudgetLimits(turn_tokens=50), "was stopped after 60 tokens; one turn may use 50"),
+        (BudgetLimits(turn_cost=0.5), "was stopped: it has cost $0.6; one turn may cost $0.5"),
+        (
+            BudgetLimits(day_tokens=60),
+            "was stopped: it has used 60 of its 60 tokens of today (UTC)",
+        ),
     ],
 )
 async def test_a_turn_over_its_budget_ends_with_words_and_keeps_what_was_said(
-    house: House, limits: Limits, says: str
+    house: House, limits: BudgetLimits, says: str
 ) -> None:
     house.limits = limits
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("I look.")
-        yield Call("a", "sshwarma__who", {})
-        yield Usage(40, 20, cost=0.6)
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I look.")
+        yield ToolCall("a", "sshwarma__who", {})
+        yield TokenUsage(40, 20, cost=0.6)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen look for ever")
@@ -713,19 +720,19 @@ async def test_a_turn_over_its_budget_ends_with_words_and_keeps_what_was_said(
 
 
 async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
-    house.limits = Limits(turn_seconds=1)
+    house.limits = BudgetLimits(turn_seconds=1)
     ended = asyncio.Event()
 
     class Slow:
-        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> Result:
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             try:
                 await asyncio.Event().wait()
             finally:
                 ended.set()
-            return Result("never")
+            return ToolResult("never")
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Call("a", "sshwarma__who", {})
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield ToolCall("a", "sshwarma__who", {})
 
     house.providers["internal"] = Slow()
     house.tools._providers = house.providers
@@ -738,15 +745,15 @@ async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
 class Paid(Scripted):
     """A backend whose answers cost something even if they are broken off."""
 
-    def owed(self, request: Request, said: str) -> Usage:
-        return Usage(100, len(said), estimated=True, cost=0.2)
+    def owed(self, request: StepRequest, said: str) -> TokenUsage:
+        return TokenUsage(100, len(said), estimated=True, cost=0.2)
 
 
 async def test_what_was_broken_off_is_counted_too(house: House) -> None:
     speaking = asyncio.Event()
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Text("Once upon a time")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("Once upon a time")
         speaking.set()
         await asyncio.Event().wait()
 
@@ -758,19 +765,19 @@ async def test_what_was_broken_off_is_counted_too(house: House) -> None:
     await house.turns.ended(said.turns[0])
     used = await house.budgets.today(qwen.id)
     assert (used.tokens, used.cost, used.unpriced) == (116, 0.2, 0)
-    again = await Budgets(house.world, lambda agent_id: Limits()).today(qwen.id)
+    again = await ModelBudgets(house.world, lambda agent_id: BudgetLimits()).today(qwen.id)
     assert again == used
 
 
 async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -> None:
     waiting = asyncio.Event()
 
-    async def refuses(request: Request) -> AsyncGenerator[Part, None]:
-        raise BackendFailed("no")
+    async def refuses(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        raise BackendError("no")
         yield
 
-    async def waits(request: Request) -> AsyncGenerator[Part, None]:
-        yield Waiting(2.2, "rate limited")
+    async def waits(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield RetryDelay(2.2, "rate limited")
         waiting.set()
         await asyncio.Event().wait()
 
@@ -791,10 +798,10 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
         "lobby", lambda event: heard.append(getattr(event, "waiting", "-")) if event else None
     )
 
-    async def script(request: Request) -> AsyncGenerator[Part, None]:
-        yield Waiting(2.2, "rate limited")
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield RetryDelay(2.2, "rate limited")
         await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
-        yield Text("at last")
+        yield TextDelta("at last")
         await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
 
     house.backend.script = script

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from sshwarma.tools.arguments import ARGUMENT_BYTES, PROBLEMS, checked, from_words
+from sshwarma.tools.arguments import (
+    MAX_ARGUMENTS_BYTES,
+    MAX_PROBLEMS,
+    check_arguments,
+    parse_arguments,
+)
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
@@ -33,13 +38,13 @@ def tool(schema: Any) -> Thing:
 
 def test_what_fits_is_given_on() -> None:
     given = {"sides": 6, "how": "each", "label": None, "loud": True, "faces": ["a"], "free": [1]}
-    assert checked(tool(DICE), given) == given
-    assert checked(tool(None), {"anything": 1}) == {"anything": 1}
-    assert checked(tool("no schema"), {}) == {}
+    assert check_arguments(tool(DICE), given) == given
+    assert check_arguments(tool(None), {"anything": 1}) == {"anything": 1}
+    assert check_arguments(tool("no schema"), {}) == {}
 
 
 def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
-    fitted = checked(tool(DICE), {"sides": "6", "loud": "true", "label": "7", "free": "8"})
+    fitted = check_arguments(tool(DICE), {"sides": "6", "loud": "true", "label": "7", "free": "8"})
     assert fitted == {"sides": 6, "loud": True, "label": "7", "free": "8"}
 
 
@@ -61,7 +66,7 @@ def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
 )
 def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(Invalid) as refused:
-        checked(tool(DICE), given)
+        check_arguments(tool(DICE), given)
     assert words in refused.value.message
     assert refused.value.message.startswith("den:dice: ")
     assert "sides, how?, label?" in refused.value.hint
@@ -69,8 +74,8 @@ def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
 
 def test_several_problems_are_named_at_once_and_not_all_of_many() -> None:
     with pytest.raises(Invalid) as refused:
-        checked(tool(DICE), {"how": 1, **{f"x{n}": n for n in range(50)}})
-    assert refused.value.message.count(";") == PROBLEMS
+        check_arguments(tool(DICE), {"how": 1, **{f"x{n}": n for n in range(50)}})
+    assert refused.value.message.count(";") == MAX_PROBLEMS
     assert refused.value.message.endswith("; and more.")
 
 
@@ -88,7 +93,9 @@ def test_every_kind_of_problem_is_named_in_one_refusal() -> None:
         "additionalProperties": False,
     }
     with pytest.raises(Invalid) as refused:
-        checked(tool(tea), {"cups": 9, "kind": "blue", "who": "ABC", "warm": "hot", "sugar": 1})
+        check_arguments(
+            tool(tea), {"cups": 9, "kind": "blue", "who": "ABC", "warm": "hot", "sugar": 1}
+        )
     for words in (
         "cups: 9 is over 4",
         'kind: "blue" is not one of "green", "black"',
@@ -99,23 +106,23 @@ def test_every_kind_of_problem_is_named_in_one_refusal() -> None:
     ):
         assert words in refused.value.message
     fits = {"cups": 4, "kind": "green", "who": "abc", "warm": True, "when": "now"}
-    assert checked(tool(tea), fits) == fits
+    assert check_arguments(tool(tea), fits) == fits
 
 
 def test_a_pattern_takes_no_longer_than_its_text() -> None:
     slow = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     began = time.monotonic()
     with pytest.raises(Invalid, match="does not look like"):
-        checked(tool(slow), {"x": "a" * 5_000 + "!"})
+        check_arguments(tool(slow), {"x": "a" * 5_000 + "!"})
     many = {"properties": {"x": {"items": {"pattern": r"(\w{0,99})\d"}}}}
     with pytest.raises(Invalid):
-        checked(tool(many), {"x": ["ab" * 100] * 2_000})
+        check_arguments(tool(many), {"x": ["ab" * 100] * 2_000})
     assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)y", r"(a)\1", "[", "x" * 300])
 def test_a_pattern_that_cannot_be_run_refuses_nothing(pattern: str) -> None:
-    assert checked(tool({"properties": {"x": {"pattern": pattern}}}), {"x": "b"})
+    assert check_arguments(tool({"properties": {"x": {"pattern": pattern}}}), {"x": "b"})
 
 
 def test_references_inside_the_schema_are_followed() -> None:
@@ -130,9 +137,9 @@ def test_references_inside_the_schema_are_followed() -> None:
             }
         },
     }
-    assert checked(tool(schema), {"at": {"x": 1, "next": {"x": 2}}})
+    assert check_arguments(tool(schema), {"at": {"x": 1, "next": {"x": 2}}})
     with pytest.raises(Invalid, match=r"at\.next\.x: is missing"):
-        checked(tool(schema), {"at": {"x": 1, "next": {}}})
+        check_arguments(tool(schema), {"at": {"x": 1, "next": {}}})
 
 
 @pytest.mark.parametrize(
@@ -141,9 +148,9 @@ def test_references_inside_the_schema_are_followed() -> None:
 )
 def test_a_reference_that_leads_elsewhere_is_not_followed(reference: Any) -> None:
     schema = {"type": "object", "properties": {"x": {"$ref": reference}}, "required": ["x"]}
-    assert checked(tool(schema), {"x": 1}) == {"x": 1}
+    assert check_arguments(tool(schema), {"x": 1}) == {"x": 1}
     with pytest.raises(Invalid):
-        checked(tool(schema), {})
+        check_arguments(tool(schema), {})
 
 
 def _doubling() -> dict[str, Any]:
@@ -171,7 +178,7 @@ HOSTILE: dict[str, Any] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_schema_costs_more_than_it_should(name: str) -> None:
     began = time.thread_time()  # of the processor: a busy machine has less of it to give
-    assert checked(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
+    assert check_arguments(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
     assert time.thread_time() - began < 2
 
 
@@ -182,14 +189,14 @@ def test_a_schema_as_deep_as_can_be_is_no_trouble() -> None:
         schema = {"properties": {"x": schema}, "type": "object"}
     for _ in range(60):
         given = {"x": given}
-    assert checked(tool(schema), given)
+    assert check_arguments(tool(schema), given)
 
 
 def test_arguments_are_bounded_and_data() -> None:
-    with pytest.raises(Invalid, match=f"at most {ARGUMENT_BYTES}"):
-        checked(tool(None), {"x": "a" * ARGUMENT_BYTES})
+    with pytest.raises(Invalid, match=f"at most {MAX_ARGUMENTS_BYTES}"):
+        check_arguments(tool(None), {"x": "a" * MAX_ARGUMENTS_BYTES})
     with pytest.raises(Invalid, match="not data"):
-        checked(tool(None), {"x": object()})
+        check_arguments(tool(None), {"x": object()})
 
 
 @pytest.mark.parametrize(
@@ -207,10 +214,10 @@ def test_arguments_are_bounded_and_data() -> None:
     ],
 )
 def test_words_are_read_as_the_tool_wants_them(text: str, arguments: dict[str, Any]) -> None:
-    assert from_words(tool(DICE), text) == arguments
+    assert parse_arguments(tool(DICE), text) == arguments
 
 
 @pytest.mark.parametrize("text", ["6", "=6", "{", "[1]", "a='b", '{"a": 1} x'])
 def test_words_that_cannot_be_read(text: str) -> None:
     with pytest.raises(Invalid):
-        from_words(tool(DICE), text)
+        parse_arguments(tool(DICE), text)

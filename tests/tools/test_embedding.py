@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.tools import embedding
-from sshwarma.tools.embedding import LENGTH, MODEL_PACKAGE, HashedNgrams, MiniLM, choose
-from sshwarma.tools.stemming import inflections, stem, words
+from sshwarma.tools.embedding import (
+    MAX_TEXT_CHARACTERS,
+    MINILM_PACKAGE,
+    HashedNgrams,
+    MiniLM,
+    choose_embedder,
+)
+from sshwarma.tools.stemming import extract_words, inflections, stem
 
 EMBEDDER = HashedNgrams()
 
@@ -46,7 +52,7 @@ def test_a_vector_is_the_same_in_every_process_and_release() -> None:
 
 
 def test_what_follows_the_length_that_is_read_does_not_count() -> None:
-    text = "word " * (LENGTH // 5)
+    text = "word " * (MAX_TEXT_CHARACTERS // 5)
     assert EMBEDDER.embed([text]) == EMBEDDER.embed([text + "more"])
 
 
@@ -81,7 +87,7 @@ def test_strangers_are_below_the_threshold() -> None:
     ],
 )
 def test_what_a_word_is(text: str, said: list[str]) -> None:
-    assert words(text) == said
+    assert extract_words(text) == said
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_a_family_has_one_stem() -> None:
 
 @given(st.text(max_size=80))
 def test_words_have_forms_and_stems_whatever_they_are(text: str) -> None:
-    for word in words(text):
+    for word in extract_words(text):
         assert word in inflections(word)
         assert stem(word)
 
@@ -145,11 +151,11 @@ def test_the_model_is_taken_if_its_package_is_there_and_loaded_at_the_first_text
             assert options == {"normalize_embeddings": True, "show_progress_bar": False}
             return _Vectors([1.0] + [0.0] * 383 for _ in texts)
 
-    package = ModuleType(MODEL_PACKAGE)
-    package.__spec__ = importlib.machinery.ModuleSpec(MODEL_PACKAGE, None)
+    package = ModuleType(MINILM_PACKAGE)
+    package.__spec__ = importlib.machinery.ModuleSpec(MINILM_PACKAGE, None)
     package.load_model = lambda device: loaded.append(device) or Model()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, MODEL_PACKAGE, package)
-    chosen = choose()
+    monkeypatch.setitem(sys.modules, MINILM_PACKAGE, package)
+    chosen = choose_embedder()
     assert isinstance(chosen, MiniLM)
     assert chosen.embed([]) == []
     assert not loaded
@@ -161,4 +167,4 @@ def test_the_model_is_taken_if_its_package_is_there_and_loaded_at_the_first_text
 
 def test_without_the_package_hashed_ngrams_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding.importlib.util, "find_spec", lambda name: None)
-    assert isinstance(choose(), HashedNgrams)
+    assert isinstance(choose_embedder(), HashedNgrams)

@@ -13,32 +13,40 @@ from hypothesis import strategies as st
 
 from sshwarma.tools import search
 from sshwarma.tools.embedding import HashedNgrams
-from sshwarma.tools.search import Finder, Found, Space, by_words, likeness
-from sshwarma.tools.stemming import words
+from sshwarma.tools.search import (
+    IndexedNamespace,
+    NamespaceSearch,
+    SearchMatch,
+    cosine_similarities,
+    match_words,
+)
+from sshwarma.tools.stemming import extract_words
 
-REQUIREMENT = Space(
+REQUIREMENT = IndexedNamespace(
     "requirement",
     "Requirement Management",
     "Write down what a product must do.",
     ("requirement", "req", "spec"),
     ("list: List requirements", "create: Write a requirement down"),
 )
-TRACE = Space(
+TRACE = IndexedNamespace(
     "requirement.traceability",
     "Traceability",
     "Follow what was asked for to the code.",
     ("coverage matrix",),
     ("link: Tie a requirement to code", "matrix: The table of all"),
 )
-GIT = Space(
+GIT = IndexedNamespace(
     "git",
     "Git Operations",
     "Record changes of source code.",
     ("git", "commit", "test"),
     ("status: What has changed", "push: Send commits of code to the remote server"),
 )
-BRANCH = Space("git.branch", "Git Branches", "Lines of work.", ("branch",), ("merge: Join two",))
-DEPLOY = Space(
+BRANCH = IndexedNamespace(
+    "git.branch", "Git Branches", "Lines of work.", ("branch",), ("merge: Join two",)
+)
+DEPLOY = IndexedNamespace(
     "deploy", "Deploys and Releases", "Bring a version to production.", ("deploy", "A/B test")
 )
 SPACES = (REQUIREMENT, TRACE, GIT, BRANCH, DEPLOY)
@@ -66,12 +74,12 @@ class Broken:
         raise ImportError("no torch today")
 
 
-def ids(found: Sequence[Found]) -> list[str]:
+def ids(found: Sequence[SearchMatch]) -> list[str]:
     return [one.id for one in found]
 
 
-async def find(query: str, spaces: Sequence[Space] = SPACES) -> list[Found]:
-    return await Finder(HashedNgrams()).find(query, spaces)
+async def find(query: str, spaces: Sequence[IndexedNamespace] = SPACES) -> list[SearchMatch]:
+    return await NamespaceSearch(HashedNgrams()).find(query, spaces)
 
 
 async def test_a_keyword_in_a_sentence_finds_first() -> None:
@@ -82,7 +90,7 @@ async def test_a_keyword_in_a_sentence_finds_first() -> None:
 
 async def test_a_keyword_makes_no_vectors_at_all() -> None:
     embedder = Counting()
-    finder = Finder(embedder)
+    finder = NamespaceSearch(embedder)
     assert await finder.find("my commits", SPACES)
     assert (finder.embedded, embedder.asked) == (0, [])
     assert await finder.find("ship it to customers", SPACES) is not None
@@ -113,29 +121,29 @@ async def test_names_ids_and_keywords_count_in_any_case_and_form(
 
 @pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
 def test_keywords_are_whole_words_and_whole_phrases(query: str) -> None:
-    assert by_words(words(query), SPACES) == []
+    assert match_words(extract_words(query), SPACES) == []
 
 
 def test_the_words_of_a_longer_keyword_count_less_for_a_shorter() -> None:
-    found = by_words(words("start an a/b test"), SPACES)
+    found = match_words(extract_words("start an a/b test"), SPACES)
     assert ids(found) == ["deploy", "git"]
 
 
 def test_more_and_rarer_hits_rank_higher() -> None:
     shared = replace(BRANCH, keywords=("branch", "commit"))
     spaces = (GIT, shared, DEPLOY)
-    assert ids(by_words(words("commit to a branch"), spaces))[0] == "git.branch"
-    assert ids(by_words(words("commit and test it"), spaces))[0] == "git"
+    assert ids(match_words(extract_words("commit to a branch"), spaces))[0] == "git.branch"
+    assert ids(match_words(extract_words("commit and test it"), spaces))[0] == "git"
 
 
 def test_a_keyword_may_be_any_word_but_a_name_of_empty_words_finds_nothing() -> None:
-    helper = Space("it", "The Help", "Asks.", ("help",))
-    assert ids(by_words(words("please help me"), [helper])) == ["it"]
-    assert by_words(words("it is the one"), [helper]) == []
+    helper = IndexedNamespace("it", "The Help", "Asks.", ("help",))
+    assert ids(match_words(extract_words("please help me"), [helper])) == ["it"]
+    assert match_words(extract_words("it is the one"), [helper]) == []
 
 
 async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
-    finder = Finder(HashedNgrams())
+    finder = NamespaceSearch(HashedNgrams())
     found = await finder.find("push my code to the server", SPACES)
     assert found[0].id == "git"
     assert found[0].why == f"similar {found[0].score:.2f}"
@@ -145,9 +153,9 @@ async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
 
 async def test_nothing_below_the_threshold_is_found() -> None:
     query = "push my code to the server"
-    best = (await Finder(HashedNgrams(), threshold=0.0).find(query, SPACES))[0].score
-    assert await Finder(HashedNgrams(), threshold=best + 0.01).find(query, SPACES) == []
-    found = await Finder(HashedNgrams(), threshold=best - 0.01).find(query, SPACES)
+    best = (await NamespaceSearch(HashedNgrams(), threshold=0.0).find(query, SPACES))[0].score
+    assert await NamespaceSearch(HashedNgrams(), threshold=best + 0.01).find(query, SPACES) == []
+    found = await NamespaceSearch(HashedNgrams(), threshold=best - 0.01).find(query, SPACES)
     assert ids(found) == ["git"]
 
 
@@ -157,15 +165,17 @@ async def test_a_query_without_words_finds_nothing(query: str) -> None:
 
 
 async def test_no_more_than_asked_for() -> None:
-    assert len(await Finder(HashedNgrams(), 0.0).find("zebra crossing", SPACES, limit=2)) == 2
-    assert len(await Finder(HashedNgrams()).find("git branch spec", SPACES, limit=2)) == 2
-    assert await Finder(HashedNgrams()).find("git", SPACES, limit=0) == []
+    assert (
+        len(await NamespaceSearch(HashedNgrams(), 0.0).find("zebra crossing", SPACES, limit=2)) == 2
+    )
+    assert len(await NamespaceSearch(HashedNgrams()).find("git branch spec", SPACES, limit=2)) == 2
+    assert await NamespaceSearch(HashedNgrams()).find("git", SPACES, limit=0) == []
     assert await find("git", ()) == []
 
 
 async def test_a_changed_description_is_embedded_anew_and_nothing_else() -> None:
     embedder = Counting()
-    finder = Finder(embedder)
+    finder = NamespaceSearch(embedder)
     await finder.prepare(SPACES)
     assert len(embedder.asked) == len(SPACES) + sum(len(space.tools) for space in SPACES)
     embedder.asked.clear()
@@ -179,7 +189,7 @@ async def test_a_changed_description_is_embedded_anew_and_nothing_else() -> None
 
 async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() -> None:
     embedder = Counting()
-    finder = Finder(embedder)
+    finder = NamespaceSearch(embedder)
     await asyncio.gather(*(finder.find(f"zebra {n}", SPACES) for n in range(4)))
     texts = [text for text in embedder.asked if not text.startswith("zebra")]
     assert len(texts) == len(set(texts)) == len(SPACES) + sum(len(s.tools) for s in SPACES)
@@ -190,8 +200,8 @@ async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() 
 async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search, "REMEMBERED", 3)
-    finder = Finder(HashedNgrams())
+    monkeypatch.setattr(search, "MAX_CACHED_VECTORS", 3)
+    finder = NamespaceSearch(HashedNgrams())
     await finder.prepare(SPACES)
     assert await finder.find("push my code to the server", SPACES) == await find(
         "push my code to the server"
@@ -202,7 +212,7 @@ async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
 async def test_an_embedder_that_breaks_is_replaced_and_said_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    finder = Finder(Broken())
+    finder = NamespaceSearch(Broken())
     assert await finder.find("push my code to the server", SPACES) == await find(
         "push my code to the server"
     )
@@ -217,12 +227,12 @@ def test_likeness_is_the_same_for_few_places_and_for_all() -> None:
     vectors = [few, dense]
     for asked in (few, dense, [0.0] * 6, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]):
         expected = [sum(a * b for a, b in zip(asked, v, strict=True)) for v in vectors]
-        assert likeness(asked, vectors) == pytest.approx(expected)
+        assert cosine_similarities(asked, vectors) == pytest.approx(expected)
 
 
 spaces = st.lists(
     st.builds(
-        Space,
+        IndexedNamespace,
         id=st.text(max_size=12),
         name=st.text(max_size=20),
         description=st.text(max_size=40),
@@ -236,9 +246,9 @@ spaces = st.lists(
 
 @given(st.text(max_size=200), spaces, st.integers(-1, 6))
 async def test_any_query_and_any_namespaces_give_an_ordered_answer(
-    query: str, given: list[Space], limit: int
+    query: str, given: list[IndexedNamespace], limit: int
 ) -> None:
-    finder = Finder(HashedNgrams())
+    finder = NamespaceSearch(HashedNgrams())
     found = await finder.find(query, given, limit)
     assert len(found) <= max(limit, 0)
     assert all(0.0 <= one.score <= 1.0 for one in found)
@@ -256,7 +266,7 @@ async def test_any_query_and_any_namespaces_give_an_ordered_answer(
 def test_a_keyword_inside_a_word_is_no_hit_and_beside_one_it_is(
     keyword: str, before: str, after: str
 ) -> None:
-    space = Space("-", "-", "", (keyword,))
+    space = IndexedNamespace("-", "-", "", (keyword,))
     for within in (before + keyword, keyword + after, before + keyword + after):
-        assert by_words([within], [space]) == []
-    assert by_words(words(f"{before}, {keyword.upper()}! {after}"), [space])
+        assert match_words([within], [space]) == []
+    assert match_words(extract_words(f"{before}, {keyword.upper()}! {after}"), [space])

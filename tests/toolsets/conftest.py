@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sshwarma.lua_tools.provider import LIMITS, PROVIDER, LuaTools
-from sshwarma.tools.call import Provider, Tools
+from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
+from sshwarma.tools.call import ToolProvider, Tools
 from sshwarma.verbs.tool_provider import Verbs
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
@@ -20,10 +20,10 @@ __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
 @pytest.fixture
 async def tools(world: World) -> AsyncIterator[Tools]:
     """Tools that can be called, those in Lua with short limits."""
-    host = await LuaHost.start(replace(LIMITS, seconds=1.0, total_seconds=60.0))
-    lua = LuaTools(host)
-    providers: dict[str, Provider] = dict.fromkeys(("internal", "global"), Verbs())
-    providers[PROVIDER] = lua
+    host = await LuaHost.start(replace(SCRIPT_LIMITS, seconds=1.0, total_seconds=60.0))
+    lua = LuaToolProvider(host)
+    providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), Verbs())
+    providers[LUA_PROVIDER] = lua
     made = Tools(world, providers)
     world.provide(made)
     world.provide(lua)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.lua_tools import creation
-from sshwarma.lua_tools.declaration import declared
+from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.tools.call import Tools
-from sshwarma.tools.names import for_mcp, for_model
+from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.examine import Examined
 from sshwarma.world import overrides, things
@@ -201,7 +201,7 @@ async def test_removing_and_restoring(alice: Someone, bob: Someone, den: str) ->
 async def test_no_two_tools_can_be_mistaken(world: World, alice: Someone, den: str) -> None:
     mcp = await make(world, "mcps", "mcp", "git", qualified_name="git")
     await make(world, mcp.id, "tool", "x", qualified_name="a_b:c")
-    assert for_model("a_b:c") == for_model("a.b:c")
+    assert model_tool_name("a_b:c") == model_tool_name("a.b:c")
     await do(alice, "/create a_b")
     assert (
         "There is a tool a_b:c already." in (await refused(alice, "/tool new c = return 1")).message
@@ -210,7 +210,7 @@ async def test_no_two_tools_can_be_mistaken(world: World, alice: Someone, den: s
     await do(alice, "/create a")
     refusal = await refused(alice, "/tool new b__c__d = return 1")
     assert "a:b__c__d cannot be told from a__b:c__d" in refusal.message
-    assert for_mcp("x.y:z") == for_mcp("x:y.z")
+    assert mcp_tool_name("x.y:z") == mcp_tool_name("x:y.z")
 
 
 async def test_a_tool_gives_its_name_up_when_its_room_is_gone(alice: Someone, den: str) -> None:
@@ -276,8 +276,8 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
 async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
     def many(tx: Change) -> None:
         bag = things.get_live_thing(tx.conn, den)
-        for n in range(creation.TOOLS):
-            creation.store(tx, bag, f"t{n}", "return 1", declared(""), alice.id)
+        for n in range(creation.MAX_TOOLS_PER_BAG):
+            creation.store_tool(tx, bag, f"t{n}", "return 1", parse_declaration(""), alice.id)
 
     await alice.world.change(many)
     assert "100 tools" in (await refused(alice, "/tool new over = return 1")).message

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.lua_tools.declaration import DESCRIPTION, PARAMETERS, declared
+from sshwarma.lua_tools.declaration import (
+    MAX_DESCRIPTION_CHARACTERS,
+    MAX_PARAMETERS,
+    parse_declaration,
+)
 from sshwarma.world.errors import Invalid
 
 
 def test_a_description_and_arguments_of_every_type() -> None:
-    made = declared(
+    made = parse_declaration(
         """
 --- Rolls dice,
 -- many at once.
@@ -55,7 +59,7 @@ return 1 -- @param not one
 
 @pytest.mark.parametrize("source", ["return 1", "", "\n\n", "--[[ long ]] return 1", "local a = 1"])
 def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
-    made = declared(source)
+    made = parse_declaration(source)
     assert made.description == ""
     assert made.input_schema["properties"] == {}
     assert made.input_schema["additionalProperties"] is False
@@ -80,25 +84,25 @@ def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
 )
 def test_a_line_that_cannot_be_read_is_named(line: str, wrong: str) -> None:
     with pytest.raises(Invalid) as refused:
-        declared(f"-- Rolls.\n-- {line}\nreturn 1")
+        parse_declaration(f"-- Rolls.\n-- {line}\nreturn 1")
     assert refused.value.message.startswith("Line 2 of the script: ")
     assert wrong in refused.value.message
 
 
 def test_a_name_twice_and_too_many() -> None:
     with pytest.raises(Invalid, match="declared twice"):
-        declared("-- @param a string\n-- @param a string")
-    many = "".join(f"-- @param a{n} string\n" for n in range(PARAMETERS + 1))
-    with pytest.raises(Invalid, match=f"at most {PARAMETERS}"):
-        declared(many)
-    with pytest.raises(Invalid, match=f"at most {DESCRIPTION}"):
-        declared("-- " + "x" * (DESCRIPTION + 1))
+        parse_declaration("-- @param a string\n-- @param a string")
+    many = "".join(f"-- @param a{n} string\n" for n in range(MAX_PARAMETERS + 1))
+    with pytest.raises(Invalid, match=f"at most {MAX_PARAMETERS}"):
+        parse_declaration(many)
+    with pytest.raises(Invalid, match=f"at most {MAX_DESCRIPTION_CHARACTERS}"):
+        parse_declaration("-- " + "x" * (MAX_DESCRIPTION_CHARACTERS + 1))
 
 
 @given(st.text(alphabet='-@param string=?"[]{}\n\\ax1|', max_size=200))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     try:
-        made = declared("-- @param " + text)
+        made = parse_declaration("-- @param " + text)
     except Invalid as refused:
         assert refused.message
     else:

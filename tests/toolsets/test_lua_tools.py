@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sshwarma.lua_tools import provider as lua_tools
-from sshwarma.lua_tools.provider import rendered
+from sshwarma.lua_tools.provider import render_value
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.run import Ran
 from sshwarma.world.errors import Invalid, NotFound
@@ -18,7 +18,7 @@ from world.living import Someone, do
 
 
 def slots_of(world: World) -> Any:
-    lua = world.part(lua_tools.LuaTools)
+    lua = world.part(lua_tools.LuaToolProvider)
     assert lua is not None
     return lua._slots
 
@@ -244,7 +244,7 @@ async def test_one_who_floods_holds_up_nobody_else(alice: Someone, bob: Someone,
 async def test_so_many_wait_and_no_more(
     alice: Someone, den: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lua_tools, "WAITING_OF_ONE_AGENT", 1)
+    monkeypatch.setattr(lua_tools, "MAX_WAITING_SCRIPTS_PER_AGENT", 1)
     await make(alice, "loop", "while true do end")
     ended = await asyncio.gather(*(do(alice, "/run loop") for _ in range(5)))
     refused = [ran for ran in ended if "wait already" in ran.text]
@@ -276,6 +276,8 @@ async def test_names_that_several_tools_have_are_asked_about(alice: Someone, den
 
 
 def test_plain_values_are_a_line_each() -> None:
-    assert rendered({"a": None, "b": "two\nlines"}) == '{\n  "a": null,\n  "b": "two\\nlines"\n}'
-    assert rendered([]) == "[]"
-    assert rendered(None) == ""
+    assert (
+        render_value({"a": None, "b": "two\nlines"}) == '{\n  "a": null,\n  "b": "two\\nlines"\n}'
+    )
+    assert render_value([]) == "[]"
+    assert render_value(None) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from sshwarma.terminal.render import plain
 from sshwarma.tools.call import Tools
-from sshwarma.tools.namespace_index import spaces
+from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.views import draw
 from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
@@ -207,7 +207,7 @@ async def test_a_namespace_is_listed_below_its_parent_and_found_before_it_has_to
     for name in ("git", "git-lfs", "git.branch", "git.branch.remote", "git_old"):
         await do(bob, f"/namespace new {name}")
     assert await ids(bob) == ["git", "git.branch", "git.branch.remote", "git-lfs", "git_old"]
-    offered = await bob.world.store.read(spaces)
+    offered = await bob.world.store.read(index_namespaces)
     assert {"git", "git.branch"} <= {space.id for space in offered}
 
 

@@ -176,7 +176,7 @@ def _serve(asked: argparse.Namespace) -> int:
 
 async def _serve_until_stopped(settings: Any) -> int:
     from sshwarma.app import App
-    from sshwarma.models.discover import discover
+    from sshwarma.models.discover import discover_models
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -187,7 +187,7 @@ async def _serve_until_stopped(settings: Any) -> int:
     gc.collect()
     gc.freeze()
     try:
-        _print_welcome(app, [] if settings.models else await discover(os.environ))
+        _print_welcome(app, [] if settings.models else await discover_models(os.environ))
         print(f"ready ssh={app.ssh_address} http={app.http_address}", flush=True)
         await stop.wait()
     finally:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sshwarma.lua_tools.declaration import Declaration
-from sshwarma.lua_tools.provider import PROVIDER
-from sshwarma.tools.call import RUNS
-from sshwarma.tools.names import claim
+from sshwarma.lua_tools.declaration import ToolDeclaration
+from sshwarma.lua_tools.provider import LUA_PROVIDER
+from sshwarma.tools.call import PROVIDER_KEY
+from sshwarma.tools.names import claim_tool_name
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-TOOLS: Final = 100
+MAX_TOOLS_PER_BAG: Final = 100
 """Most tools that people make in one place: every model that has them is told of each."""
 
 
-def is_lua(thing: Thing) -> bool:
+def is_lua_tool(thing: Thing) -> bool:
     """Whether a thing is a tool that somebody wrote in Lua."""
-    return thing.kind == "tool" and thing.metadata.get(RUNS) == PROVIDER
+    return thing.kind == "tool" and thing.metadata.get(PROVIDER_KEY) == LUA_PROVIDER
 
 
-def store(
-    tx: Change, bag: Thing, name: str, source: str, declaration: Declaration, by: str
+def store_tool(
+    tx: Change, bag: Thing, name: str, source: str, declaration: ToolDeclaration, by: str
 ) -> tuple[Thing, bool]:
     """Make a tool in a room, on an agent or in a namespace, or give one another script. Returns
     it, and whether it is new. What lies in a room is on in it; one of an agent's own is equipped
@@ -32,10 +32,13 @@ def store(
     Raises:
         Conflict: if there is no room for it, or its name is taken or would be mistaken.
     """
-    metadata: dict[str, Any] = {RUNS: PROVIDER, "input_schema": declaration.input_schema}
+    metadata: dict[str, Any] = {
+        PROVIDER_KEY: LUA_PROVIDER,
+        "input_schema": declaration.input_schema,
+    }
     known = things.find_child(tx.conn, bag.id, name, "tool")
     if known is not None:
-        if not is_lua(known):
+        if not is_lua_tool(known):
             raise Conflict(f"{known.label} is not a tool that somebody wrote here.")
         return (
             things.update_thing(
@@ -47,20 +50,23 @@ def store(
             ),
             False,
         )
-    if len(things.read_children(tx.conn, bag.id, "tool", limit=TOOLS)) >= TOOLS:
-        raise Conflict(f"There are {TOOLS} tools already, which is the most.")
-    return _make(tx, bag, name, source, declaration.description, metadata, by), True
+    if (
+        len(things.read_children(tx.conn, bag.id, "tool", limit=MAX_TOOLS_PER_BAG))
+        >= MAX_TOOLS_PER_BAG
+    ):
+        raise Conflict(f"There are {MAX_TOOLS_PER_BAG} tools already, which is the most.")
+    return _create_tool(tx, bag, name, source, declaration.description, metadata, by), True
 
 
-def copy(tx: Change, from_id: str, to: Thing, by: str) -> None:
+def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
     """Give a room the Lua tools of another, under its own name, as they are there: what is off or
     disabled stays so. The room has the equipment of the other already."""
     rows = {row.thing.id: row for row in equipment.read_equipped_rows(tx.conn, [from_id])}
     for tool in things.read_children(tx.conn, from_id, "tool"):
-        if not is_lua(tool):
+        if not is_lua_tool(tool):
             continue
         source = tool.content or ""
-        made = _make(tx, to, tool.name, source, tool.description, tool.metadata, by)
+        made = _create_tool(tx, to, tool.name, source, tool.description, tool.metadata, by)
         decided = overrides.read_tool_override(tx.conn, tool)
         overrides.set_override(tx, made, enabled=decided.enabled, description=decided.description)
         row = rows.get(tool.id)
@@ -71,7 +77,7 @@ def copy(tx: Change, from_id: str, to: Thing, by: str) -> None:
             equipment.unequip_things(tx, to.id, [made], through_namespace=[made.id])
 
 
-def _make(
+def _create_tool(
     tx: Change,
     bag: Thing,
     name: str,
@@ -81,7 +87,7 @@ def _make(
     by: str,
 ) -> Thing:
     qualified = f"{bag.label}:{name}"
-    claim(tx, qualified)
+    claim_tool_name(tx, qualified)
     tool = things.create_thing(
         tx,
         bag.id,

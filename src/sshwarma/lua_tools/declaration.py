@@ -19,36 +19,36 @@ from typing import Any, Final
 
 from sshwarma.world.errors import Invalid
 
-TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+PARAMETER_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
-PARAMETERS: Final = 32
+MAX_PARAMETERS: Final = 32
 """Most arguments of one tool."""
 
-DESCRIPTION: Final = 1_000
+MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 """Characters of a description: it is in the context of every model that has the tool."""
 
-CHOICES: Final = 64
+MAX_CHOICES: Final = 64
 """Most words to choose from."""
 
-_PARAMETER: Final = re.compile(
+_PARAMETER_PATTERN: Final = re.compile(
     r"""(?P<name>[A-Za-z_][A-Za-z0-9_]{0,63})
         \s+(?P<type>[^\s=?]+)
         (?:(?P<optional>\?)|=(?P<default>"(?:[^"\\]|\\.)*"|\[[^\]]*\]|\{[^}]*\}|\S*))?
         (?:\s+(?P<text>.*))?""",
     re.VERBOSE,
 )
-_CHOICE: Final = re.compile(r"[A-Za-z0-9_.+-]+")
+_CHOICE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ToolDeclaration:
     """A tool's description and the JSON Schema of its arguments."""
 
     description: str
     input_schema: dict[str, Any]
 
 
-def declared(source: str) -> Declaration:
+def parse_declaration(source: str) -> ToolDeclaration:
     """What the comments at the head of a script declare.
 
     Raises:
@@ -67,19 +67,20 @@ def declared(source: str) -> Declaration:
             continue
         tag, _, rest = text.partition(" ")
         if tag != "@param":
-            raise _wrong(number, f"{tag[:40]} is not known here")
-        name, described, optional = _parameter(number, rest.strip())
+            raise _line_error(number, f"{tag[:40]} is not known here")
+        name, described, optional = _parse_parameter(number, rest.strip())
         if name in properties:
-            raise _wrong(number, f"{name} is declared twice")
-        if len(properties) == PARAMETERS:
-            raise _wrong(number, f"a tool has at most {PARAMETERS} arguments")
+            raise _line_error(number, f"{name} is declared twice")
+        if len(properties) == MAX_PARAMETERS:
+            raise _line_error(number, f"a tool has at most {MAX_PARAMETERS} arguments")
         properties[name] = described
         if not optional:
             required.append(name)
     description = " ".join(word for word in words if word)
-    if len(description) > DESCRIPTION:
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"The description has {len(description)} characters; at most {DESCRIPTION} fit.",
+            f"The description has {len(description)} characters; "
+            f"at most {MAX_DESCRIPTION_CHARACTERS} fit.",
             hint="An empty line of code ends it: what is for readers of the script goes below.",
         )
     schema: dict[str, Any] = {
@@ -89,47 +90,51 @@ def declared(source: str) -> Declaration:
     }
     if required:
         schema["required"] = required
-    return Declaration(description, schema)
+    return ToolDeclaration(description, schema)
 
 
-def summary(source: str) -> str:
+def read_summary(source: str) -> str:
     """The first comment line of a script; empty if it begins with none."""
     first = source.lstrip().split("\n", 1)[0].strip()
     return first.lstrip("-").strip() if first.startswith("--") else ""
 
 
-def _parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]:
+def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]:
     """An argument's name, its schema, and whether it may be left out."""
-    found = _PARAMETER.fullmatch(text)
+    found = _PARAMETER_PATTERN.fullmatch(text)
     if found is None:
-        raise _wrong(number, f"{text[:60]!r} is not NAME TYPE text")
-    described = _typed(number, found["type"])
+        raise _line_error(number, f"{text[:60]!r} is not NAME TYPE text")
+    described = _parse_type(number, found["type"])
     if found["text"]:
-        described["description"] = found["text"].strip()[:DESCRIPTION]
+        described["description"] = found["text"].strip()[:MAX_DESCRIPTION_CHARACTERS]
     if found["default"] is not None:
-        described["default"] = _default(number, described, found["default"])
+        described["default"] = _parse_default(number, described, found["default"])
     return found["name"], described, bool(found["optional"]) or "default" in described
 
 
-def _typed(number: int, kind: str) -> dict[str, Any]:
-    if kind in TYPES:
+def _parse_type(number: int, kind: str) -> dict[str, Any]:
+    if kind in PARAMETER_TYPES:
         return {"type": kind}
     choices = kind.split("|")
-    if len(choices) < 2 or not all(map(_CHOICE.fullmatch, choices)):
-        raise _wrong(number, f"{kind[:40]} is no type; there are {', '.join(TYPES)} and a|b|c")
-    if len(choices) > CHOICES or len(set(choices)) < len(choices):
-        raise _wrong(number, f"at most {CHOICES} words can be chosen from, each named once")
+    if len(choices) < 2 or not all(map(_CHOICE_PATTERN.fullmatch, choices)):
+        raise _line_error(
+            number, f"{kind[:40]} is no type; there are {', '.join(PARAMETER_TYPES)} and a|b|c"
+        )
+    if len(choices) > MAX_CHOICES or len(set(choices)) < len(choices):
+        raise _line_error(
+            number, f"at most {MAX_CHOICES} words can be chosen from, each named once"
+        )
     return {"type": "string", "enum": choices}
 
 
-def _default(number: int, described: dict[str, Any], text: str) -> Any:
+def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
     kind = described["type"]
     value: Any = text
     if kind != "string" or text.startswith('"'):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise _wrong(number, f"{text[:40]} is not {kind}, the type before it") from None
+            raise _line_error(number, f"{text[:40]} is not {kind}, the type before it") from None
     fits: dict[str, bool] = {
         "string": isinstance(value, str),
         "integer": isinstance(value, int) and not isinstance(value, bool),
@@ -139,11 +144,11 @@ def _default(number: int, described: dict[str, Any], text: str) -> Any:
         "object": isinstance(value, dict),
     }
     if not fits[kind] or value not in described.get("enum", [value]):
-        raise _wrong(number, f"{text[:40]} is not one of what it may be")
+        raise _line_error(number, f"{text[:40]} is not one of what it may be")
     return value
 
 
-def _wrong(number: int, what: str) -> Invalid:
+def _line_error(number: int, what: str) -> Invalid:
     return Invalid(
         f"Line {number} of the script: {what}.",
         hint="As in: -- @param sides integer=6 Sides of each die",

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sshwarma.tools.arguments import schema_of
-from sshwarma.tools.call import DEPTH, Result, Tools
+from sshwarma.tools.arguments import get_input_schema
+from sshwarma.tools.call import MAX_CALL_DEPTH, ToolResult, Tools
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.resources import resource_dir
@@ -25,18 +25,18 @@ from sshwarma.world.things import Thing
 from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaLimits, LuaScript
 from sshwarma.wrap.protocol import MIB
 
-PROVIDER: Final = "lua"
+LUA_PROVIDER: Final = "lua"
 """What the metadata of a Lua tool names as its provider."""
 
-AT_ONCE: Final = 3
+MAX_RUNNING_SCRIPTS: Final = 3
 """Scripts that run at the same time, but for those that others called."""
 
-OF_ONE_AGENT: Final = 2
+MAX_RUNNING_SCRIPTS_PER_AGENT: Final = 2
 """Of those, scripts that one agent runs; its others wait, and hold up nobody else."""
 
-WAITING_OF_ONE_AGENT: Final = 16
+MAX_WAITING_SCRIPTS_PER_AGENT: Final = 16
 
-LIMITS: Final = LuaLimits(
+SCRIPT_LIMITS: Final = LuaLimits(
     seconds=2.0,
     total_seconds=50.0,
     memory=96 * MIB,
@@ -46,14 +46,14 @@ LIMITS: Final = LuaLimits(
     calls=32,
     # A script waits while what it called runs: a process each, and never one that waits for another
     # to get its turn.
-    workers=AT_ONCE * DEPTH,
+    workers=MAX_RUNNING_SCRIPTS * MAX_CALL_DEPTH,
 )
 
-HERE: Final = 50
+MAX_PRESENT_NAMES: Final = 50
 """Names of those present that a script is told."""
 
 
-class LuaTools:
+class LuaToolProvider:
     """The provider of Lua tools; runs commands too."""
 
     def __init__(self, host: LuaHost) -> None:
@@ -61,14 +61,16 @@ class LuaTools:
         self._driver = LuaScript(
             "tool.lua", (resource_dir("embedded") / "tool.lua").read_text(encoding="utf-8")
         )
-        self._slots = _Slots()
+        self._slots = _ScriptSlots()
 
-    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Carry out a Lua tool; what goes wrong in it is a failed result with the place."""
-        given = _defaults(schema_of(tool)) | arguments
+        given = _default_arguments(get_input_schema(tool)) | arguments
         return await self._run(caller, tool.name, tool, {"args": given})
 
-    async def command(self, caller: Caller, script: Thing, text: str, words: list[str]) -> Result:
+    async def command(
+        self, caller: Caller, script: Thing, text: str, words: list[str]
+    ) -> ToolResult:
         """Carry out a script that was typed as a command, with what was typed after its name."""
         name = f"/{script.name.removeprefix('command:')}"
         given = {"args": text, "words": words}
@@ -86,12 +88,14 @@ class LuaTools:
         except LuaError as error:
             raise Invalid(f"That is not Lua: {error}.") from error
 
-    async def _run(self, caller: Caller, name: str, script: Thing, given: dict[str, Any]) -> Result:
+    async def _run(
+        self, caller: Caller, name: str, script: Thing, given: dict[str, Any]
+    ) -> ToolResult:
         printed: list[str] = []
         call = {
             "source": script.content or "",
             "name": name,
-            "given": given | await _surroundings(caller),
+            "given": given | await _describe_surroundings(caller),
             "seed": secrets.randbits(63),
         }
         # The second script is there to be blamed: its lines are those of the source.
@@ -100,45 +104,45 @@ class LuaTools:
         try:
             async with self._slots.one(caller.agent.id, nested=nested):
                 value = await self._host.run(
-                    scripts, "run", call, call=_calls(caller), log=printed.append
+                    scripts, "run", call, call=_make_host_call(caller), log=printed.append
                 )
         except LuaError as error:
             # A script whose last act was a call has no line left; the driver's says nothing.
             words = error.message if error.script == self._driver.name else str(error)
-            return Result(words, failed=True, printed=tuple(printed))
-        text = rendered(value)
+            return ToolResult(words, failed=True, printed=tuple(printed))
+        text = render_value(value)
         if not text and not printed:
             text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
-        return Result(text, structured, printed=tuple(printed))
+        return ToolResult(text, structured, printed=tuple(printed))
 
 
-def rendered(value: Any) -> str:
+def render_value(value: Any) -> str:
     """What a script gave, as text: a table of plain values a line each, a deeper one as JSON."""
     match value:
         case None:
             return ""
         case str():
             return value
-        case dict() if value and all(map(_is_plain, value.values())):
-            return "\n".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
-        case [*items] if items and all(map(_is_plain, items)):
-            return "\n".join(map(_plain, items))
+        case dict() if value and all(map(_is_single_line, value.values())):
+            return "\n".join(f"{name}: {_format_scalar(inner)}" for name, inner in value.items())
+        case [*items] if items and all(map(_is_single_line, items)):
+            return "\n".join(map(_format_scalar, items))
         case dict() | list():
             return json.dumps(value, ensure_ascii=False, indent=2)
         case _:
-            return _plain(value)
+            return _format_scalar(value)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_single_line(value: Any) -> bool:
     return not isinstance(value, dict | list) and not (isinstance(value, str) and "\n" in value)
 
 
-def _plain(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _calls(caller: Caller) -> HostCallback:
+def _make_host_call(caller: Caller) -> HostCallback:
     """What `host.call` of a script means."""
 
     async def call(name: str, arguments: dict[str, Any]) -> Any:
@@ -154,9 +158,9 @@ def _calls(caller: Caller) -> HostCallback:
     return call
 
 
-async def _surroundings(caller: Caller) -> dict[str, Any]:
+async def _describe_surroundings(caller: Caller) -> dict[str, Any]:
     world, room = caller.world, await caller.room()
-    here = world.presence.in_room(room.id, HERE)
+    here = world.presence.in_room(room.id, MAX_PRESENT_NAMES)
     return {
         "caller": {"name": caller.agent.name, "kind": caller.agent.kind},
         "room": {"name": room.name, "description": room.description, "vibe": room.vibe},
@@ -165,7 +169,7 @@ async def _surroundings(caller: Caller) -> dict[str, Any]:
     }
 
 
-def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+def _default_arguments(schema: dict[str, Any]) -> dict[str, Any]:
     return {
         name: described["default"]
         for name, described in schema.get("properties", {}).items()
@@ -173,12 +177,12 @@ def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Slots:
+class _ScriptSlots:
     """Whose turn it is to run a script. One that another script called needs none: its caller
     holds one, and waits."""
 
     def __init__(self) -> None:
-        self._all = asyncio.Semaphore(AT_ONCE)
+        self._all = asyncio.Semaphore(MAX_RUNNING_SCRIPTS)
         self._of: dict[str, asyncio.Semaphore] = {}
         self._wanted: dict[str, int] = {}
 
@@ -193,13 +197,16 @@ class _Slots:
             yield
             return
         wanted = self._wanted.get(agent_id, 0)
-        if wanted >= OF_ONE_AGENT + WAITING_OF_ONE_AGENT:
+        if wanted >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
             raise Unavailable(
-                f"{WAITING_OF_ONE_AGENT} scripts of yours wait already, which is the most."
+                f"{MAX_WAITING_SCRIPTS_PER_AGENT} scripts of yours wait already, which is the most."
             )
         self._wanted[agent_id] = wanted + 1
         try:
-            async with self._of.setdefault(agent_id, asyncio.Semaphore(OF_ONE_AGENT)), self._all:
+            async with (
+                self._of.setdefault(agent_id, asyncio.Semaphore(MAX_RUNNING_SCRIPTS_PER_AGENT)),
+                self._all,
+            ):
                 yield
         finally:
             self._wanted[agent_id] -= 1

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from sqlalchemy import update
 
-from sshwarma.tools.names import claim
+from sshwarma.tools.names import claim_tool_name
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import tool_calls
@@ -15,7 +15,7 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 
-def move(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> Thing:
+def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> Thing:
     """Put a namespace into the one of that dotted name; to the top, if that is empty.
 
     Raises:
@@ -41,12 +41,12 @@ def move(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> T
         label = name + one.label.removeprefix(space.label)
         things.update_thing(tx, one.id, qualified_name=label)
         for tool in tools:
-            _rename(tx, tool, f"{label}:{tool.name}")
+            _rename_tool(tx, tool, f"{label}:{tool.name}")
     return things.get_live_thing(tx.conn, space.id)
 
 
-def _rename(tx: Change, tool: Thing, canonical: str) -> None:
-    claim(tx, canonical)
+def _rename_tool(tx: Change, tool: Thing, canonical: str) -> None:
+    claim_tool_name(tx, canonical)
     decided = asdict(overrides.read_tool_override(tx.conn, tool))
     del decided["tool"]
     renamed = things.update_thing(tx, tool.id, qualified_name=canonical)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedTool:
     """A tool the model may call, by the name it is to use."""
 
     name: str
@@ -27,26 +27,26 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedCall:
     """A call of an earlier step of this turn, and what it gave. `seq` is the number of the row
     that holds the whole of it, 0 if there is none."""
 
-    call: Call
+    call: ToolCall
     text: str
     failed: bool
     seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TurnStep:
     """An earlier step of this turn: what the model said, what it called, what came of it."""
 
     text: str
-    done: tuple[Done, ...]
+    done: tuple[CompletedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StepRequest:
     """One step of a turn: who asks what in which room, the context, the tools, and the steps
     before. `system` and `conversation` are what wrap() composed; the conversation ends with the
     question."""
@@ -54,33 +54,33 @@ class Request:
     room: str
     asker: str
     text: str
-    offers: tuple[Offer, ...]
-    steps: tuple[Step, ...] = ()
+    offers: tuple[OfferedTool, ...]
+    steps: tuple[TurnStep, ...] = ()
     system: str = ""
     conversation: tuple[Message, ...] = ()
 
     @property
-    def done(self) -> tuple[Done, ...]:
+    def done(self) -> tuple[CompletedCall, ...]:
         """All calls of this turn so far."""
         return tuple(done for step in self.steps for done in step.done)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextDelta:
     """Some more of the answer."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ReasoningDelta:
     """Some more of the model's reasoning, which is kept apart from the answer."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """The model wants a tool called. `id` is the backend's own. `broken` says what is wrong with
     arguments that could not be read; then `arguments` is empty."""
 
@@ -91,7 +91,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Tokens of one step, as the provider counts them; `estimated` if it does not."""
 
     prompt_tokens: int
@@ -101,14 +101,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RetryDelay:
     """The model will be asked again after this many seconds; `why` says what it waits for."""
 
     seconds: float
     why: str
 
 
-Part: TypeAlias = Text | Thought | Call | Usage | Waiting
+StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay
 
 
 class Backend(Protocol):
@@ -121,27 +121,27 @@ class Backend(Protocol):
     @property
     def context_tokens(self) -> int:
         """How many tokens it takes in all, answer included; 0 if it reads neither
-        `Request.system` nor `Request.conversation`."""
+        `StepRequest.system` nor `StepRequest.conversation`."""
 
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         """One step: text as it comes, and calls. A step without calls ends the turn. Closing the
         iterator early ends the request.
 
         Raises:
-            BackendFailed: with words for people.
+            BackendError: with words for people.
         """
 
 
 @runtime_checkable
-class Metered(Protocol):
+class MeteredBackend(Protocol):
     """A backend whose answers cost something even if they are broken off."""
 
-    def owed(self, request: Request, said: str) -> Usage | None:
+    def owed(self, request: StepRequest, said: str) -> TokenUsage | None:
         """What a step that was broken off has probably taken, after it had said so much; None if
         it cannot have been asked yet."""
 
 
-class BackendFailed(Exception):
+class BackendError(Exception):
     """A backend could not answer; the words say why. `too_long`: the context did not fit."""
 
     def __init__(self, message: str, *, too_long: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Budgets: how much one turn, and one day of a model, may take; and what it has taken.
 
-A turn asks its Budget before each step and tells it each Usage. The day is that of UTC. Its use is
+A turn checks its TurnBudget before each step and adds each TokenUsage to it. The day is that of
+UTC. Its use is
 read from the table of usage once and remembered from then on, so asking costs nothing.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sshwarma.models.backend import Usage
+from sshwarma.models.backend import TokenUsage
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
 from sshwarma.world.world import World
@@ -20,13 +21,13 @@ from sshwarma.world.world import World
 T = TypeVar("T")
 
 
-class OverBudget(Exception):
+class BudgetExceeded(Exception):
     """A limit was reached; the words, which follow the model's name, say which and who can change
     it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BudgetLimits:
     """What one model may take; see the settings of the same names. None: no limit. `change` says
     who changes them and how, with `{}` for the name of the setting."""
 
@@ -39,7 +40,7 @@ class Limits:
     change: str = ""
 
     @classmethod
-    def of(cls, settings: ModelSettings, change: str) -> Limits:
+    def of(cls, settings: ModelSettings, change: str) -> BudgetLimits:
         return cls(
             settings.turn_steps,
             settings.turn_seconds,
@@ -50,39 +51,39 @@ class Limits:
             change,
         )
 
-    def over(self, words: str, setting: str) -> OverBudget:
+    def over(self, words: str, setting: str) -> BudgetExceeded:
         """The words for a limit that was reached."""
-        return OverBudget(f"{words}; {self.change.format(setting)}" if self.change else words)
+        return BudgetExceeded(f"{words}; {self.change.format(setting)}" if self.change else words)
 
 
 @dataclass(slots=True)
-class Used:
+class UsageTotal:
     """Tokens and US dollars. `unpriced` counts answers whose price is not known."""
 
     tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
 
-    def add(self, spent: Usage) -> None:
+    def add(self, spent: TokenUsage) -> None:
         self.tokens += spent.prompt_tokens + spent.completion_tokens
         self.cost += spent.cost or 0.0
         self.unpriced += spent.cost is None
 
 
 @dataclass(slots=True)
-class Budget:
+class TurnBudget:
     """What one turn may still take. `today` gives what its model has used today."""
 
-    limits: Limits = field(default_factory=Limits)
-    today: Callable[[], Used] = Used
+    limits: BudgetLimits = field(default_factory=BudgetLimits)
+    today: Callable[[], UsageTotal] = UsageTotal
     steps: int = 0
-    turn: Used = field(default_factory=Used)
+    turn: UsageTotal = field(default_factory=UsageTotal)
 
     def step(self) -> None:
         """Begin another step.
 
         Raises:
-            OverBudget: if the turn or the day has none left.
+            BudgetExceeded: if the turn or the day has none left.
         """
         limits = self.limits
         if self.steps >= limits.turn_steps:
@@ -96,7 +97,7 @@ class Budget:
         """Go on within a step.
 
         Raises:
-            OverBudget: if the tokens or the money of the turn or of the day are used up.
+            BudgetExceeded: if the tokens or the money of the turn or of the day are used up.
         """
         limits, turn, day = self.limits, self.turn, self.today()
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
@@ -104,26 +105,26 @@ class Budget:
             raise limits.over(words, "turn_tokens")
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
             words = f"it has used {day.tokens} of its {limits.day_tokens} tokens of today (UTC)"
-            raise limits.over(f"{self._stops} {words}", "day_tokens")
+            raise limits.over(f"{self._refusal_prefix} {words}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
 
-    def _check_cost(self, span: str, limit: float | None, used: Used) -> None:
+    def _check_cost(self, span: str, limit: float | None, used: UsageTotal) -> None:
         if limit is None:
             return
         setting = f"{span}_cost"
         if used.unpriced:
             words = f"its price is not known, so its limit of ${limit:g} a {span} cannot be held"
-            raise self.limits.over(f"{self._stops} {words}", setting)
+            raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
         if used.cost >= limit:
             words = f"it has cost ${used.cost:.4g}; one {span} may cost ${limit:g}"
-            raise self.limits.over(f"{self._stops} {words}", setting)
+            raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
 
     @property
-    def _stops(self) -> str:
+    def _refusal_prefix(self) -> str:
         return "was stopped:" if self.steps else "does not answer:"
 
-    def spent(self, used: Usage) -> None:
+    def spent(self, used: TokenUsage) -> None:
         """Count what a step took; the limits are asked before the next."""
         self.turn.add(used)
         self.today().add(used)
@@ -132,7 +133,7 @@ class Budget:
         """Wait for a turn's work, for as long as one may take.
 
         Raises:
-            OverBudget: if it took longer; it is cancelled then.
+            BudgetExceeded: if it took longer; it is cancelled then.
         """
         try:
             async with asyncio.timeout(self.limits.turn_seconds) as limit:
@@ -145,38 +146,38 @@ class Budget:
         raise self.limits.over(words, "turn_seconds")
 
 
-class Budgets:
+class ModelBudgets:
     """The budgets of all models of a world. `limits` gives those of a model by its agent's id."""
 
-    def __init__(self, world: World, limits: Callable[[str], Limits]) -> None:
+    def __init__(self, world: World, limits: Callable[[str], BudgetLimits]) -> None:
         self._world = world
         self._limits = limits
-        self._days: dict[str, tuple[str, Used]] = {}
+        self._days: dict[str, tuple[str, UsageTotal]] = {}
 
-    async def begin(self, agent_id: str) -> Budget:
+    async def begin(self, agent_id: str) -> TurnBudget:
         """The budget of a new turn."""
         await self.today(agent_id)
-        return Budget(self._limits(agent_id), lambda: self._today(agent_id))
+        return TurnBudget(self._limits(agent_id), lambda: self._today(agent_id))
 
-    async def today(self, agent_id: str) -> Used:
+    async def today(self, agent_id: str) -> UsageTotal:
         """What a model has used today."""
         if agent_id not in self._days:
-            day = _day()
+            day = _utc_today()
             read = await self._world.store.read(
                 lambda conn: usage.read_usage_since(conn, agent_id, day)
             )
             # Another turn may have read, and spent, meanwhile: what it counts is newer.
-            self._days.setdefault(agent_id, (day, Used(*read)))
+            self._days.setdefault(agent_id, (day, UsageTotal(*read)))
         return self._today(agent_id)
 
-    def _today(self, agent_id: str) -> Used:
-        day = _day()
+    def _today(self, agent_id: str) -> UsageTotal:
+        day = _utc_today()
         known = self._days.get(agent_id)
         if known is None or known[0] != day:
-            known = self._days[agent_id] = (day, Used())
+            known = self._days[agent_id] = (day, UsageTotal())
         return known[1]
 
 
-def _day() -> str:
+def _utc_today() -> str:
     """The day it is in UTC, as the times of the usage table begin."""
     return datetime.now(UTC).date().isoformat()

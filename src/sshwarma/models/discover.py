@@ -18,13 +18,13 @@ from pydantic import ValidationError
 
 from sshwarma.settings import ModelKind, ModelSettings
 
-PROBE_SECONDS: Final = 0.2
-PROBE_BYTES: Final = 262_144
-OFFERS_A_SERVER: Final = 8
+PROBE_TIMEOUT_SECONDS: Final = 0.2
+MAX_PROBE_BYTES: Final = 262_144
+MAX_MODELS_PER_SERVER: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedProvider:
     """A provider that is offered if its key is there. `address` names the variable with which its
     SDK is pointed elsewhere, as people do who have a gateway."""
 
@@ -36,7 +36,7 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalModelServer:
     """A server of this machine, and how the models in its answer are found."""
 
     kind: ModelKind
@@ -45,41 +45,47 @@ class Local:
     models: Callable[[Any], Iterator[str]]
 
 
-def _of_ollama(answer: Any) -> Iterator[str]:
+def _list_ollama_models(answer: Any) -> Iterator[str]:
     for found in answer["models"]:
         yield found["name"]
 
 
-def _of_llamacpp(answer: Any) -> Iterator[str]:
+def _list_llamacpp_models(answer: Any) -> Iterator[str]:
     """Much else listens on 8080, so only what says whose it is counts."""
     for found in answer["data"]:
         if found.get("owned_by") == "llamacpp":
             yield found["id"]
 
 
-KEYED: Final = (
-    Keyed("OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt", "openai-responses", "gpt-6.1-terra"),
-    Keyed("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "claude", "anthropic", "claude-sonnet-5-5"),
-    Keyed("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "gemini", "google", "gemini-3.8-flash"),
+KEYED_PROVIDERS: Final = (
+    KeyedProvider("OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt", "openai-responses", "gpt-6.1-terra"),
+    KeyedProvider(
+        "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "claude", "anthropic", "claude-sonnet-5-5"
+    ),
+    KeyedProvider(
+        "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "gemini", "google", "gemini-3.8-flash"
+    ),
 )
 
-LOCAL: Final = (
-    Local("ollama", 11434, "/api/tags", _of_ollama),
-    Local("llamacpp", 8080, "/v1/models", _of_llamacpp),
+LOCAL_SERVERS: Final = (
+    LocalModelServer("ollama", 11434, "/api/tags", _list_ollama_models),
+    LocalModelServer("llamacpp", 8080, "/v1/models", _list_llamacpp_models),
 )
 
 
-async def discover(
-    environ: Mapping[str, str], local: tuple[Local, ...] = LOCAL, taken: Container[str] = ()
+async def discover_models(
+    environ: Mapping[str, str],
+    local: tuple[LocalModelServer, ...] = LOCAL_SERVERS,
+    taken: Container[str] = (),
 ) -> list[ModelSettings]:
     """Models that could be asked, each with a name of its own that is not `taken`. Takes at most
-    PROBE_SECONDS."""
+    PROBE_TIMEOUT_SECONDS."""
     found: list[ModelSettings] = []
-    names = _Names(taken)
-    for offer in _keyed(environ):
+    names = _NameAllocator(taken)
+    for offer in _find_keyed_models(environ):
         found.append(offer.model_copy(update={"name": names.of(offer.name)}))
-    for server, models in zip(local, await asyncio.gather(*map(_probe, local)), strict=True):
-        for model in models[:OFFERS_A_SERVER]:
+    for server, models in zip(local, await asyncio.gather(*map(_probe_server, local)), strict=True):
+        for model in models[:MAX_MODELS_PER_SERVER]:
             base = f"http://127.0.0.1:{server.port}/v1"
             with suppress(ValidationError):  # the model's name is no name
                 offer = ModelSettings(name="a", kind=server.kind, model=model, base_url=base)
@@ -87,8 +93,8 @@ async def discover(
     return found
 
 
-def _keyed(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
-    for keyed in KEYED:
+def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
+    for keyed in KEYED_PROVIDERS:
         if not environ.get(keyed.variable, "").strip():
             continue
         with suppress(ValidationError):  # an address that is none: no offer rather than another's
@@ -101,31 +107,31 @@ def _keyed(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
             )
 
 
-async def _probe(server: Local) -> list[str]:
+async def _probe_server(server: LocalModelServer) -> list[str]:
     """The models of a local server; none if nobody answers in time, or it is another program."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            body = await _get("127.0.0.1", server.port, server.path)
+        async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
+            body = await _http_get("127.0.0.1", server.port, server.path)
         names = list(server.models(json.loads(body)))
     except (OSError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
         return []
     return [name for name in names if isinstance(name, str) and 0 < len(name) <= 200]
 
 
-async def _get(host: str, port: int, path: str) -> bytes:
+async def _http_get(host: str, port: int, path: str) -> bytes:
     """The body of an answer. HTTP/1.0, so that it ends with the connection."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
         answer = b""
-        while len(answer) < PROBE_BYTES and (more := await reader.read(65_536)):
+        while len(answer) < MAX_PROBE_BYTES and (more := await reader.read(65_536)):
             answer += more
     finally:
         writer.close()
     return answer.partition(b"\r\n\r\n")[2]
 
 
-class _Names:
+class _NameAllocator:
     """Names for agents, each given once."""
 
     def __init__(self, taken: Container[str]) -> None:

@@ -14,42 +14,42 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-SECONDS: Final = 0.5
+SAVE_INTERVAL_SECONDS: Final = 0.5
 """How far what is kept may be behind what was shown."""
 
 
-class Draft:
-    """What one turn has shown since its last row. Written at most every SECONDS, each time only
-    what is new."""
+class AnswerDraft:
+    """What one turn has shown since its last row. Written at most every
+    SAVE_INTERVAL_SECONDS, each time only what is new."""
 
     def __init__(self, world: World, turn_id: str) -> None:
         self._world = world
         self._turn_id = turn_id
-        self._shown = ""
-        self._kept = ""
+        self._text = ""
+        self._saved_text = ""
         self._task: asyncio.Task[None] | None = None
 
     def show(self, text: str) -> None:
         """This much of the answer is shown now."""
-        self._shown = text.rstrip()
-        if self._shown != self._kept and self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._text = text.rstrip()
+        if self._text != self._saved_text and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._save())
 
     def end(self) -> None:
         """What was shown becomes a row in the next change, which forgets what was kept."""
-        self._shown = self._kept = ""
+        self._text = self._saved_text = ""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
-    async def _keep(self) -> None:
+    async def _save(self) -> None:
         while True:
-            await asyncio.sleep(SECONDS)
-            text, kept = self._shown, self._kept
+            await asyncio.sleep(SAVE_INTERVAL_SECONDS)
+            text, kept = self._text, self._saved_text
             if text == kept:
                 break
             more = text.removeprefix(kept) if text.startswith(kept) else None
-            self._kept = text
+            self._saved_text = text
 
             def work(tx: Change, text: str = text, more: str | None = more) -> None:
                 if more is None:  # something shown was taken back

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from sshwarma.models import notes_block
-from sshwarma.models.draft import Draft
+from sshwarma.models.draft import AnswerDraft
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
@@ -15,11 +15,11 @@ from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
 
 FRAME_SECONDS: Final = 1 / 30
 
-MOST_CHARACTERS: Final = 200_000
+MAX_ANSWER_CHARACTERS: Final = 200_000
 """The longest answer; what comes after is cut."""
 
 
-class Shown:
+class LiveAnswer:
     """What one turn shows since its last row. It is published at once if the last time was a frame
     ago, else when that will be so; and it is on disk soon after."""
 
@@ -28,44 +28,44 @@ class Shown:
         self.thought = ""
         self._world = world
         self._turn = turn
-        self._draft = Draft(world, turn.id)
+        self._draft = AnswerDraft(world, turn.id)
         self._written = 0  # characters in all, thoughts included
-        self._doing: tuple[str, ...] = ()  # tools it waits for
-        self._waiting = ""  # what else it waits for
-        self._since = time.monotonic()
-        self._told_at = 0.0
+        self._running_tools: tuple[str, ...] = ()  # tools it waits for
+        self._wait_reason = ""  # what else it waits for
+        self._started_at = time.monotonic()
+        self._published_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> bool:
         """Whether it waits for something other than its tools."""
-        return bool(self._waiting)
+        return bool(self._wait_reason)
 
     def write(self, delta: str) -> None:
         """More of the answer came."""
-        self.text = (self.text + delta)[:MOST_CHARACTERS]
-        self._wrote(delta)
+        self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
+        self._count_characters(delta)
 
     def think(self, delta: str) -> None:
         """More of its reasoning came."""
-        self.thought = (self.thought + delta)[:MOST_CHARACTERS]
-        self._wrote(delta)
+        self.thought = (self.thought + delta)[:MAX_ANSWER_CHARACTERS]
+        self._count_characters(delta)
 
     def wait(self, what: str) -> None:
         """It waits for something; an empty text ends that."""
-        if what != self._waiting:
-            self._waiting = what
-            self._tell()
+        if what != self._wait_reason:
+            self._wait_reason = what
+            self._schedule_publish()
 
     def do(self, *tools: str) -> None:
         """It waits for these tools; none ends that."""
-        self._doing = tools
-        self._tell()
+        self._running_tools = tools
+        self._schedule_publish()
 
     def report(self, number: int, words: str) -> None:
         """How far one of the tools is."""
-        if number < len(self._doing):
-            doing = list(self._doing)
+        if number < len(self._running_tools):
+            doing = list(self._running_tools)
             doing[number] = words
             self.do(*doing)
 
@@ -89,8 +89,8 @@ class Shown:
     def publish(self) -> None:
         """Show it is now."""
         self.end()
-        self._told_at = time.monotonic()
-        text = notes_block.visible(self.text)
+        self._published_at = time.monotonic()
+        text = notes_block.strip_notes_block(self.text)
         self._draft.show(text)
         self._world.bus.publish(
             StreamUpdated(
@@ -98,19 +98,19 @@ class Shown:
                 self._turn.id,
                 self._turn.agent_id,
                 text,
-                self._since,
+                self._started_at,
                 round(self._written / CHARACTERS_PER_TOKEN),
-                self._doing,
-                self._waiting,
+                self._running_tools,
+                self._wait_reason,
             )
         )
 
-    def _wrote(self, delta: str) -> None:
+    def _count_characters(self, delta: str) -> None:
         self._written += len(delta)
-        self._tell()
+        self._schedule_publish()
 
-    def _tell(self) -> None:
-        wait = self._told_at + FRAME_SECONDS - time.monotonic()
+    def _schedule_publish(self) -> None:
+        wait = self._published_at + FRAME_SECONDS - time.monotonic()
         if wait <= 0:
             self.publish()
         elif self._timer is None:

@@ -8,24 +8,24 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sshwarma.models.backend import Call, Message, Request, Step, Usage
+from sshwarma.models.backend import Message, StepRequest, TokenUsage, ToolCall, TurnStep
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
     from pydantic_ai.models import ModelRequestParameters
 
-PROSE: Final = 3.8
-SCHEMA: Final = 4.7
-CHAT: Final = 3.1
+PROSE_CHARACTERS_PER_TOKEN: Final = 3.8
+SCHEMA_CHARACTERS_PER_TOKEN: Final = 4.7
+CHAT_CHARACTERS_PER_TOKEN: Final = 3.1
 """Characters a token, measured with cl100k on READMEs, tool schemas and chat lines."""
 
-MESSAGE_TOKENS: Final = 4
+MESSAGE_OVERHEAD_TOKENS: Final = 4
 """What a message costs besides its text."""
 
-Key: TypeAlias = tuple[str, tuple[tuple[str, str, str], ...]]
+ResponseKey: TypeAlias = tuple[str, tuple[tuple[str, str, str], ...]]
 
 
-class Given:
+class ResponseCache:
     """Answers as the provider gave them, for the next step of their turn: reasoning models want
     theirs back as it was, signatures and all. The newest are kept; a step without one is sent as
     text and calls."""
@@ -33,24 +33,26 @@ class Given:
     MOST: Final = 256
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Key, ModelResponse] = OrderedDict()
+        self._responses: OrderedDict[ResponseKey, ModelResponse] = OrderedDict()
 
-    def keep(self, text: str, calls: Iterable[Call], answer: ModelResponse) -> None:
-        self._answers[_key(text, calls)] = answer
-        while len(self._answers) > self.MOST:
-            self._answers.popitem(last=False)
+    def keep(self, text: str, calls: Iterable[ToolCall], answer: ModelResponse) -> None:
+        self._responses[_response_key(text, calls)] = answer
+        while len(self._responses) > self.MOST:
+            self._responses.popitem(last=False)
 
-    def of(self, step: Step) -> ModelResponse | None:
-        return self._answers.get(_key(step.text, (done.call for done in step.done)))
+    def of(self, step: TurnStep) -> ModelResponse | None:
+        return self._responses.get(_response_key(step.text, (done.call for done in step.done)))
 
 
-def _key(text: str, calls: Iterable[Call]) -> Key:
+def _response_key(text: str, calls: Iterable[ToolCall]) -> ResponseKey:
     return text.strip(), tuple(
         (call.id, call.name, json.dumps(call.arguments, sort_keys=True)) for call in calls
     )
 
 
-def messages(request: Request, system: str, given: Given, *, plain: bool) -> list[ModelMessage]:
+def build_messages(
+    request: StepRequest, system: str, given: ResponseCache, *, plain: bool
+) -> list[ModelMessage]:
     """What is sent. pydantic-ai takes the instructions of the last request; they are on each, so
     that every prefix says the same."""
     from pydantic_ai.messages import (
@@ -63,7 +65,7 @@ def messages(request: Request, system: str, given: Given, *, plain: bool) -> lis
 
     instructions = system or None
     found: list[ModelMessage] = []
-    for role, texts in _said(request):
+    for role, texts in _group_by_speaker(request):
         parts = ["\n".join(texts)] if plain else texts
         if role == "assistant":
             found.append(ModelResponse(parts=[TextPart(text) for text in parts]))
@@ -71,7 +73,7 @@ def messages(request: Request, system: str, given: Given, *, plain: bool) -> lis
             prompts = [UserPromptPart(text) for text in parts]
             found.append(ModelRequest(parts=prompts, instructions=instructions))
     for step in request.steps:
-        found.append(given.of(step) or ModelResponse(parts=list(_step(step))))
+        found.append(given.of(step) or ModelResponse(parts=list(_step_parts(step))))
         returns = [
             ToolReturnPart(
                 tool_name=done.call.name,
@@ -85,7 +87,7 @@ def messages(request: Request, system: str, given: Given, *, plain: bool) -> lis
     return found
 
 
-def _said(request: Request) -> Iterator[tuple[str, list[str]]]:
+def _group_by_speaker(request: StepRequest) -> Iterator[tuple[str, list[str]]]:
     """The conversation by turns of speaking, without what is blank; a person begins it."""
     question = Message("user", f"{request.asker}: {request.text}")
     spoken = [one for one in request.conversation if one.text.strip()] or [question]
@@ -95,7 +97,7 @@ def _said(request: Request) -> Iterator[tuple[str, list[str]]]:
         yield role, [one.text for one in group]
 
 
-def _step(step: Step) -> Iterator[ModelResponsePart]:
+def _step_parts(step: TurnStep) -> Iterator[ModelResponsePart]:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     if step.text.strip():
@@ -106,7 +108,7 @@ def _step(step: Step) -> Iterator[ModelResponsePart]:
         )
 
 
-def parameters(request: Request) -> ModelRequestParameters:
+def build_parameters(request: StepRequest) -> ModelRequestParameters:
     """The tools on offer. Never strict: schemas of others have what strict mode refuses."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
@@ -125,21 +127,33 @@ def parameters(request: Request) -> ModelRequestParameters:
     )
 
 
-def estimate(request: Request, system: str, text: str, calls: Iterable[Call]) -> Usage:
+def estimate_usage(
+    request: StepRequest, system: str, text: str, calls: Iterable[ToolCall]
+) -> TokenUsage:
     """Tokens of a step that the provider did not count."""
-    prompt = len(system) / PROSE
-    for _, texts in _said(request):
-        prompt += sum(len(one) / CHAT + MESSAGE_TOKENS for one in texts)
+    prompt = len(system) / PROSE_CHARACTERS_PER_TOKEN
+    for _, texts in _group_by_speaker(request):
+        prompt += sum(
+            len(one) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS for one in texts
+        )
     for offer in request.offers:
         shown = json.dumps(offer.input_schema)
-        prompt += (len(offer.name) + len(offer.description) + len(shown)) / SCHEMA
+        prompt += (
+            len(offer.name) + len(offer.description) + len(shown)
+        ) / SCHEMA_CHARACTERS_PER_TOKEN
     for step in request.steps:
-        prompt += len(step.text) / CHAT
+        prompt += len(step.text) / CHAT_CHARACTERS_PER_TOKEN
         for done in step.done:
-            prompt += _call_tokens(done.call) + len(done.text) / PROSE + MESSAGE_TOKENS
-    completion = len(text) / CHAT + sum(map(_call_tokens, calls))
-    return Usage(max(1, round(prompt)), max(1, round(completion)), estimated=True)
+            prompt += (
+                _estimate_call_tokens(done.call)
+                + len(done.text) / PROSE_CHARACTERS_PER_TOKEN
+                + MESSAGE_OVERHEAD_TOKENS
+            )
+    completion = len(text) / CHAT_CHARACTERS_PER_TOKEN + sum(map(_estimate_call_tokens, calls))
+    return TokenUsage(max(1, round(prompt)), max(1, round(completion)), estimated=True)
 
 
-def _call_tokens(call: Call) -> float:
-    return (len(call.name) + len(json.dumps(call.arguments))) / SCHEMA + MESSAGE_TOKENS
+def _estimate_call_tokens(call: ToolCall) -> float:
+    return (
+        len(call.name) + len(json.dumps(call.arguments))
+    ) / SCHEMA_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-MOST_CHARACTERS: Final = 4_000
+MAX_NOTES_CHARACTERS: Final = 4_000
 """Of a state that is kept; the rest is cut, with a notice."""
 
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
@@ -29,7 +29,7 @@ _MAY_BEGIN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ParsedReply:
     """A reply as people see it, and the state it sets; None if it sets none. `cut` is how many
     characters of the state were too many."""
 
@@ -38,23 +38,25 @@ class Reply:
     cut: int = 0
 
 
-def read(reply: str) -> Reply:
+def parse_reply(reply: str) -> ParsedReply:
     """A whole reply, taken apart."""
-    visible, blocks, _ = _parts(reply)
+    visible, blocks, _ = _split_blocks(reply)
     if not blocks:
-        return Reply(reply.strip())
+        return ParsedReply(reply.strip())
     state = blocks[-1].strip()
-    return Reply(visible.strip(), state[:MOST_CHARACTERS], max(0, len(state) - MOST_CHARACTERS))
+    return ParsedReply(
+        visible.strip(), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
+    )
 
 
-def visible(reply: str) -> str:
+def strip_notes_block(reply: str) -> str:
     """What of a reply can be shown while it still comes: no block, nor a line that may become the
     beginning of one."""
     shown = reply
     blocks: list[str] = []
     inside = False
     if "state" in reply.lower():  # thirty times a second: most replies are not taken apart
-        shown, blocks, inside = _parts(reply)
+        shown, blocks, inside = _split_blocks(reply)
     if inside:
         return shown.rstrip()
     head, newline, last = shown.rpartition("\n")
@@ -63,7 +65,7 @@ def visible(reply: str) -> str:
     return shown if not blocks else shown.rstrip("\n")
 
 
-def _parts(reply: str) -> tuple[str, list[str], bool]:
+def _split_blocks(reply: str) -> tuple[str, list[str], bool]:
     """The text outside of blocks, the blocks, and whether the last one has no end."""
     outside: list[str] = []
     blocks: list[list[str]] = []

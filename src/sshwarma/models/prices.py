@@ -7,48 +7,48 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sshwarma.common.lazy_import import serialize_imports
-from sshwarma.models.backend import Usage
-from sshwarma.models.providers import address
+from sshwarma.models.backend import TokenUsage
+from sshwarma.models.providers import base_url_of
 from sshwarma.settings import ModelSettings
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-MILLION = 1_000_000
+TOKENS_PER_PRICE = 1_000_000
 
 
-def priced(settings: ModelSettings, used: Usage, answer: ModelResponse | None) -> Usage:
+def add_cost(settings: ModelSettings, used: TokenUsage, answer: ModelResponse | None) -> TokenUsage:
     """`used` with what it costs. `answer` is what was counted, if it was: it knows of cached
     tokens, for which list prices are lower."""
-    cost = _by_settings(settings, used)
+    cost = _cost_from_settings(settings, used)
     if cost is None:
-        cost = _by_list(answer or _like_an_answer(settings, used))
+        cost = _cost_from_price_list(answer or _make_response(settings, used))
     return replace(used, cost=cost)
 
 
-def known(settings: ModelSettings) -> bool:
+def is_price_known(settings: ModelSettings) -> bool:
     """Whether the price of a model is known. Imports what the list is in: not for the event
     loop."""
     with serialize_imports():
-        return priced(settings, Usage(1000, 1000), None).cost is not None
+        return add_cost(settings, TokenUsage(1000, 1000), None).cost is not None
 
 
-def _by_settings(settings: ModelSettings, used: Usage) -> float | None:
+def _cost_from_settings(settings: ModelSettings, used: TokenUsage) -> float | None:
     """Cached tokens count as any others."""
     if settings.price_in is None or settings.price_out is None:
         return None
     sent = used.prompt_tokens * settings.price_in
-    return (sent + used.completion_tokens * settings.price_out) / MILLION
+    return (sent + used.completion_tokens * settings.price_out) / TOKENS_PER_PRICE
 
 
-def _by_list(answer: ModelResponse) -> float | None:
+def _cost_from_price_list(answer: ModelResponse) -> float | None:
     try:
         return float(answer.cost().total_price)
     except (LookupError, ValueError, AssertionError):
         return None
 
 
-def _like_an_answer(settings: ModelSettings, used: Usage) -> ModelResponse:
+def _make_response(settings: ModelSettings, used: TokenUsage) -> ModelResponse:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RequestUsage
 
@@ -57,5 +57,5 @@ def _like_an_answer(settings: ModelSettings, used: Usage) -> ModelResponse:
         usage=RequestUsage(input_tokens=used.prompt_tokens, output_tokens=used.completion_tokens),
         model_name=settings.model,
         provider_name=settings.kind.partition("-")[0],
-        provider_url=address(settings),
+        provider_url=base_url_of(settings),
     )

@@ -1,7 +1,7 @@
 """Who serves models: for each kind of server, how pydantic-ai's model for it is made.
 
 pydantic-ai and the SDKs under it take seconds to import, so that happens on the first use and in a
-thread; only `load` imports them.
+thread; only `load_model` imports them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from sshwarma.common.lazy_import import serialize_imports
-from sshwarma.models.backend import BackendFailed
+from sshwarma.models.backend import BackendError
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings as Knobs
 
-NO_KEY: Final = "none"
+PLACEHOLDER_KEY: Final = "none"
 """Sent where a server needs no key: an empty one would make the SDKs look for another."""
 
-ADDRESSES: Final[Mapping[ModelKind, str]] = {
+DEFAULT_BASE_URLS: Final[Mapping[ModelKind, str]] = {
     "openai": "https://api.openai.com/v1",
     "openai-responses": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
@@ -37,7 +37,7 @@ would else take an address, and where to send a key, from variables of their own
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model ready to be asked, with the connections that are its own. `ends`: its server says
     why an answer ended, so one without a reason was cut off."""
 
@@ -49,7 +49,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProviderKind:
     """How a kind of server is spoken to. `plain`: chat templates there may insist that roles
     alternate, so neighbours of one role are sent as one message. `context_tokens` is what its
     models take unless the settings say: a guess that the smaller ones of today keep."""
@@ -60,20 +60,20 @@ class Kind:
     context_tokens: int = 120_000
 
 
-def address(settings: ModelSettings) -> str:
+def base_url_of(settings: ModelSettings) -> str:
     """Where a model's server is."""
-    return settings.base_url or ADDRESSES[settings.kind]
+    return settings.base_url or DEFAULT_BASE_URLS[settings.kind]
 
 
-def load(settings: ModelSettings, environ: Mapping[str, str]) -> Loaded:
+def load_model(settings: ModelSettings, environ: Mapping[str, str]) -> LoadedModel:
     """Import what a model needs and make it. Takes seconds the first time: not for the event loop.
 
     Raises:
-        BackendFailed: if its key or the package for it is missing.
+        BackendError: if its key or the package for it is missing.
     """
     key = read_key(settings, environ)
-    if settings.kind == "google" and not _installed("google.genai"):
-        raise BackendFailed(
+    if settings.kind == "google" and not _is_installed("google.genai"):
+        raise BackendError(
             "models of kind google need one more package: pip install 'pydantic-ai-slim[google]'"
         )
     with serialize_imports():
@@ -81,19 +81,19 @@ def load(settings: ModelSettings, environ: Mapping[str, str]) -> Loaded:
         from pydantic_ai.models import create_async_httpx2_client
 
         http = create_async_httpx2_client()
-        kind = KINDS[settings.kind]
-        model = kind.make(settings, address(settings), key.reveal() or NO_KEY, http)
-    return Loaded(model, _knobs(settings, kind), key, http)
+        kind = PROVIDER_KINDS[settings.kind]
+        model = kind.make(settings, base_url_of(settings), key.reveal() or PLACEHOLDER_KEY, http)
+    return LoadedModel(model, _request_settings(settings, kind), key, http)
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
 
 
-def _knobs(settings: ModelSettings, kind: Kind) -> Knobs:
+def _request_settings(settings: ModelSettings, kind: ProviderKind) -> Knobs:
     """The request's settings; retries are ours, so that they stop when a turn is stopped."""
     knobs: dict[str, Any] = {"max_retries": 0}
     if settings.max_output_tokens is not None:
@@ -105,7 +105,9 @@ def _knobs(settings: ModelSettings, kind: Kind) -> Knobs:
     return knobs  # type: ignore[return-value]  # a TypedDict of pydantic-ai's
 
 
-def _openai(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_openai_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -113,7 +115,9 @@ def _openai(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClien
     return OpenAIChatModel(settings.model, provider=provider)
 
 
-def _responses(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_responses_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -121,7 +125,9 @@ def _responses(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncCl
     return OpenAIResponsesModel(settings.model, provider=provider)
 
 
-def _anthropic(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_anthropic_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -129,7 +135,9 @@ def _anthropic(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncCl
     return AnthropicModel(settings.model, provider=provider)
 
 
-def _google(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_google_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
@@ -137,7 +145,9 @@ def _google(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClien
     return GoogleModel(settings.model, provider=provider)
 
 
-def _ollama(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_ollama_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
@@ -145,7 +155,9 @@ def _ollama(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClien
     return OllamaModel(settings.model, provider=provider)
 
 
-def _compatible(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient) -> Model:
+def _make_compatible_model(
+    settings: ModelSettings, url: str, key: str, http: httpx2.AsyncClient
+) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -158,12 +170,12 @@ def _compatible(settings: ModelSettings, url: str, key: str, http: httpx2.AsyncC
     return OpenAIChatModel(settings.model, provider=provider)
 
 
-KINDS: Final[Mapping[ModelKind, Kind]] = {
-    "openai": Kind(_openai),
-    "openai-responses": Kind(_responses),
-    "anthropic": Kind(_anthropic, caches=True),
-    "google": Kind(_google),
-    "ollama": Kind(_ollama, plain=True, context_tokens=8_000),
-    "llamacpp": Kind(_compatible, plain=True, context_tokens=8_000),
-    "compatible": Kind(_compatible, plain=True, context_tokens=32_000),
+PROVIDER_KINDS: Final[Mapping[ModelKind, ProviderKind]] = {
+    "openai": ProviderKind(_make_openai_model),
+    "openai-responses": ProviderKind(_make_responses_model),
+    "anthropic": ProviderKind(_make_anthropic_model, caches=True),
+    "google": ProviderKind(_make_google_model),
+    "ollama": ProviderKind(_make_ollama_model, plain=True, context_tokens=8_000),
+    "llamacpp": ProviderKind(_make_compatible_model, plain=True, context_tokens=8_000),
+    "compatible": ProviderKind(_make_compatible_model, plain=True, context_tokens=32_000),
 }

@@ -17,19 +17,26 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sshwarma.models.backend import (
-    BackendFailed,
-    Call,
-    Part,
-    Request,
-    Text,
-    Thought,
-    Usage,
-    Waiting,
+    BackendError,
+    ReasoningDelta,
+    RetryDelay,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCall,
 )
-from sshwarma.models.errors import Cut, Empty, Fault, Silent, expected, fault
-from sshwarma.models.messages import Given, estimate, messages, parameters
-from sshwarma.models.prices import priced
-from sshwarma.models.providers import KINDS, Loaded, load
+from sshwarma.models.errors import (
+    EmptyAnswer,
+    ModelFailure,
+    StreamStalled,
+    StreamTruncated,
+    classify_error,
+    expected_exceptions,
+)
+from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
+from sshwarma.models.prices import add_cost
+from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, load_model
 from sshwarma.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -37,31 +44,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureRecord:
     """Why a model could last not answer, and when, in Unix seconds."""
 
     words: str
     at: float
 
 
-class ModelBackend:
+class PydanticAIBackend:
     """The backend of one model of the settings. `failure` is the last one since it was made;
     `failing`, whether nothing has gone well after it."""
 
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is where keys are looked for; the process's own if not given."""
-        self.failure: Failure | None = None
+        self.failure: FailureRecord | None = None
         self.failing = False
         self._settings = settings
-        self._asked = 0  # streams that are open
-        self._retired = False
+        self._open_streams = 0  # streams that are open
+        self._is_retired = False
         self._was_ready = False
         held = os.environ if environ is None else environ
-        self._load = lambda: load(settings, held)  # not a field: what holds keys is not shown
-        self._plain = KINDS[settings.kind].plain
-        self._given = Given()
-        self._loaded: Loaded | None = None
-        self._loading = asyncio.Lock()
+        self._load = lambda: load_model(settings, held)  # not a field: what holds keys is not shown
+        self._merges_roles = PROVIDER_KINDS[settings.kind].plain
+        self._responses = ResponseCache()
+        self._loaded: LoadedModel | None = None
+        self._load_lock = asyncio.Lock()
 
     @property
     def model(self) -> str:
@@ -69,80 +76,82 @@ class ModelBackend:
 
     @property
     def context_tokens(self) -> int:
-        return self._settings.context_tokens or KINDS[self._settings.kind].context_tokens
+        return self._settings.context_tokens or PROVIDER_KINDS[self._settings.kind].context_tokens
 
     @property
     def settings(self) -> ModelSettings:
         return self._settings
 
-    async def ready(self) -> Loaded:
+    async def ready(self) -> LoadedModel:
         """Load what the model needs now rather than at the first question.
 
         Raises:
-            BackendFailed: if its key or a package is missing.
+            BackendError: if its key or a package is missing.
         """
-        async with self._loading:
+        async with self._load_lock:
             if self._loaded is None:
                 try:
                     self._loaded = await asyncio.to_thread(self._load)
                     self._was_ready = True
-                except BackendFailed as failed:
-                    self._fail(failed)
+                except BackendError as failed:
+                    self._record_failure(failed)
                     raise
             return self._loaded
 
     async def close(self) -> None:
         """Close the connections. It may be asked again; it then opens new ones."""
-        async with self._loading:
+        async with self._load_lock:
             loaded, self._loaded = self._loaded, None
         if loaded is not None:
             await loaded.http.aclose()
 
     async def retire(self) -> None:
         """Close when nobody is being answered: at once, or as the last answer ends."""
-        self._retired = True
-        if not self._asked:
+        self._is_retired = True
+        if not self._open_streams:
             await self.close()
 
-    def owed(self, request: Request, said: str) -> Usage | None:
-        """See `Metered.owed`."""
+    def owed(self, request: StepRequest, said: str) -> TokenUsage | None:
+        """See `MeteredBackend.owed`."""
         if not self._was_ready:
             return None
         system = request.system or self._settings.prompt
-        return priced(self._settings, estimate(request, system, said, ()), None)
+        return add_cost(self._settings, estimate_usage(request, system, said, ()), None)
 
-    def _fail(self, failed: BackendFailed) -> None:
-        self.failure = Failure(str(failed), time.time())
+    def _record_failure(self, failed: BackendError) -> None:
+        self.failure = FailureRecord(str(failed), time.time())
         self.failing = True
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         """See `Backend.stream`. Asked again, if that may help, only while nothing has come."""
-        self._asked += 1
+        self._open_streams += 1
         try:
-            async with aclosing(self._try(await self.ready(), request)) as parts:
+            async with aclosing(self._stream_with_retries(await self.ready(), request)) as parts:
                 async for part in parts:
                     yield part
             self.failing = False
-        except BackendFailed as failed:
-            self._fail(failed)
+        except BackendError as failed:
+            self._record_failure(failed)
             raise
         finally:
-            self._asked -= 1
-            if self._retired and not self._asked:
+            self._open_streams -= 1
+            if self._is_retired and not self._open_streams:
                 await self.close()
 
-    async def _try(self, loaded: Loaded, request: Request) -> AsyncGenerator[Part, None]:
+    async def _stream_with_retries(
+        self, loaded: LoadedModel, request: StepRequest
+    ) -> AsyncGenerator[StreamPart, None]:
         """Ask, and ask again."""
         for tried in count(1):
             begun = False
-            wrong: Fault | None = None
+            wrong: ModelFailure | None = None
             try:
-                async with aclosing(self._ask(loaded, request)) as parts:
+                async with aclosing(self._stream_once(loaded, request)) as parts:
                     async for part in parts:
                         begun = True
                         yield part
-            except expected() as error:
-                wrong = fault(error, self._settings, loaded.key, begun=begun)
+            except expected_exceptions() as error:
+                wrong = classify_error(error, self._settings, loaded.key, begun=begun)
             # Raised out here so that it does not drag the library's exception along, which holds
             # the request with its headers.
             if wrong is None:
@@ -150,61 +159,63 @@ class ModelBackend:
             if begun or tried >= wrong.tries:
                 raise wrong.failed
             seconds = wrong.wait(tried)
-            yield Waiting(seconds, wrong.why)
+            yield RetryDelay(seconds, wrong.why)
             await asyncio.sleep(seconds)
 
-    async def _ask(self, loaded: Loaded, request: Request) -> AsyncGenerator[Part, None]:
+    async def _stream_once(
+        self, loaded: LoadedModel, request: StepRequest
+    ) -> AsyncGenerator[StreamPart, None]:
         """Ask once."""
         from pydantic_ai.direct import model_request_stream
 
         system = request.system or self._settings.prompt
-        sent = messages(request, system, self._given, plain=self._plain)
+        sent = build_messages(request, system, self._responses, plain=self._merges_roles)
         first, stall = self._settings.first_token_seconds, self._settings.stall_seconds
         text = held = ""  # blank text is held until there is more: by itself it is no answer
         async with AsyncExitStack() as stack:
-            async with _within(first, begun=False):
+            async with _stall_timeout(first, begun=False):
                 asked = model_request_stream(
                     loaded.model,
                     sent,
                     model_settings=loaded.knobs,
-                    model_request_parameters=parameters(request),
+                    model_request_parameters=build_parameters(request),
                 )
                 stream = await stack.enter_async_context(asked)
                 events = aiter(stream)
                 event = await anext(events, None)
             while event is not None:
-                for part in _parts(event):
-                    if isinstance(part, Thought):
+                for part in _deltas_of(event):
+                    if isinstance(part, ReasoningDelta):
                         yield part
                     else:
                         text += part.delta
                         held += part.delta
                         if text.strip():
-                            yield Text(held)
+                            yield TextDelta(held)
                             held = ""
-                async with _within(stall, begun=True):
+                async with _stall_timeout(stall, begun=True):
                     event = await anext(events, None)
             answer = stream.get()
-        if loaded.ends and not _ended(answer):
-            raise Cut
+        if loaded.ends and not _has_finish_reason(answer):
+            raise StreamTruncated
         names = {offer.name for offer in request.offers}
-        calls = [_call(part, names) for part in answer.tool_calls]
+        calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
         if not calls and not text.strip():
-            raise Empty(answer.finish_reason or "")
+            raise EmptyAnswer(answer.finish_reason or "")
         asis = all(not call.broken for call in calls) and all(
             call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
         )
         if calls and asis:
-            self._given.keep(text, calls, answer)
+            self._responses.keep(text, calls, answer)
         for call in calls:
             yield call
-        counted = _usage(answer)
-        used = counted or estimate(request, system, text, calls)
-        yield priced(self._settings, used, answer if counted else None)
+        counted = _read_usage(answer)
+        used = counted or estimate_usage(request, system, text, calls)
+        yield add_cost(self._settings, used, answer if counted else None)
 
 
 @asynccontextmanager
-async def _within(seconds: float, *, begun: bool) -> AsyncIterator[None]:
+async def _stall_timeout(seconds: float, *, begun: bool) -> AsyncIterator[None]:
     """Give up on what is inside after some seconds. Never held across a yield to the asker, who
     may take their time."""
     try:
@@ -213,10 +224,10 @@ async def _within(seconds: float, *, begun: bool) -> AsyncIterator[None]:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise Silent(seconds, begun=begun) from None
+        raise StreamStalled(seconds, begun=begun) from None
 
 
-def _parts(event: ModelResponseStreamEvent) -> Iterator[Text | Thought]:
+def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:
     """What an event adds to the answer or to the thoughts before it."""
     from pydantic_ai.messages import (
         PartDeltaEvent,
@@ -229,34 +240,34 @@ def _parts(event: ModelResponseStreamEvent) -> Iterator[Text | Thought]:
 
     if isinstance(event, PartStartEvent):
         if isinstance(event.part, TextPart) and event.part.content:
-            yield Text(event.part.content)
+            yield TextDelta(event.part.content)
         elif isinstance(event.part, ThinkingPart) and event.part.content:
-            yield Thought(event.part.content)
+            yield ReasoningDelta(event.part.content)
     elif isinstance(event, PartDeltaEvent):
         if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
-            yield Text(event.delta.content_delta)
+            yield TextDelta(event.delta.content_delta)
         elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
-            yield Thought(event.delta.content_delta)
+            yield ReasoningDelta(event.delta.content_delta)
 
 
-def _ended(answer: ModelResponse) -> bool:
+def _has_finish_reason(answer: ModelResponse) -> bool:
     """Whether the server said why it stopped. One that did not was cut off, however politely the
     connection was closed; pydantic-ai would take it for whole."""
     return bool((answer.provider_details or {}).keys() & {"finish_reason", "refusal"})
 
 
-def _call(part: ToolCallPart, names: set[str]) -> Call:
-    name = collapsed(part.tool_name, names)
+def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
+    name = collapse_repeated_name(part.tool_name, names)
     arguments: Any
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
         words = " ".join(str(error).split())[:200]
-        return Call(part.tool_call_id, name, {}, f"the arguments are no JSON object: {words}")
-    return Call(part.tool_call_id, name, arguments)
+        return ToolCall(part.tool_call_id, name, {}, f"the arguments are no JSON object: {words}")
+    return ToolCall(part.tool_call_id, name, arguments)
 
 
-def collapsed(name: str, names: set[str]) -> str:
+def collapse_repeated_name(name: str, names: set[str]) -> str:
     """The tool that is meant by a name that a server sent with each piece of the call:
     `looklooklook` is `look`."""
     if name in names:
@@ -268,9 +279,9 @@ def collapsed(name: str, names: set[str]) -> str:
     return name
 
 
-def _usage(answer: ModelResponse) -> Usage | None:
+def _read_usage(answer: ModelResponse) -> TokenUsage | None:
     """What the provider counted; None if it did not count."""
     counted = answer.usage
     if counted.unmeasured_requests or not (counted.input_tokens or counted.output_tokens):
         return None
-    return Usage(counted.input_tokens, counted.output_tokens)
+    return TokenUsage(counted.input_tokens, counted.output_tokens)

@@ -17,10 +17,10 @@ import structlog
 from pydantic import ValidationError
 
 from sshwarma.models import prices
-from sshwarma.models.backend import Backend, BackendFailed
-from sshwarma.models.budget import Limits
-from sshwarma.models.guide import Guide
-from sshwarma.models.pydantic_ai_backend import ModelBackend
+from sshwarma.models.backend import Backend, BackendError
+from sshwarma.models.budget import BudgetLimits
+from sshwarma.models.guide import GuideBackend
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
@@ -33,15 +33,15 @@ log = structlog.get_logger(__name__)
 
 Origin = Literal["file", "verb", "built in"]
 
-GUIDE: Final = "guide"
-GUIDE_IS: Final = "Answers from the help and looks around for you. No model."
+GUIDE_NAME: Final = "guide"
+GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. No model."
 
-MODELS: Final = 100
+MAX_ADDED_MODELS: Final = 100
 """Models that may be added by verb."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RosterEntry:
     """One who answers. `settings` is None for the guide."""
 
     agent_id: str
@@ -50,13 +50,13 @@ class Entry:
     settings: ModelSettings | None = None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> BudgetLimits:
         if self.settings is None:
-            return Limits()
+            return BudgetLimits()
         if self.origin == "file":
-            return Limits.of(self.settings, "the operator can change {} in sshwarma.toml")
+            return BudgetLimits.of(self.settings, "the operator can change {} in sshwarma.toml")
         change = f"an owner can change it with /model set {self.settings.name} {{}}"
-        return Limits.of(self.settings, change)
+        return BudgetLimits.of(self.settings, change)
 
 
 class Roster(Mapping[str, Backend]):
@@ -66,7 +66,7 @@ class Roster(Mapping[str, Backend]):
     def __init__(self, world: World, environ: Mapping[str, str]) -> None:
         self._world = world
         self._environ = environ
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, RosterEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = world.bus.on(AgentsChanged, self._changed)
 
@@ -81,11 +81,13 @@ class Roster(Mapping[str, Backend]):
         """The roster of a world: models of the settings, those added by verb, and the guide, who
         answers from `topics`. One whose name cannot be had is left out, with a warning."""
         roster = cls(world, environ)
-        guide = await _enlisted(world, GUIDE, GUIDE_IS, "")
+        guide = await _enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
         if guide is not None:
-            roster._entries[guide.id] = Entry(guide.id, Guide(topics), "built in")
+            roster._entries[guide.id] = RosterEntry(guide.id, GuideBackend(topics), "built in")
         for settings in models:
-            agent = await _enlisted(world, settings.name, described(settings), settings.prompt)
+            agent = await _enlist_agent(
+                world, settings.name, describe_model(settings), settings.prompt
+            )
             if agent is not None:
                 roster._install(agent.id, "file", settings)
         for agent in world.agents:
@@ -110,19 +112,19 @@ class Roster(Mapping[str, Backend]):
         """Where keys are looked for."""
         return self._environ
 
-    def entry(self, agent_id: str) -> Entry | None:
+    def entry(self, agent_id: str) -> RosterEntry | None:
         """Who answers for an agent, if anybody does."""
         return self._entries.get(agent_id)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RosterEntry]:
         """All who answer, by name."""
         name = self._world.agents.name_of
         return sorted(self._entries.values(), key=lambda entry: name(entry.agent_id))
 
-    def limits(self, agent_id: str) -> Limits:
+    def limits(self, agent_id: str) -> BudgetLimits:
         """The limits of an agent's turns."""
         entry = self._entries.get(agent_id)
-        return entry.limits if entry else Limits()
+        return entry.limits if entry else BudgetLimits()
 
     # Units of work, for whoever changes them.
 
@@ -134,8 +136,10 @@ class Roster(Mapping[str, Backend]):
             Invalid: if nobody may have it.
         """
         added = things.read_children(tx.conn, "agents", "agent")
-        if sum("model" in thing.metadata for thing in added) >= MODELS:
-            raise Conflict(f"There are {MODELS} models already; /model remove makes room.")
+        if sum("model" in thing.metadata for thing in added) >= MAX_ADDED_MODELS:
+            raise Conflict(
+                f"There are {MAX_ADDED_MODELS} models already; /model remove makes room."
+            )
         known = next((thing for thing in added if thing.name == settings.name), None)
         if known is None:
             agent = agents.create_agent(
@@ -144,7 +148,7 @@ class Roster(Mapping[str, Backend]):
         else:
             agent = Agent.of(known)
             self._is_free(agent)
-        _store(tx, agent.id, settings)
+        _store_settings(tx, agent.id, settings)
         if agent.disabled:
             agents.set_agent_disabled(tx, agent.id, False)
         return agent
@@ -159,9 +163,9 @@ class Roster(Mapping[str, Backend]):
             Conflict: if its settings are no longer those of `before`.
         """
         stored = Agent.of(things.get_live_thing(tx.conn, agent_id))
-        if not stored.model or _settings_of(stored) != before:
+        if not stored.model or _read_settings(stored) != before:
             raise Conflict(f"{stored.name} was changed just now.", hint="/model show shows how.")
-        _store(tx, agent_id, after)
+        _store_settings(tx, agent_id, after)
 
     def remove(self, tx: Change, agent_id: str) -> None:
         """Take a model off the roster. Its agent stays, so that what it said keeps its name."""
@@ -196,9 +200,11 @@ class Roster(Mapping[str, Backend]):
             self._drop(agent.id)
             return
         try:
-            settings = _settings_of(agent)
+            settings = _read_settings(agent)
         except (ValidationError, TypeError) as error:
-            log.warning("a model was left out", model=agent.name, reason=in_words(error))
+            log.warning(
+                "a model was left out", model=agent.name, reason=describe_settings_error(error)
+            )
             self._drop(agent.id)
             return
         if entry is None or entry.settings != settings:
@@ -206,13 +212,13 @@ class Roster(Mapping[str, Backend]):
 
     def _install(self, agent_id: str, origin: Origin, settings: ModelSettings) -> None:
         self._drop(agent_id)
-        backend = ModelBackend(settings, self._environ)
-        self._entries[agent_id] = Entry(agent_id, backend, origin, settings)
-        self._in_background(_ready(backend))
+        backend = PydanticAIBackend(settings, self._environ)
+        self._entries[agent_id] = RosterEntry(agent_id, backend, origin, settings)
+        self._in_background(_preload_backend(backend))
 
     def _drop(self, agent_id: str) -> None:
         entry = self._entries.pop(agent_id, None)
-        if entry is not None and isinstance(entry.backend, ModelBackend):
+        if entry is not None and isinstance(entry.backend, PydanticAIBackend):
             self._in_background(entry.backend.retire())
 
     def _in_background(self, work: Any) -> None:
@@ -228,7 +234,7 @@ class Roster(Mapping[str, Backend]):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def described(settings: ModelSettings) -> str:
+def describe_model(settings: ModelSettings) -> str:
     """What people read of a model: `qwen3:8b by ollama`."""
     if settings.kind == "compatible":  # a way of speaking, and nobody who serves models
         return settings.model
@@ -242,15 +248,15 @@ async def check_price(settings: ModelSettings) -> None:
         Invalid: if there is one and the price of the model is not known.
     """
     limits = [name for name in ("turn_cost", "day_cost") if getattr(settings, name) is not None]
-    if limits and not await asyncio.to_thread(prices.known, settings):
+    if limits and not await asyncio.to_thread(prices.is_price_known, settings):
         raise Invalid(
-            f"The price of {described(settings)} is not known, so {' and '.join(limits)} could not"
-            " be held.",
+            f"The price of {describe_model(settings)} is not known, so {' and '.join(limits)}"
+            " could not be held.",
             hint="Set price_in and price_out first: US dollars for a million tokens.",
         )
 
 
-def in_words(error: ValidationError | TypeError) -> str:
+def describe_settings_error(error: ValidationError | TypeError) -> str:
     """What is wrong with settings, each field by name; no value is repeated."""
     if isinstance(error, TypeError):
         return "what is stored of it cannot be read"
@@ -260,35 +266,39 @@ def in_words(error: ValidationError | TypeError) -> str:
     )
 
 
-async def _ready(backend: ModelBackend) -> None:
+async def _preload_backend(backend: PydanticAIBackend) -> None:
     """Have a model's libraries and key ready before somebody mentions it: that takes seconds."""
     try:
         await backend.ready()
         await check_price(backend.settings)
-    except (BackendFailed, Invalid) as failed:
+    except (BackendError, Invalid) as failed:
         log.warning("a model cannot answer", model=backend.model, reason=str(failed))
 
 
-def _settings_of(agent: Agent) -> ModelSettings:
+def _read_settings(agent: Agent) -> ModelSettings:
     return ModelSettings(**agent.model, name=agent.name, prompt=agent.prompt)
 
 
-def _store(tx: Change, agent_id: str, settings: ModelSettings) -> None:
+def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
     """Keep settings in an agent's metadata: what differs from the defaults, and no key."""
     kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
-    things.update_thing(tx, agent_id, structural=False, description=described(settings))
+    things.update_thing(tx, agent_id, structural=False, description=describe_model(settings))
     agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None)
 
 
-async def _enlisted(world: World, name: str, description: str, prompt: str) -> Agent | None:
+async def _enlist_agent(world: World, name: str, description: str, prompt: str) -> Agent | None:
     try:
-        return await world.change(lambda tx: _agent_of(tx, world, name, description, prompt))
+        return await world.change(
+            lambda tx: _find_or_create_agent(tx, world, name, description, prompt)
+        )
     except WorldError as refused:
         log.warning("a model was left out", model=name, reason=str(refused))
         return None
 
 
-def _agent_of(tx: Change, world: World, name: str, description: str, prompt: str) -> Agent:
+def _find_or_create_agent(
+    tx: Change, world: World, name: str, description: str, prompt: str
+) -> Agent:
     known = world.agents.named(name)
     if known is None:
         known = agents.create_agent(tx, name, role="guest", kind="model")

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sshwarma.models.backend import BackendFailed
+from sshwarma.models.backend import BackendError
 from sshwarma.settings import ModelKind, ModelSettings
 
-USUAL: Final[Mapping[ModelKind, str]] = {
+DEFAULT_KEY_VARIABLES: Final[Mapping[ModelKind, str]] = {
     "openai": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
@@ -20,7 +20,7 @@ USUAL: Final[Mapping[ModelKind, str]] = {
 """The variable a kind's key is in unless the settings name another. Other kinds need no key, and
 are sent none that was not named for them."""
 
-KEY_BYTES: Final = 4096
+MAX_KEY_BYTES: Final = 4096
 
 
 class Secret:
@@ -47,11 +47,11 @@ class Secret:
         raise TypeError("a key is not to be stored")
 
 
-def place(model: ModelSettings) -> str:
+def describe_key_location(model: ModelSettings) -> str:
     """Where the key of a model is looked for, for people; empty if it needs none."""
     if model.key_file is not None:
         return f"the file {model.key_file}"
-    variable = model.key_env or USUAL.get(model.kind, "")
+    variable = model.key_env or DEFAULT_KEY_VARIABLES.get(model.kind, "")
     return f"the environment variable {variable}" if variable else ""
 
 
@@ -59,32 +59,32 @@ def read_key(model: ModelSettings, environ: Mapping[str, str]) -> Secret:
     """The key of a model; an empty one if it needs none. Reads a file: not for the event loop.
 
     Raises:
-        BackendFailed: if there is none where it should be, or others could have read it.
+        BackendError: if there is none where it should be, or others could have read it.
     """
-    where = place(model)
+    where = describe_key_location(model)
     if model.key_file is not None:
-        text = _read_private(model.key_file, where)
+        text = _read_private_file(model.key_file, where)
     else:
-        text = environ.get(model.key_env or USUAL.get(model.kind, ""), "")
+        text = environ.get(model.key_env or DEFAULT_KEY_VARIABLES.get(model.kind, ""), "")
     text = text.strip()
     if where and not text:
-        raise BackendFailed(f"there is no key in {where}")
+        raise BackendError(f"there is no key in {where}")
     if not all(" " < letter <= "~" for letter in text):
-        raise BackendFailed(f"what is in {where} is no key: it is more than one printable word")
+        raise BackendError(f"what is in {where} is no key: it is more than one printable word")
     return Secret(text)
 
 
-def _read_private(path: Path, where: str) -> str:
+def _read_private_file(path: Path, where: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise BackendFailed(f"cannot read {where}: {error.strerror}") from None
+        raise BackendError(f"cannot read {where}: {error.strerror}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise BackendFailed(f"cannot read {where}: it is not a file")
+            raise BackendError(f"cannot read {where}: it is not a file")
         if found.st_mode & 0o077:
-            raise BackendFailed(f"others may read {where}: chmod 600 {path}")
-        return os.read(descriptor, KEY_BYTES).decode("ascii", "replace")
+            raise BackendError(f"others may read {where}: chmod 600 {path}")
+        return os.read(descriptor, MAX_KEY_BYTES).decode("ascii", "replace")
     finally:
         os.close(descriptor)

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sshwarma.models.backend import Step
+from sshwarma.models.backend import TurnStep
 from sshwarma.wrap.transcript import clip_text
 
-RESULTS_WHOLE: Final = 5
+MAX_WHOLE_RESULTS: Final = 5
 """Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
 
-RESULTS_CHARACTERS: Final = 20_000
+MAX_RESULTS_CHARACTERS: Final = 20_000
 """Characters of results in a turn; beyond, those before the newest are sent much shorter."""
 
-OLD_RESULT_CHARACTERS: Final = 500
+MAX_OLD_RESULT_CHARACTERS: Final = 500
 
 
-def shortened(
-    steps: Sequence[Step], *, whole: int = RESULTS_WHOLE, most: int = RESULTS_CHARACTERS
-) -> tuple[Step, ...]:
+def truncate_results(
+    steps: Sequence[TurnStep], *, whole: int = MAX_WHOLE_RESULTS, most: int = MAX_RESULTS_CHARACTERS
+) -> tuple[TurnStep, ...]:
     """The steps of a turn, with results before the newest `whole` cut short if all of them are
     longer than `most` characters."""
     results = [done for step in steps for done in step.done]
@@ -31,7 +31,7 @@ def shortened(
         replace(
             step,
             done=tuple(
-                replace(done, text=clip_text(done.text, OLD_RESULT_CHARACTERS, done.seq))
+                replace(done, text=clip_text(done.text, MAX_OLD_RESULT_CHARACTERS, done.seq))
                 if id(done) in old
                 else done
                 for done in step.done

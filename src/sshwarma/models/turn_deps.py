@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sshwarma.models.backend import Backend
-from sshwarma.models.budget import Budgets
+from sshwarma.models.budget import ModelBudgets
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
-MOST_SENT: Final = 256
+MAX_LOGGED_CONTEXTS: Final = 256
 
 
-class Sent:
+class ContextLog:
     """What each model was told last in each room, for the last 256 of them: to tell what of the
     next context is the same."""
 
@@ -27,7 +27,7 @@ class Sent:
     def remember(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
         self._known[room_id, agent_id] = composed
         self._known.move_to_end((room_id, agent_id))
-        while len(self._known) > MOST_SENT:
+        while len(self._known) > MAX_LOGGED_CONTEXTS:
             self._known.popitem(last=False)
 
     def last(self, room_id: str, agent_id: str) -> ModelContext | None:
@@ -35,7 +35,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class TurnDeps:
     """`backends` are by the id of the agent they answer for."""
 
     world: World
@@ -43,5 +43,5 @@ class Means:
     backends: Mapping[str, Backend]
     limits: LimitSettings
     composer: ContextComposer | None
-    budgets: Budgets
-    sent: Sent = field(default_factory=Sent)
+    budgets: ModelBudgets
+    sent: ContextLog = field(default_factory=ContextLog)

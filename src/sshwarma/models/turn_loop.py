@@ -19,25 +19,25 @@ import structlog
 from sshwarma.models import notes_block
 from sshwarma.models.backend import (
     Backend,
-    BackendFailed,
-    Call,
-    Done,
+    BackendError,
+    CompletedCall,
     Message,
-    Metered,
-    Offer,
-    Request,
-    Step,
-    Text,
-    Thought,
-    Usage,
-    Waiting,
+    MeteredBackend,
+    OfferedTool,
+    ReasoningDelta,
+    RetryDelay,
+    StepRequest,
+    TextDelta,
+    TokenUsage,
+    ToolCall,
+    TurnStep,
 )
-from sshwarma.models.budget import Budget, OverBudget
-from sshwarma.models.live_answer import Shown
-from sshwarma.models.truncate_results import shortened
-from sshwarma.models.turn_deps import Means
-from sshwarma.tools.call import Place
-from sshwarma.tools.names import for_model
+from sshwarma.models.budget import BudgetExceeded, TurnBudget
+from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.truncate_results import truncate_results
+from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.tools.call import CallPosition
+from sshwarma.tools.names import model_tool_name
 from sshwarma.world import drafts, notes, rows, turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -52,37 +52,37 @@ from sshwarma.wrap.transcript import MAX_RESULT_CHARACTERS, clip_text
 
 log = structlog.get_logger(__name__)
 
-CALLS_AT_ONCE: Final = 8
+MAX_CALLS_PER_STEP: Final = 8
 """Calls of one step that are carried out; the others are answered with a refusal."""
 
-STALL_SECONDS: Final = 300.0
+STALL_TIMEOUT_SECONDS: Final = 300.0
 """A backend that is silent this long is given up; each has shorter limits of its own."""
 
 
-class Follower(Protocol):
+class FollowUpHandler(Protocol):
     """Whoever sees to what follows from an answer."""
 
-    def pass_on(self, tx: Change, answer: Answer, row: Row) -> list[tuple[Turn, Agent]]:
+    def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that a final answer calls."""
 
-    def go_on(self, answer: Answer, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
+    def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
         """It has ended, and its last row is stored; those turns were opened with it."""
 
 
-class Answer:
+class TurnLoop:
     """One turn while it runs. `behind` is the person it all began with, `hops` how many models have
     called each other on the way here."""
 
     def __init__(
         self,
-        means: Means,
+        means: TurnDeps,
         turn: Turn,
         agent: Agent,
         question: Row,
         *,
         behind: str | None,
         hops: int,
-        follower: Follower,
+        follower: FollowUpHandler,
     ) -> None:
         self.turn = turn
         self.agent = agent
@@ -90,126 +90,130 @@ class Answer:
         self.hops = hops
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
-        self._means = means
+        self._deps = means
         self._world = means.world
         self._question = question
         self._follower = follower
-        self._shown = Shown(means.world, turn)
-        self._budget = Budget()
-        self._unpaid: tuple[Backend, Request] | None = None  # a step begun, and not counted yet
-        self._offered: dict[str, int] = {}  # tools, in the order of their first step
-        self._begun = False  # whether the task does anything yet
-        self._ending = False  # whether the end is being written, which nothing interrupts
+        self._live_answer = LiveAnswer(means.world, turn)
+        self._budget = TurnBudget()
+        self._uncounted_step: tuple[Backend, StepRequest] | None = (
+            None  # a step begun, and not counted yet
+        )
+        self._tool_order: dict[str, int] = {}  # tools, in the order of their first step
+        self._is_started = False  # whether the task does anything yet
+        self._is_finishing = False  # whether the end is being written, which nothing interrupts
 
     def start(self) -> None:
         """Begin, in a task of its own; the room sees so at once."""
-        self._shown.publish()
+        self._live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
         """Break it off, wherever it is. One that has not begun ends as soon as it does."""
         self.stopped = True
-        if self.task is not None and self._begun and not self._ending:
-            self._ending = True
+        if self.task is not None and self._is_started and not self._is_finishing:
+            self._is_finishing = True
             self.task.cancel()
 
     async def _run(self) -> None:
         status: TurnStatus = "completed"
         note = ""
-        self._begun = True
+        self._is_started = True
         try:
             if self.stopped:
                 raise asyncio.CancelledError
-            self._budget = await self._means.budgets.begin(self.agent.id)
-            await self._budget.within(self._answer())
+            self._budget = await self._deps.budgets.begin(self.agent.id)
+            await self._budget.within(self._run_steps())
         except asyncio.CancelledError:
             status, note = "cancelled", "was stopped"
-        except OverBudget as over:
+        except BudgetExceeded as over:
             note = str(over)
-        except (BackendFailed, WorldError) as failed:
-            note = f"could not {'go on' if self._shown.text else 'answer'}: {failed}"
-            if not self._shown.text and not self._shown.thought:
-                self._unpaid = None  # it was not even begun
+        except (BackendError, WorldError) as failed:
+            note = f"could not {'go on' if self._live_answer.text else 'answer'}: {failed}"
+            if not self._live_answer.text and not self._live_answer.thought:
+                self._uncounted_step = None  # it was not even begun
         except TimeoutError:
-            note = f"said nothing for {STALL_SECONDS:.0f} s and was given up"
+            note = f"said nothing for {STALL_TIMEOUT_SECONDS:.0f} s and was given up"
         except Exception:
             log.exception("a turn failed", agent=self.agent.name)
             note = "could not answer: something went wrong here"
         finally:
-            self._ending = True
-            self._shown.end()
+            self._is_finishing = True
+            self._live_answer.end()
             await asyncio.shield(self._finish(status, note))
 
-    async def _answer(self) -> None:
+    async def _run_steps(self) -> None:
         """Ask and call until the backend is done."""
-        backend = self._means.backends.get(self.agent.id)
+        backend = self._deps.backends.get(self.agent.id)
         if backend is None:  # it was removed between the mention and now
-            raise BackendFailed("it was removed")
+            raise BackendError("it was removed")
         self._budget.check()
         composed = await self._compose(backend.context_tokens)
-        steps: tuple[Step, ...] = ()
+        steps: tuple[TurnStep, ...] = ()
         while True:
             self._budget.step()
             try:
-                calls = await self._step(backend, composed, steps)
-            except BackendFailed as failed:
-                if not failed.too_long or self._shown.text:
+                calls = await self._run_step(backend, composed, steps)
+            except BackendError as failed:
+                if not failed.too_long or self._live_answer.text:
                     raise
                 # Told in fewer words, once; the steps of this turn too.
                 composed = await self._compose((composed.tokens or 2) // 2)
-                steps = shortened(steps, whole=1, most=0)
-                calls = await self._step(backend, composed, steps)
+                steps = truncate_results(steps, whole=1, most=0)
+                calls = await self._run_step(backend, composed, steps)
             if not calls:
                 return
-            said = self._shown.text
-            await self._say()
+            said = self._live_answer.text
+            await self._append_text()
             self._budget.check()
-            self._shown.do(*(call.name for call in calls))
-            steps += (Step(said, await self._call_all(calls)),)
-            steps = shortened(steps)
-            self._shown.do()
+            self._live_answer.do(*(call.name for call in calls))
+            steps += (TurnStep(said, await self._call_tools(calls)),)
+            steps = truncate_results(steps)
+            self._live_answer.do()
 
-    async def _step(
-        self, backend: Backend, composed: ModelContext, steps: tuple[Step, ...]
-    ) -> list[Call]:
+    async def _run_step(
+        self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
+    ) -> list[ToolCall]:
         """Ask once. Returns the tools it calls."""
-        request = await self._request(composed, steps)
-        calls: list[Call] = []
-        self._unpaid = backend, request
+        request = await self._make_request(composed, steps)
+        calls: list[ToolCall] = []
+        self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
             while True:
-                async with asyncio.timeout(STALL_SECONDS):
+                async with asyncio.timeout(STALL_TIMEOUT_SECONDS):
                     part = await anext(stream, None)
                 if part is None:
-                    await self._keep_thought()
+                    await self._append_reasoning()
                     return calls
-                if isinstance(part, Waiting):
-                    self._shown.wait(f"waiting {math.ceil(part.seconds)} s ({part.why})")
+                if isinstance(part, RetryDelay):
+                    self._live_answer.wait(f"waiting {math.ceil(part.seconds)} s ({part.why})")
                     continue
-                self._shown.wait("")
-                if isinstance(part, Text):
-                    self._shown.write(part.delta)
-                elif isinstance(part, Thought):
-                    self._shown.think(part.delta)
-                elif isinstance(part, Usage):
-                    self._unpaid = None
-                    await self._spend(backend.model, part)
+                self._live_answer.wait("")
+                if isinstance(part, TextDelta):
+                    self._live_answer.write(part.delta)
+                elif isinstance(part, ReasoningDelta):
+                    self._live_answer.think(part.delta)
+                elif isinstance(part, TokenUsage):
+                    self._uncounted_step = None
+                    await self._record_usage(backend.model, part)
                 else:
                     calls.append(part)
 
-    async def _request(self, composed: ModelContext, steps: tuple[Step, ...]) -> Request:
-        room = await self._caller().room()
+    async def _make_request(
+        self, composed: ModelContext, steps: tuple[TurnStep, ...]
+    ) -> StepRequest:
+        room = await self._make_caller().room()
         load = await self._world.loadout(room.id, self.agent.id)
         offers = tuple(
-            Offer(
-                for_model(item.thing.label),
+            OfferedTool(
+                model_tool_name(item.thing.label),
                 item.thing.label,
                 item.thing.description,
                 item.thing.metadata.get("input_schema", {"type": "object"}),
             )
-            for item in self._in_order(load.usable)
+            for item in self._order_tools(load.usable)
         )
-        return Request(
+        return StepRequest(
             room.name,
             self._world.agents.name_of(self._question.author_id),
             self._question.content,
@@ -219,52 +223,52 @@ class Answer:
             tuple(Message(line.role, line.text) for line in composed.conversation),
         )
 
-    def _in_order(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
+    def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
         """Tools by name; those that were loaded during the turn after all that were there before,
         so that a request begins as the one before it."""
         found = sorted(tools, key=lambda item: item.thing.label)
         for item in found:
-            self._offered.setdefault(item.thing.id, len(self._offered))
-        return sorted(found, key=lambda item: self._offered[item.thing.id])
+            self._tool_order.setdefault(item.thing.id, len(self._tool_order))
+        return sorted(found, key=lambda item: self._tool_order[item.thing.id])
 
     async def _compose(self, budget: int) -> ModelContext:
         """What the model is told, in about `budget` tokens; nothing if that is 0. What went wrong
         with a script is a notice in the room."""
         if budget == 0:
             return ModelContext(())
-        if self._means.composer is None:
-            raise BackendFailed("this server composes no context")
+        if self._deps.composer is None:
+            raise BackendError("this server composes no context")
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         try:
-            composed = await self._means.composer.compose(
-                self._caller(), question.content, asker, question.seq, budget=budget
+            composed = await self._deps.composer.compose(
+                self._make_caller(), question.content, asker, question.seq, budget=budget
             )
         except LuaError as error:
-            raise BackendFailed(f"its context could not be composed: {error}") from error
+            raise BackendError(f"its context could not be composed: {error}") from error
         for notice in composed.notices:
             await self._world.change(partial(self.notice, text=notice))
-        self._means.sent.remember(self.turn.room_id, self.agent.id, composed)
+        self._deps.sent.remember(self.turn.room_id, self.agent.id, composed)
         return composed
 
-    async def _call_all(self, calls: list[Call]) -> tuple[Done, ...]:
+    async def _call_tools(self, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
         """Carry out a step's calls side by side. They and their results are rows in the order in
         which the model wrote them: one that is ready early waits for those before it."""
-        places: list[Place] = []
+        places: list[CallPosition] = []
         for _ in calls:
-            places.append(Place(places[-1] if places else None))
+            places.append(CallPosition(places[-1] if places else None))
 
-        async def one(number: int, call: Call) -> Done:
+        async def one(number: int, call: ToolCall) -> CompletedCall:
             refusal = call.broken
-            if number >= CALLS_AT_ONCE:
-                refusal = f"At most {CALLS_AT_ONCE} tools can be called at once."
+            if number >= MAX_CALLS_PER_STEP:
+                refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called at once."
 
             def report(words: str) -> None:
-                self._shown.report(number, f"{call.name} {words}")
+                self._live_answer.report(number, f"{call.name} {words}")
 
             try:
-                outcome = await self._means.tools.call(
-                    replace(self._caller(), report=report),
+                outcome = await self._deps.tools.call(
+                    replace(self._make_caller(), report=report),
                     call.name,
                     call.arguments,
                     turn_id=self.turn.id,
@@ -275,15 +279,15 @@ class Answer:
             finally:
                 places[number].leave()
             text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
-            return Done(call, text, outcome.how != "result", outcome.seq)
+            return CompletedCall(call, text, outcome.how != "result", outcome.seq)
 
         return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
 
-    def _caller(self) -> Caller:
+    def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent
         return Caller(
             self._world,
-            self._means.limits,
+            self._deps.limits,
             agent,
             self.turn.room_id,
             "model",
@@ -293,7 +297,7 @@ class Answer:
 
     # What it costs.
 
-    async def _spend(self, model: str, spent: Usage) -> None:
+    async def _record_usage(self, model: str, spent: TokenUsage) -> None:
         self._budget.spent(spent)
         await self._world.change(
             lambda tx: usage.record_usage(
@@ -309,30 +313,30 @@ class Answer:
             )
         )
 
-    async def _pay(self) -> None:
+    async def _record_unfinished_step(self) -> None:
         """Count a step that was broken off: its provider does, and says nothing of it."""
-        if self._unpaid is None or self._shown.waiting:
+        if self._uncounted_step is None or self._live_answer.waiting:
             return
-        backend, request = self._unpaid
-        if isinstance(backend, Metered):
-            owed = backend.owed(request, self._shown.thought + self._shown.text)
+        backend, request = self._uncounted_step
+        if isinstance(backend, MeteredBackend):
+            owed = backend.owed(request, self._live_answer.thought + self._live_answer.text)
             if owed is not None:
-                await self._spend(backend.model, owed)
+                await self._record_usage(backend.model, owed)
 
     # What is left of it.
 
-    async def _keep_thought(self) -> None:
+    async def _append_reasoning(self) -> None:
         """Reasoning is a row of its own, which the room sees folded and no model sees."""
-        text = self._shown.take_thought()
+        text = self._live_answer.take_thought()
         if text:
-            await self._world.change(lambda tx: self._append(tx, "thought", text))
+            await self._world.change(lambda tx: self._append_row(tx, "thought", text))
 
-    async def _say(self) -> None:
+    async def _append_text(self) -> None:
         """Write what was said so far as a row, before its tool calls."""
-        text = self._shown.take_text()
+        text = self._live_answer.take_text()
         if text:
-            await self._world.change(lambda tx: self._reply(tx, text))
-        self._shown.publish()
+            await self._world.change(lambda tx: self._append_reply(tx, text))
+        self._live_answer.publish()
 
     async def _finish(self, status: TurnStatus, note: str) -> None:
         """Write the end: what was said last, what went wrong, that it is over."""
@@ -341,7 +345,7 @@ class Answer:
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
             row = None
             if text:
-                row = self._reply(tx, text, cut=status == "cancelled" or bool(note))
+                row = self._append_reply(tx, text, cut=status == "cancelled" or bool(note))
             if note:
                 self.notice(tx, note)
             turns.close_turn(tx, turn.id, status)
@@ -352,8 +356,8 @@ class Answer:
         row: Row | None = None
         opened: list[tuple[Turn, Agent]] = []
         try:
-            await self._pay()
-            text = self._shown.take_text()
+            await self._record_unfinished_step()
+            text = self._live_answer.take_text()
             row, opened = await self._world.change(work)
         except WorldError as refused:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(refused))
@@ -363,11 +367,11 @@ class Answer:
 
     def notice(self, tx: Change, text: str) -> None:
         """Say something of it to the room."""
-        self._append(tx, "notice", text)
+        self._append_row(tx, "notice", text)
 
-    def _reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
+    def _append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
         """Write a reply as a row, and keep the state it sets. None if it said nothing else."""
-        reply = notes_block.read(text)
+        reply = notes_block.parse_reply(text)
         turn, agent = self.turn, self.agent
         drafts.delete_draft(tx, turn.id)
         meta: dict[str, object] = {"cut": True} if cut else {}
@@ -377,18 +381,18 @@ class Answer:
             if reply.cut:
                 self.notice(
                     tx,
-                    f"wrote notes longer than {notes_block.MOST_CHARACTERS} characters, the most"
-                    f" that are kept: the last {reply.cut} were cut",
+                    f"wrote notes longer than {notes_block.MAX_NOTES_CHARACTERS} characters,"
+                    f" the most that are kept: the last {reply.cut} were cut",
                 )
             if not reply.text:
-                self._append(tx, "notice", "changed its notes", meta=meta)
+                self._append_row(tx, "notice", "changed its notes", meta=meta)
         if not reply.text:
             return None
-        return self._append(
+        return self._append_row(
             tx, "chat", reply.text, parent_row_id=self._question.id, meta=meta or None
         )
 
-    def _append(
+    def _append_row(
         self,
         tx: Change,
         kind: str,

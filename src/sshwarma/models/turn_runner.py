@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from sshwarma.models.backend import Backend
-from sshwarma.models.budget import Budgets, Limits
+from sshwarma.models.budget import BudgetLimits, ModelBudgets
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_deps import Means
-from sshwarma.models.turn_loop import Answer
+from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.models.turn_loop import TurnLoop
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, turns
@@ -21,15 +21,15 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
-AT_ONCE: Final = 32
+MAX_ANSWERS_PER_ROOM: Final = 32
 """Answers that may be coming in one room; who asks for more is refused. It bounds what models
 that call each other can set off."""
 
-ENDING_SECONDS: Final = 5.0
+STOP_TIMEOUT_SECONDS: Final = 5.0
 """How long whoever stops turns waits for their ends."""
 
 
-class Turns:
+class TurnRunner:
     """The turns of a world. `backends` are by the id of the agent they answer for."""
 
     def __init__(
@@ -39,14 +39,14 @@ class Turns:
         backends: Mapping[str, Backend],
         limits: LimitSettings,
         composer: ContextComposer | None = None,
-        budgets: Budgets | None = None,
+        budgets: ModelBudgets | None = None,
     ) -> None:
         self._world = world
         self._backends = backends
         self._limits = limits
-        budgets = budgets or Budgets(world, lambda agent_id: Limits())
-        self._means = Means(world, tools, backends, limits, composer, budgets)
-        self._running: dict[str, Answer] = {}
+        budgets = budgets or ModelBudgets(world, lambda agent_id: BudgetLimits())
+        self._deps = TurnDeps(world, tools, backends, limits, composer, budgets)
+        self._running: dict[str, TurnLoop] = {}
 
     def answers(self, agent: Agent) -> bool:
         """Whether a mention of the agent is answered by a backend."""
@@ -62,7 +62,7 @@ class Turns:
 
     def sent(self, room_id: str, agent_id: str) -> ModelContext | None:
         """What a model was told last in a room, if that is still remembered."""
-        return self._means.sent.last(room_id, agent_id)
+        return self._deps.sent.last(room_id, agent_id)
 
     def called(self, text: str, by: Agent) -> list[Agent]:
         """The models that a text of somebody calls and that would answer."""
@@ -80,7 +80,7 @@ class Turns:
         """Whether so many more answers may come in a room."""
         running = tuple(self._running.values())  # also asked from the thread that writes
         coming = sum(one.turn.room_id == room_id for one in running)
-        return coming + more <= AT_ONCE
+        return coming + more <= MAX_ANSWERS_PER_ROOM
 
     def asked_by(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Who waits for the answers that are coming in a room, or for those of one model: ids of
@@ -101,7 +101,9 @@ class Turns:
     ) -> None:
         """Answer a row, in a turn that is open and stored. `behind` is the person it all began
         with, `hops` how many models have called each other on the way."""
-        answer = Answer(self._means, turn, agent, question, behind=behind, hops=hops, follower=self)
+        answer = TurnLoop(
+            self._deps, turn, agent, question, behind=behind, hops=hops, follower=self
+        )
         self._running[turn.id] = answer
         answer.start()
 
@@ -142,7 +144,7 @@ class Turns:
             if running.turn.room_id == room_id and running.stopped and running.task is not None
         }
         if tasks:
-            await asyncio.wait(tasks, timeout=ENDING_SECONDS)
+            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_SECONDS)
 
     async def close(self) -> None:
         """Stop every turn and wait until each has written its end."""
@@ -152,14 +154,14 @@ class Turns:
         tasks = [running.task for running in left if running.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def pass_on(self, tx: Change, answer: Answer, row: Row) -> list[tuple[Turn, Agent]]:
+    def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that a model's answer calls, as far as they may go on."""
         called = self.called(row.content, answer.agent)
         limit = ""
         if not self.may_call(answer.hops):
             limit = f"{self._limits.mention_hops + 1} models in a row is the limit"
         elif not self.room_for(answer.turn.room_id, len(called)):
-            limit = f"{AT_ONCE} answers at once is the limit of a room"
+            limit = f"{MAX_ANSWERS_PER_ROOM} answers at once is the limit of a room"
         if called and limit:
             answer.notice(tx, f"called {', '.join(agent.name for agent in called)}, but {limit}")
             return []
@@ -167,7 +169,7 @@ class Turns:
         turns.set_request_row(tx, [turn.id for turn in opened], row)
         return list(zip(opened, called, strict=True))
 
-    def go_on(self, answer: Answer, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
+    def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
         """An answer has ended: begin those that it called."""
         self._running.pop(answer.turn.id, None)
         if row is not None:

@@ -24,34 +24,34 @@ from pydantic_core import ValidationError as PydanticError
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
-ARGUMENT_BYTES: Final = 1 << 20
+MAX_ARGUMENTS_BYTES: Final = 1 << 20
 """The arguments of a call, as JSON."""
 
-NODES: Final = 4_000
+MAX_SCHEMA_NODES: Final = 4_000
 """Parts of a schema that are looked at; what is beyond them allows everything."""
 
-DEPTH: Final = 40
+MAX_SCHEMA_DEPTH: Final = 40
 """Parts in parts, and references in references, that are looked at."""
 
-PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 """Problems that a refusal names."""
 
-PATTERN: Final = 200
+MAX_PATTERN_CHARACTERS: Final = 200
 """Characters of a pattern that is run; one that is longer allows everything."""
 
-PATTERNS: Final = 8
+MAX_PATTERNS: Final = 8
 """Patterns of a schema that are run; the others allow everything."""
 
-MATCHED: Final = 10_000
+MAX_MATCHED_CHARACTERS: Final = 10_000
 """Characters that the patterns of a schema are run on in one call; what is beyond them fits."""
 
-ANYTHING: Final[dict[str, Any]] = {"type": "object"}
+ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
-_NUMBERS: Final = (
+_NUMERIC_KEYWORDS: Final = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
     "minItems", "maxItems", "minProperties", "maxProperties",
 )  # fmt: skip
-_TYPES: Final = {
+_TYPE_DESCRIPTIONS: Final = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -62,13 +62,13 @@ _TYPES: Final = {
 }
 
 
-def schema_of(tool: Thing) -> dict[str, Any]:
+def get_input_schema(tool: Thing) -> dict[str, Any]:
     """What a tool says of its arguments."""
     declared = tool.metadata.get("input_schema")
-    return declared if isinstance(declared, dict) else ANYTHING
+    return declared if isinstance(declared, dict) else ANY_OBJECT_SCHEMA
 
 
-def checked(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments if the tool may be called with them. Text that holds the JSON of what is
     wanted is taken as that: models write numbers as text at times.
 
@@ -79,24 +79,26 @@ def checked(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
         size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The arguments are not data: {error}.") from error
-    if size > ARGUMENT_BYTES:
-        raise Invalid(f"The arguments have {size} bytes; a call takes at most {ARGUMENT_BYTES}.")
-    plain = _Plain(schema_of(tool))
-    schema = plain.schema
-    fitted = {name: _fitted(schema, name, value) for name, value in arguments.items()}
-    found = islice(plain.validator.iter_errors(fitted), PROBLEMS + 1)
-    problems = [words for error in found for words in _in_words(error)]
-    if problems:
-        takes = ", ".join(_names(schema)) or "none"
-        more = "; and more" if len(problems) > PROBLEMS else ""
+    if size > MAX_ARGUMENTS_BYTES:
         raise Invalid(
-            f"{tool.label}: {'; '.join(problems[:PROBLEMS])}{more}.",
+            f"The arguments have {size} bytes; a call takes at most {MAX_ARGUMENTS_BYTES}."
+        )
+    plain = _BoundedSchema(get_input_schema(tool))
+    schema = plain.schema
+    fitted = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
+    found = islice(plain.validator.iter_errors(fitted), MAX_PROBLEMS + 1)
+    problems = [words for error in found for words in _describe_error(error)]
+    if problems:
+        takes = ", ".join(_argument_names(schema)) or "none"
+        more = "; and more" if len(problems) > MAX_PROBLEMS else ""
+        raise Invalid(
+            f"{tool.label}: {'; '.join(problems[:MAX_PROBLEMS])}{more}.",
             hint=f"Its arguments: {takes}.",
         )
     return fitted
 
 
-def from_words(tool: Thing, text: str) -> dict[str, Any]:
+def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
     """What a person typed after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
 
     A value is text where the tool wants text, else the JSON it is written as, if it is.
@@ -110,7 +112,7 @@ def from_words(tool: Thing, text: str) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise Invalid(f"The arguments are not JSON: {error}.") from error
         return dict(found)
-    schema = _Plain(schema_of(tool)).schema
+    schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}
     for word in split_words(text):
         name, equals, value = word.partition("=")
@@ -118,7 +120,9 @@ def from_words(tool: Thing, text: str) -> dict[str, Any]:
             raise Invalid(
                 f"{word[:40]} is not NAME=VALUE.", hint='As in prompt="jazz drums" bars=4'
             )
-        arguments[name] = value if "string" in _wanted(schema, name) else _json_or(value)
+        arguments[name] = (
+            value if "string" in _allowed_types(schema, name) else _parse_json_or_text(value)
+        )
     return arguments
 
 
@@ -134,102 +138,109 @@ def split_words(text: str) -> list[str]:
         raise Invalid(f"The words cannot be read: {error}.") from error
 
 
-def _fitted(schema: dict[str, Any], name: str, value: Any) -> Any:
+def _coerce_value(schema: dict[str, Any], name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    wanted = _wanted(schema, name)
-    return value if not wanted or "string" in wanted else _json_or(value)
+    wanted = _allowed_types(schema, name)
+    return value if not wanted or "string" in wanted else _parse_json_or_text(value)
 
 
-def _json_or(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _wanted(schema: dict[str, Any], name: str) -> frozenset[str]:
+def _allowed_types(schema: dict[str, Any], name: str) -> frozenset[str]:
     """The types an argument may have; none if that is not said."""
-    described = _part(schema.get("properties"), name)
-    options = [_part(option) for option in described.get("anyOf", [described])]
+    described = _get_subschema(schema.get("properties"), name)
+    options = [_get_subschema(option) for option in described.get("anyOf", [described])]
     found: set[str] = set()
     for option in options:
-        kinds = option.get("type", "string" if _has_text(option.get("enum", ())) else ())
+        kinds = option.get("type", "string" if _has_string_option(option.get("enum", ())) else ())
         found |= {kinds} if isinstance(kinds, str) else set(kinds)
     return frozenset(found)
 
 
-def _has_text(options: Any) -> bool:
+def _has_string_option(options: Any) -> bool:
     return any(isinstance(option, str) for option in options)
 
 
-def _part(of: Any, name: str | None = None) -> dict[str, Any]:
+def _get_subschema(of: Any, name: str | None = None) -> dict[str, Any]:
     inner = of if name is None else of.get(name) if isinstance(of, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
-def _names(schema: dict[str, Any]) -> list[str]:
+def _argument_names(schema: dict[str, Any]) -> list[str]:
     required = schema.get("required", ())
     names = list(schema.get("properties", {}))[:20]
     return [name if name in required else f"{name}?" for name in names]
 
 
-class _Plain:
+class _BoundedSchema:
     """A schema made plain: without references, bounded, of keywords that only ever allow less
     the more of them there are."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
-        self._whole = whole
-        self._left = NODES
-        self._patterns = 0
-        self._characters = MATCHED
-        made = self._walk(whole, 0)
+        self._root_schema = whole
+        self._nodes_left = MAX_SCHEMA_NODES
+        self._pattern_count = 0
+        self._characters_left = MAX_MATCHED_CHARACTERS
+        made = self._simplify_node(whole, 0)
         self.schema: dict[str, Any] = made if isinstance(made, dict) else {}
 
-    def _walk(self, node: Any, depth: int) -> dict[str, Any] | bool:
-        self._left -= 1
+    def _simplify_node(self, node: Any, depth: int) -> dict[str, Any] | bool:
+        self._nodes_left -= 1
         if isinstance(node, bool):
             return node
-        if not isinstance(node, dict) or self._left < 0 or depth > DEPTH:
+        if not isinstance(node, dict) or self._nodes_left < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
-        made = {key: value for key, value in node.items() if _is_plain(key, value)}
+        made = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
         if "pattern" in made:
-            self._patterns += 1
-            if self._patterns > PATTERNS:
+            self._pattern_count += 1
+            if self._pattern_count > MAX_PATTERNS:
                 del made["pattern"]
         if isinstance(node.get("properties"), dict):
             made["properties"] = {
-                name: self._walk(part, depth + 1) for name, part in node["properties"].items()
+                name: self._simplify_node(part, depth + 1)
+                for name, part in node["properties"].items()
             }
         for key, kept in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
             if isinstance(node.get(key), list) and node[key]:
-                parts = [self._walk(part, depth + 1) for part in node[key]]
+                parts = [self._simplify_node(part, depth + 1) for part in node[key]]
                 if kept in made:
                     made.setdefault("allOf", []).append({kept: parts})
                 else:
                     made[kept] = parts
         if isinstance(node.get("items"), dict | bool) and "prefixItems" not in node:
-            made["items"] = self._walk(node["items"], depth + 1)
+            made["items"] = self._simplify_node(node["items"], depth + 1)
         others = node.get("additionalProperties")
         if isinstance(others, dict | bool) and "patternProperties" not in node:
-            made["additionalProperties"] = self._walk(node["additionalProperties"], depth + 1)
+            made["additionalProperties"] = self._simplify_node(
+                node["additionalProperties"], depth + 1
+            )
         if "$ref" in node:
-            target = self._walk(self._target(node["$ref"]), depth + 1)
+            target = self._simplify_node(self._resolve_reference(node["$ref"]), depth + 1)
             made.setdefault("allOf", []).append(target)
         return made
 
     @property
     def validator(self) -> Any:
         """What checks one call's arguments."""
-        if not self._patterns:
+        if not self._pattern_count:
             return Draft202012Validator(self.schema)
-        return validators.extend(Draft202012Validator, {"pattern": self._fits})(self.schema)
+        return validators.extend(Draft202012Validator, {"pattern": self._check_pattern})(
+            self.schema
+        )
 
-    def _fits(self, _: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-        if not isinstance(value, str) or len(value) >= self._characters:
+    def _check_pattern(
+        self, _: Any, pattern: str, value: Any, __: Any
+    ) -> Iterator[ValidationError]:
+        if not isinstance(value, str) or len(value) >= self._characters_left:
             return
-        self._characters -= len(value) + 1
-        matcher = _matcher(pattern)
+        self._characters_left -= len(value) + 1
+        matcher = _compile_pattern(pattern)
         if matcher is None:
             return
         try:
@@ -237,11 +248,11 @@ class _Plain:
         except PydanticError:
             yield ValidationError(f"{pattern} does not match")
 
-    def _target(self, reference: Any) -> Any:
+    def _resolve_reference(self, reference: Any) -> Any:
         """What a reference into the schema itself means; anything, for one that leads elsewhere."""
         if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
-        found: Any = self._whole
+        found: Any = self._root_schema
         for step in reference[1:].split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
@@ -250,11 +261,13 @@ class _Plain:
         return found
 
 
-def _is_plain(key: str, value: Any) -> bool:
+def _is_kept_keyword(key: str, value: Any) -> bool:
     match key:
         case "type":
             kinds = value if isinstance(value, list) else [value]
-            return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
+            return bool(kinds) and all(
+                isinstance(kind, str) and kind in _TYPE_DESCRIPTIONS for kind in kinds
+            )
         case "enum":
             return isinstance(value, list)
         case "const" | "title" | "description" | "default":
@@ -262,14 +275,14 @@ def _is_plain(key: str, value: Any) -> bool:
         case "required":
             return isinstance(value, list) and all(isinstance(name, str) for name in value)
         case "pattern":
-            return isinstance(value, str) and len(value) <= PATTERN
-        case key if key in _NUMBERS:
+            return isinstance(value, str) and len(value) <= MAX_PATTERN_CHARACTERS
+        case key if key in _NUMERIC_KEYWORDS:
             return isinstance(value, int | float) and not isinstance(value, bool)
     return False
 
 
 @lru_cache(maxsize=256)
-def _matcher(pattern: str) -> SchemaValidator | None:
+def _compile_pattern(pattern: str) -> SchemaValidator | None:
     """What tells whether a text has a match of a pattern, in time that grows with the text alone;
     None for a pattern that only a slower way could run, or that is none."""
     try:
@@ -278,10 +291,10 @@ def _matcher(pattern: str) -> SchemaValidator | None:
         return None
 
 
-def _in_words(error: ValidationError) -> Iterator[str]:
+def _describe_error(error: ValidationError) -> Iterator[str]:
     """What is wrong, beginning with the argument it is wrong with."""
     place = ".".join(map(str, error.absolute_path)) or "the arguments"
-    given, limit = _short(error.instance), error.validator_value
+    given, limit = _shorten_json(error.instance), error.validator_value
     prefix = f"{place}." if error.absolute_path else ""
     match error.validator:
         case "required":
@@ -292,16 +305,16 @@ def _in_words(error: ValidationError) -> Iterator[str]:
         case "additionalProperties":
             known = error.schema.get("properties", {})
             for name in islice(
-                (name for name in error.instance if name not in known), PROBLEMS + 1
+                (name for name in error.instance if name not in known), MAX_PROBLEMS + 1
             ):
                 yield f"{prefix}{name[:40]}: is not an argument of it"
         case "type":
-            yield f"{place}: {given} is not {_kinds(limit)}"
+            yield f"{place}: {given} is not {_describe_types(limit)}"
         case "enum":
             options = ", ".join(json.dumps(option, ensure_ascii=False) for option in limit[:20])
             yield f"{place}: {given} is not one of {options}"
         case "const":
-            yield f"{place}: {given} is not {_short(limit)}"
+            yield f"{place}: {given} is not {_shorten_json(limit)}"
         case "minimum" | "exclusiveMinimum":
             yield f"{place}: {given} is under {limit}, the least it may be"
         case "maximum" | "exclusiveMaximum":
@@ -309,24 +322,26 @@ def _in_words(error: ValidationError) -> Iterator[str]:
         case "pattern":
             yield f"{place}: {given} does not look like {limit}"
         case "anyOf":
-            kinds = [kind for option in limit for kind in _listed(_part(option).get("type"))]
-            named = f"is not {_kinds(kinds)}" if kinds else "is none of what it may be"
+            kinds = [
+                kind for option in limit for kind in _as_list(_get_subschema(option).get("type"))
+            ]
+            named = f"is not {_describe_types(kinds)}" if kinds else "is none of what it may be"
             yield f"{place}: {given} {named}"
         case kind:
-            yield f"{place}: {given} does not fit {kind} {_short(limit)}"
+            yield f"{place}: {given} does not fit {kind} {_shorten_json(limit)}"
 
 
-def _kinds(kinds: Any) -> str:
-    named = list(dict.fromkeys(_TYPES.get(kind, str(kind)) for kind in _listed(kinds)))
+def _describe_types(kinds: Any) -> str:
+    named = list(dict.fromkeys(_TYPE_DESCRIPTIONS.get(kind, str(kind)) for kind in _as_list(kinds)))
     return " or ".join(named)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
-def _short(value: Any) -> str:
+def _shorten_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=True)
     return text if len(text) <= 40 else f"{text[:39]}…"

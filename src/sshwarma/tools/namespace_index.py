@@ -7,25 +7,25 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sshwarma.tools.search import Finder, Space
+from sshwarma.tools.search import IndexedNamespace, NamespaceSearch
 from sshwarma.world import things
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.namespaces import Namespace, read_metadata_words, read_namespaces
 from sshwarma.world.world import World
 
-QUIET_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 1.0
 """After a change, this long is waited for more of them."""
 
 
-def spaces(conn: Connection, room_id: str | None = None) -> list[Space]:
+def index_namespaces(conn: Connection, room_id: str | None = None) -> list[IndexedNamespace]:
     """Every namespace, with what its tools say of themselves; of rooms only the one given."""
-    return [_space(conn, known) for known in read_namespaces(conn, room_id)]
+    return [_index_namespace(conn, known) for known in read_namespaces(conn, room_id)]
 
 
-def _space(conn: Connection, known: Namespace) -> Space:
+def _index_namespace(conn: Connection, known: Namespace) -> IndexedNamespace:
     tools = things.read_children(conn, known.thing.id, "tool")
     own = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
-    return Space(
+    return IndexedNamespace(
         known.id,
         known.title,
         known.thing.description,
@@ -34,12 +34,12 @@ def _space(conn: Connection, known: Namespace) -> Space:
     )
 
 
-class Ahead:
+class Prefetcher:
     """Makes the vectors of namespaces when they change, not when somebody searches."""
 
-    def __init__(self, world: World, finder: Finder) -> None:
+    def __init__(self, world: World, finder: NamespaceSearch) -> None:
         self._world = world
-        self._finder = finder
+        self._search = finder
         self._changed = asyncio.Event()
         self._changed.set()
         world.bus.on(WorldChanged, lambda _: self._changed.set())
@@ -48,6 +48,6 @@ class Ahead:
         """Follow changes for as long as the program runs."""
         while True:
             await self._changed.wait()
-            await asyncio.sleep(QUIET_SECONDS)
+            await asyncio.sleep(SETTLE_SECONDS)
             self._changed.clear()
-            await self._finder.prepare(await self._world.memo("spaces", spaces))
+            await self._search.prepare(await self._world.memo("spaces", index_namespaces))

@@ -11,22 +11,22 @@ from typing import Final, Self
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 
-TELL_SECONDS: Final = 0.1
+REPORT_INTERVAL_SECONDS: Final = 0.1
 """Reports that come faster replace each other: a tool may send thousands."""
 
 
-class Progress:
+class CallProgress:
     """Shows what a call that is part of no turn reports, until the block it is entered for ends. A
     call that reports nothing shows nothing. `caller` is who calls; its own door is told too."""
 
     def __init__(self, caller: Caller, call: Row) -> None:
         self._bus = caller.world.bus
-        self._door: Callable[[str], None] | None = caller.report
+        self._on_report: Callable[[str], None] | None = caller.report
         self._call = call
         self._tool = call.meta["tool"].rpartition(":")[2]
         self._since = time.monotonic()
-        self._told_at = 0.0
-        self._newest = ""
+        self._published_at = 0.0
+        self._latest = ""
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
@@ -40,25 +40,25 @@ class Progress:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._told_at:
+        if self._published_at:
             self._bus.publish(StreamEnded(self._call.room_id, self._call.id))
 
     def report(self, words: str) -> None:
         """The tool is that far."""
-        if self._door is not None:
-            self._door(words)
-        self._newest = words
-        wait = self._told_at + TELL_SECONDS - time.monotonic()
+        if self._on_report is not None:
+            self._on_report(words)
+        self._latest = words
+        wait = self._published_at + REPORT_INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
-            self._tell()
+            self._publish()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._publish)
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._told_at = time.monotonic()
+        self._published_at = time.monotonic()
         self._bus.publish(
             StreamUpdated(
                 self._call.room_id,
@@ -66,6 +66,6 @@ class Progress:
                 self._call.author_id or "",
                 "",
                 self._since,
-                doing=(f"{self._tool} {self._newest}",),
+                doing=(f"{self._tool} {self._latest}",),
             )
         )

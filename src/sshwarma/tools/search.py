@@ -21,52 +21,52 @@ from typing import Final, TypeVar
 
 import structlog
 
-from sshwarma.tools.embedding import LENGTH, Embedder, HashedNgrams
-from sshwarma.tools.stemming import STOP, inflections, stem, words
+from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, HashedNgrams
+from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections, stem
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_Key = tuple[str, bytes]
+_VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
 
-QUERY: Final = 2_000
+MAX_QUERY_CHARACTERS: Final = 2_000
 """Characters of a query that are read."""
 
-REMEMBERED: Final = 10_000
+MAX_CACHED_VECTORS: Final = 10_000
 """Texts whose vectors are kept, 4 KiB each; of more, those not asked for longest are forgotten."""
 
-BATCH: Final = 64
+MAX_BATCH_TEXTS: Final = 64
 """Texts that are embedded in one go."""
 
-CANDIDATES: Final = 30
+MAX_CANDIDATES: Final = 30
 """Namespaces that are looked at tool by tool."""
 
-LINES: Final = 100
+MAX_TOOL_LINES: Final = 100
 """Tools of a namespace that are looked at one by one."""
 
-WHOLE: Final = 0.75
+NAMESPACE_WEIGHT: Final = 0.75
 """What the whole namespace counts beside its best tool."""
 
-SUPPORT: Final = 0.5
+OTHER_WORDS_WEIGHT: Final = 0.5
 """What it adds if all the query's other words occur in what a namespace says of itself, beside 1
 for a keyword that it alone has."""
 
-HALF: Final = 0.25
+HALF_SCORE_HITS: Final = 0.25
 """The hits that make a score of one half, where 1 is a keyword that a namespace alone has."""
 
-INSIDE: Final = 0.5
+NESTED_HIT_WEIGHT: Final = 0.5
 """What a hit is worth that is part of a longer one, as `test` is in `A/B test`."""
 
-PREFIX: Final = 3
+MIN_PREFIX_CHARACTERS: Final = 3
 """Letters of a name that are enough if nothing else was asked for."""
 
-_PARTS: Final = re.compile(r"\s+(?:and|or|&)\s+|\s*[,/;&+]\s*", re.IGNORECASE)
+_NAME_SEPARATORS: Final = re.compile(r"\s+(?:and|or|&)\s+|\s*[,/;&+]\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class IndexedNamespace:
     """A namespace as one looks for it. `tools` are lines such as `push: Send commits`."""
 
     id: str
@@ -77,7 +77,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchMatch:
     """A namespace that fits, how well from 0 to 1, and what it was found by: `keyword create`,
     `name`, `similar 0.43`."""
 
@@ -86,7 +86,7 @@ class Found:
     why: str
 
 
-class Finder:
+class NamespaceSearch:
     """Finds namespaces. It remembers the vectors of their texts by the texts they were made from,
     so one that changes is looked at anew and the others are not."""
 
@@ -94,8 +94,8 @@ class Finder:
         """Likeness below `threshold`, 0 to 1, is none; the embedder's own if not given."""
         self._embedder = embedder
         self._threshold = threshold
-        self._vectors: OrderedDict[_Key, array[float]] = OrderedDict()
-        self._making = asyncio.Lock()
+        self._vectors: OrderedDict[_VectorKey, array[float]] = OrderedDict()
+        self._vectors_lock = asyncio.Lock()
         self.embedded = 0
         """How many queries were made vectors of."""
 
@@ -109,53 +109,63 @@ class Finder:
         """The least likeness that counts."""
         return self._embedder.threshold if self._threshold is None else self._threshold
 
-    async def prepare(self, spaces: Sequence[Space]) -> None:
+    async def prepare(self, spaces: Sequence[IndexedNamespace]) -> None:
         """Make the vectors of what has changed, so that no search has to wait for them."""
-        texts = [_about(space) for space in spaces]
-        texts += [line for space in spaces for line in _lines(space)]
+        texts = [_namespace_text(space) for space in spaces]
+        texts += [line for space in spaces for line in _tool_lines(space)]
 
         async def work(embedder: Embedder) -> None:
-            await self._vectors_of(embedder, texts[:REMEMBERED])
+            await self._vectors_of(embedder, texts[:MAX_CACHED_VECTORS])
 
-        await self._embedding(work)
+        await self._with_fallback(work)
 
-    async def find(self, query: str, spaces: Sequence[Space], limit: int = 10) -> list[Found]:
+    async def find(
+        self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
+    ) -> list[SearchMatch]:
         """The namespaces that fit, best first, at most `limit`; the same order for the same
         question. None for a query without words."""
-        said = words(query[:QUERY])
+        said = extract_words(query[:MAX_QUERY_CHARACTERS])
         if not said or not spaces or limit < 1:
             return []
-        found = await asyncio.to_thread(by_words, said, spaces)
+        found = await asyncio.to_thread(match_words, said, spaces)
         if found:
             return found[:limit]
 
-        async def work(embedder: Embedder) -> list[Found]:
-            return await self._alike(embedder, query[:QUERY], spaces, limit)
+        async def work(embedder: Embedder) -> list[SearchMatch]:
+            return await self._match_vectors(embedder, query[:MAX_QUERY_CHARACTERS], spaces, limit)
 
-        return await self._embedding(work)
+        return await self._with_fallback(work)
 
-    async def _alike(
-        self, embedder: Embedder, query: str, spaces: Sequence[Space], limit: int
-    ) -> list[Found]:
+    async def _match_vectors(
+        self, embedder: Embedder, query: str, spaces: Sequence[IndexedNamespace], limit: int
+    ) -> list[SearchMatch]:
         """Those most like the query as a whole; among them, a tool that is like it counts too."""
-        abouts = [_about(space) for space in spaces]
+        abouts = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, abouts)
         self.embedded += 1
         [asked] = await asyncio.to_thread(embedder.embed, [query])
-        whole = await asyncio.to_thread(likeness, asked, [vectors[about] for about in abouts])
+        whole = await asyncio.to_thread(
+            cosine_similarities, asked, [vectors[about] for about in abouts]
+        )
         ranked = sorted(range(len(spaces)), key=lambda number: (-whole[number], spaces[number].id))
-        nearest = ranked[: max(CANDIDATES, limit)]
-        lines = {number: _lines(spaces[number]) for number in nearest}
+        nearest = ranked[: max(MAX_CANDIDATES, limit)]
+        lines = {number: _tool_lines(spaces[number]) for number in nearest}
         vectors = await self._vectors_of(embedder, [text for own in lines.values() for text in own])
 
-        def judge() -> list[Found]:
+        def judge() -> list[SearchMatch]:
             found = []
             for number, own in lines.items():
-                best = max(likeness(asked, [vectors[text] for text in own]), default=whole[number])
-                score = min(max(WHOLE * whole[number] + (1.0 - WHOLE) * best, 0.0), 1.0)
+                best = max(
+                    cosine_similarities(asked, [vectors[text] for text in own]),
+                    default=whole[number],
+                )
+                score = min(
+                    max(NAMESPACE_WEIGHT * whole[number] + (1.0 - NAMESPACE_WEIGHT) * best, 0.0),
+                    1.0,
+                )
                 if score >= self.threshold:
-                    found.append(Found(spaces[number].id, score, f"similar {score:.2f}"))
-            return sorted(found, key=_order)[:limit]
+                    found.append(SearchMatch(spaces[number].id, score, f"similar {score:.2f}"))
+            return sorted(found, key=_match_order)[:limit]
 
         return await asyncio.to_thread(judge)
 
@@ -164,23 +174,23 @@ class Finder:
     ) -> dict[str, array[float]]:
         """The vectors of texts, remembered or made. Who needs one that is being made waits."""
         keys = await asyncio.to_thread(
-            lambda: {text: _key(embedder.name, text) for text in texts},
+            lambda: {text: _vector_key(embedder.name, text) for text in texts},
         )
-        found = self._remembered(keys)
+        found = self._cached_vectors(keys)
         if len(found) < len(keys):
-            async with self._making:
-                found = self._remembered(keys)  # another may have made them meanwhile
+            async with self._vectors_lock:
+                found = self._cached_vectors(keys)  # another may have made them meanwhile
                 missing = [text for text in keys if text not in found]
-                for at in range(0, len(missing), BATCH):
-                    batch = missing[at : at + BATCH]
+                for at in range(0, len(missing), MAX_BATCH_TEXTS):
+                    batch = missing[at : at + MAX_BATCH_TEXTS]
                     made = await asyncio.to_thread(embedder.embed, batch)
                     for text, vector in zip(batch, made, strict=True):
                         found[text] = self._vectors[keys[text]] = array("f", vector)
-                    while len(self._vectors) > REMEMBERED:
+                    while len(self._vectors) > MAX_CACHED_VECTORS:
                         self._vectors.popitem(last=False)
         return found
 
-    def _remembered(self, keys: dict[str, _Key]) -> dict[str, array[float]]:
+    def _cached_vectors(self, keys: dict[str, _VectorKey]) -> dict[str, array[float]]:
         found = {}
         for text, key in keys.items():
             if (vector := self._vectors.get(key)) is not None:
@@ -188,7 +198,7 @@ class Finder:
                 found[text] = vector
         return found
 
-    async def _embedding(self, work: Callable[[Embedder], Awaitable[T]]) -> T:
+    async def _with_fallback(self, work: Callable[[Embedder], Awaitable[T]]) -> T:
         """Do it with the embedder, and if that breaks, from then on with the one that needs
         nothing: a search must not fail for a library that does."""
         embedder = self._embedder
@@ -201,7 +211,7 @@ class Finder:
         return await work(self._embedder)
 
 
-def likeness(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
+def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
     """The cosine of a vector with each of several, all of length 1."""
     places = [place for place, value in enumerate(asked) if value]
     if not 1 < len(places) < len(asked) // 2:
@@ -210,51 +220,51 @@ def likeness(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list
     return [sum(map(mul, values, pick(vector))) for vector in vectors]
 
 
-def by_words(said: Sequence[str], spaces: Sequence[Space]) -> list[Found]:
+def match_words(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
     """Those whose keywords, name or id stand in the words of a query, by number and rarity."""
     hits: dict[int, dict[tuple[int, int], str]] = {}
     for number, space in enumerate(spaces):
-        if own := _hits(said, _terms(space)):
+        if own := _find_phrases(said, _namespace_terms(space)):
             hits[number] = own
     if not hits:
-        return _begun(said, spaces)
+        return _match_prefix(said, spaces)
     sharing: dict[tuple[int, int], int] = {}
     for own in hits.values():
         for span in own:
             sharing[span] = sharing.get(span, 0) + 1
     found = []
-    roots = {stem(word) for word in said if word not in STOP}
+    roots = {stem(word) for word in said if word not in STOP_WORDS}
     for number, own in hits.items():
-        space, terms = spaces[number], _terms(spaces[number])
+        space, terms = spaces[number], _namespace_terms(spaces[number])
         weight = 0.0
         for span in own:
             rarity = math.log1p(len(spaces) / sharing[span]) / math.log1p(len(spaces))
-            weight += rarity * (INSIDE if _within(span, sharing) else 1.0)
+            weight += rarity * (NESTED_HIT_WEIGHT if _is_nested(span, sharing) else 1.0)
         best = max(own, key=lambda span: (span[1] - span[0], -sharing[span], -span[0]))
-        weight += SUPPORT * len(roots & terms.roots) / max(len(roots), 1)
+        weight += OTHER_WORDS_WEIGHT * len(roots & terms.roots) / max(len(roots), 1)
         if exactly := terms.exact.get(tuple(said)):
-            found.append(Found(space.id, 1.0, exactly))
+            found.append(SearchMatch(space.id, 1.0, exactly))
         else:
-            found.append(Found(space.id, weight / (weight + HALF), own[best]))
-    return sorted(found, key=_order)
+            found.append(SearchMatch(space.id, weight / (weight + HALF_SCORE_HITS), own[best]))
+    return sorted(found, key=_match_order)
 
 
-def _begun(said: Sequence[str], spaces: Sequence[Space]) -> list[Found]:
+def _match_prefix(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
     """For a single word: those of whose name or id a word begins with it."""
-    if len(said) != 1 or len(said[0]) < PREFIX:
+    if len(said) != 1 or len(said[0]) < MIN_PREFIX_CHARACTERS:
         return []
     return sorted(
         (
-            Found(space.id, 0.5, "name")
+            SearchMatch(space.id, 0.5, "name")
             for space in spaces
-            if any(word.startswith(said[0]) for word in _terms(space).named)
+            if any(word.startswith(said[0]) for word in _namespace_terms(space).named)
         ),
-        key=_order,
+        key=_match_order,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class _NamespaceTerms:
     """What a namespace is called: phrases by any form of their first word, each the forms of its
     words and what it is."""
 
@@ -265,34 +275,36 @@ class _Terms:
 
 
 @lru_cache(maxsize=4_096)
-def _terms(space: Space) -> _Terms:
+def _namespace_terms(space: IndexedNamespace) -> _NamespaceTerms:
     called: dict[tuple[str, ...], str] = {}
-    for text, what in _called(space):
-        phrase = tuple(words(text))
-        if phrase and (what not in ("id", "name") or not STOP.issuperset(phrase)):
+    for text, what in _namespace_phrases(space):
+        phrase = tuple(extract_words(text))
+        if phrase and (what not in ("id", "name") or not STOP_WORDS.issuperset(phrase)):
             called.setdefault(phrase, what)
     phrases: dict[str, list[tuple[tuple[frozenset[str], ...], str]]] = {}
     for phrase, what in called.items():
         forms = tuple(inflections(word) for word in phrase)
         for form in forms[0]:
             phrases.setdefault(form, []).append((forms, what))
-    roots = frozenset(stem(word) for word in words(_about(space)) if word not in STOP)
-    name, own_id = tuple(words(space.name)), tuple(words(space.id))
-    return _Terms(phrases, {name: "name", own_id: "id"}, (*own_id, *name), roots)
+    roots = frozenset(
+        stem(word) for word in extract_words(_namespace_text(space)) if word not in STOP_WORDS
+    )
+    name, own_id = tuple(extract_words(space.name)), tuple(extract_words(space.id))
+    return _NamespaceTerms(phrases, {name: "name", own_id: "id"}, (*own_id, *name), roots)
 
 
-def _called(space: Space) -> Iterator[tuple[str, str]]:
+def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
     """What a namespace is called, and what that is."""
     for keyword in space.keywords:
         yield keyword, f"keyword {keyword}"
     yield space.id, "id"
     yield space.name, "name"
     yield space.id.rpartition(".")[2], "id"
-    for part in _PARTS.split(space.name):
+    for part in _NAME_SEPARATORS.split(space.name):
         yield part, "name"
 
 
-def _hits(said: Sequence[str], terms: _Terms) -> dict[tuple[int, int], str]:
+def _find_phrases(said: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
     """From which word to which what occurs in a query."""
     found: dict[tuple[int, int], str] = {}
     for at, word in enumerate(said):
@@ -303,25 +315,25 @@ def _hits(said: Sequence[str], terms: _Terms) -> dict[tuple[int, int], str]:
     return found
 
 
-def _within(span: tuple[int, int], spans: Iterable[tuple[int, int]]) -> bool:
+def _is_nested(span: tuple[int, int], spans: Iterable[tuple[int, int]]) -> bool:
     start, end = span
     return any(other != span and other[0] <= start and end <= other[1] for other in spans)
 
 
-def _order(found: Found) -> tuple[float, int, str]:
+def _match_order(found: SearchMatch) -> tuple[float, int, str]:
     return -found.score, found.id.count("."), found.id
 
 
-def _about(space: Space) -> str:
+def _namespace_text(space: IndexedNamespace) -> str:
     """All that a namespace says of itself, as one text."""
     said = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
-    return "\n".join(said)[:LENGTH]
+    return "\n".join(said)[:MAX_TEXT_CHARACTERS]
 
 
-def _lines(space: Space) -> list[str]:
-    return [line[:LENGTH] for line in space.tools[:LINES]]
+def _tool_lines(space: IndexedNamespace) -> list[str]:
+    return [line[:MAX_TEXT_CHARACTERS] for line in space.tools[:MAX_TOOL_LINES]]
 
 
-def _key(embedder: str, text: str) -> _Key:
+def _vector_key(embedder: str, text: str) -> _VectorKey:
     """A text may be long; what is kept of it is not."""
     return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -18,13 +18,13 @@ _APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
 _VOWELS: Final = frozenset("aeiouy")
 
-LETTERS: Final = 64
+MAX_WORD_LETTERS: Final = 64
 """The longest word that is told from others."""
 
-_REMEMBERED: Final = 8_192
+_MAX_CACHED_WORDS: Final = 8_192
 """How many words' forms are kept; a world has a few thousand."""
 
-_STOP: Final = """
+_STOP_WORD_LIST: Final = """
     a about all also am an and any anyone are as at be because been before being both but by can
     cannot cant could did didnt do does doesnt doing done dont down each else even ever every for
     from gave get gets getting give go goes going gonna gone got had has hasnt have havent having he
@@ -39,10 +39,10 @@ _STOP: Final = """
     yours
 """
 
-STOP: Final = frozenset(_STOP.split())
+STOP_WORDS: Final = frozenset(_STOP_WORD_LIST.split())
 """Words that say nothing of what one is after."""
 
-_SENSES: Final = """
+_SENSE_GROUPS: Final = """
     create add new make generate build write compose draft insert
     start begin launch run open boot trigger execute kick
     stop end halt cancel abort kill shut terminate close quit pause
@@ -123,14 +123,14 @@ _SENSES: Final = """
 """Words of one line mean about the same where tools are concerned."""
 
 
-def words(text: str) -> list[str]:
+def extract_words(text: str) -> list[str]:
     """The words of a text, in order, as they are compared: case and width do not matter, nor what
-    follows the first LETTERS of one."""
+    follows the first MAX_WORD_LETTERS of one."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    return [word[:LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
+    return [word[:MAX_WORD_LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_MAX_CACHED_WORDS)
 def inflections(word: str) -> frozenset[str]:
     """The word and the plural, past and -ing forms of it.
 
@@ -141,12 +141,12 @@ def inflections(word: str) -> frozenset[str]:
     if not (word.isascii() and word.isalpha()):
         return frozenset(forms)
     if len(word) < 3:  # `prs` are several, `its` and `has` are not
-        short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP
+        short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP_WORDS
         return frozenset({word, word + "s"} if short else forms)
-    if singular := _singular(word):
+    if singular := _singular_of(word):
         forms.add(singular)
     elif word not in ("new", "news"):
-        forms.add(_plural(word))
+        forms.add(_plural_of(word))
     last, before = word[-1], word[-2]
     if last == "e" and before != "e":
         forms |= {word + "d", word[:-1] + "ing"}
@@ -161,7 +161,7 @@ def inflections(word: str) -> frozenset[str]:
     return frozenset(forms)
 
 
-def _singular(word: str) -> str:
+def _singular_of(word: str) -> str:
     """The singular of what looks like a plural, else nothing."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
         return ""
@@ -174,7 +174,7 @@ def _singular(word: str) -> str:
     return word[:-1]
 
 
-def _plural(word: str) -> str:
+def _plural_of(word: str) -> str:
     if word.endswith(("s", "x", "z", "ch", "sh")):
         return word + "es"
     if word.endswith("y") and word[-2] not in _VOWELS:
@@ -185,7 +185,7 @@ def _plural(word: str) -> str:
 _ENDINGS: Final = ("ation", "ition", "ement", "ment", "ion", "ness", "able", "er", "or", "ly", "al")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_MAX_CACHED_WORDS)
 def stem(word: str) -> str:
     """What words of one family share: `deploy`, `deployed` and `deployment` have one stem.
 
@@ -194,7 +194,7 @@ def stem(word: str) -> str:
     """
     if not (word.isascii() and word.isalpha()):
         return word
-    word = _singular(word) or word
+    word = _singular_of(word) or word
     for ending in ("ing", "ed"):
         rest = word.removesuffix(ending)
         if rest != word and len(rest) > 2 and _VOWELS & set(rest) and not word.endswith("eed"):
@@ -210,14 +210,14 @@ def stem(word: str) -> str:
     return word[:-1] + "i" if len(word) > 3 and word.endswith("y") else word
 
 
-def _senses() -> dict[str, tuple[str, ...]]:
+def _index_senses() -> dict[str, tuple[str, ...]]:
     senses: dict[str, tuple[str, ...]] = {}
-    for line in _SENSES.strip().splitlines():
+    for line in _SENSE_GROUPS.strip().splitlines():
         group = line.split()
         for word in dict.fromkeys(stem(word) for word in group):
             senses[word] = (*senses.get(word, ()), group[0])
     return senses
 
 
-SENSES: Final = _senses()
+SENSES: Final = _index_senses()
 """The senses of a stem, each named by the first word of its line."""

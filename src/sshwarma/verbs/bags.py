@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.tools.names import claim
+from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import bags, find_thing
@@ -221,7 +221,7 @@ async def restore(caller: Caller, name: Word) -> Done:
 
     def work(tx: Change) -> None:
         if found.kind == "tool":
-            claim(tx, found.label)
+            claim_tool_name(tx, found.label)
         things.restore_thing(tx, found)
 
     await caller.change(work, told)

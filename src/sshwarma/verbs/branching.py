@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
 from sshwarma.verbs.moving import Moved, go_to
@@ -50,7 +50,7 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
 
     model: the model whose answer is to be given again; the last one to answer you if left out.
     """
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     wanted = caller.world.agents.find(model) if model else None
     old = await newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
@@ -198,7 +198,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
 
     def work(tx: Change) -> Thing:
         room = clones.clone_room(tx, source.id, name, caller.agent)
-        creation.copy(tx, source.id, room, caller.agent.id)
+        creation.copy_tools(tx, source.id, room, caller.agent.id)
         return room
 
     made = await caller.change(work)

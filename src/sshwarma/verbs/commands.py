@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sshwarma.lua_tools.declaration import summary
-from sshwarma.lua_tools.provider import LuaTools
+from sshwarma.lua_tools.declaration import read_summary
+from sshwarma.lua_tools.provider import LuaToolProvider
 from sshwarma.terminal.text import Block, block, line, paragraphs
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_verb
@@ -53,7 +53,7 @@ class Command:
 
     @property
     def summary(self) -> str:
-        said = self.thing.description or (summary(self.text) if self.is_script else self.text)
+        said = self.thing.description or (read_summary(self.text) if self.is_script else self.text)
         first = said.split("\n", 1)[0]
         return first if len(first) <= SUMMARY else first[: SUMMARY - 1] + "…"
 
@@ -130,7 +130,7 @@ async def run_script(caller: Caller, command: Command, given: str) -> Answer:
         WorldError: with the script's own error.
     """
     await caller.require(Right.ENTER)
-    lua = caller.world.part(LuaTools)
+    lua = caller.world.part(LuaToolProvider)
     if lua is None:
         raise Unavailable("This server runs no Lua.")
     result = await lua.command(caller, command.thing, given, split_words(given))

@@ -147,7 +147,7 @@ async def _values(
             known_words = {"add": get_args(ModelKind), "set": FIELDS}
             return [(word, "") for word in known_words.get(given[0], ())]
         case "word" if verb.name == "mcp" and given:
-            servers = await caller.world.memo("mcp servers", server_records.servers)
+            servers = await caller.world.memo("mcp servers", server_records.list_servers)
             return [(server.name, server.description) for server in servers]
         case "word" if verb.name in ("message", "branch") and given:
             return [] if given[0] == "list" else await _turns(caller)
@@ -157,7 +157,9 @@ async def _values(
         case "word" if verb.name == "context" and given:
             return _called(caller) if given[0] in ("show", "rebuild") else []
         case "command" if verb.name == "mcp" and given[:1] == ["approve"] and len(given) == 2:
-            waiting = await caller.world.store.read(partial(server_records.waiting, name=given[1]))
+            waiting = await caller.world.store.read(
+                partial(server_records.list_pending_tools, name=given[1])
+            )
             return [(tool.name, str(tool.metadata["obstacle"])) for tool in waiting]
         case "word" if verb.name == "token" and given[:1] == ["revoke"]:
             mine = await caller.world.store.read(

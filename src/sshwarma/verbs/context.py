@@ -7,9 +7,9 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.tools.names import for_model
+from sshwarma.tools.names import model_tool_name
 from sshwarma.verbs.arguments import AgentName, StateName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Done, columns, draw, view
@@ -377,7 +377,7 @@ async def _set_directory(caller: Caller, path: str | None) -> States | Done:
 
 async def _model(caller: Caller, name: str | None) -> Agent:
     """The model of that name; else the one that answered last here, or the only one there is."""
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     if name is not None:
         agent = caller.world.agents.find(name)
         if agent.kind != "model":
@@ -402,7 +402,7 @@ async def _model(caller: Caller, name: str | None) -> Agent:
 
 
 async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
-    composer, answering = caller.world.part(ContextComposer), caller.world.part(Turns)
+    composer, answering = caller.world.part(ContextComposer), caller.world.part(TurnRunner)
     if composer is None:
         raise Unavailable("This server composes no context.")
     budget, notices = DEFAULT_CONTEXT_TOKENS, []
@@ -424,7 +424,7 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]
     before = answering.sent(caller.room_id, agent.id) if answering is not None else None
     wrapped = Wrapped(
         agent.name,
-        tuple(for_model(item.thing.label) for item in offers),
+        tuple(model_tool_name(item.thing.label) for item in offers),
         composed.tool_tokens,
         tuple(
             LayerSeen(

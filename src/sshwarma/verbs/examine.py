@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.tools.names import for_mcp, for_model
+from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
@@ -207,8 +207,8 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     override = overrides.read_tool_override(conn, tool)
     facts = {
         "SSH": f"/run {tool.label}",
-        "Models call it": for_model(tool.label),
-        "MCP": for_mcp(tool.label),
+        "Models call it": model_tool_name(tool.label),
+        "MCP": mcp_tool_name(tool.label),
         "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",
     }
     if override.name is not None:

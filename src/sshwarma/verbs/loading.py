@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.tools.namespace_index import spaces
-from sshwarma.tools.search import Finder
+from sshwarma.tools.namespace_index import index_namespaces
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.arguments import Context, Flag, NamespaceName, Text
 from sshwarma.verbs.namespaces import NamespaceListed, all_listed
 from sshwarma.verbs.registry import verb
@@ -287,11 +287,11 @@ async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
     known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
         return FoundNamespaces("", tuple(_found(one, 0.0, "") for one in known.values()))
-    finder = caller.world.part(Finder)
+    finder = caller.world.part(NamespaceSearch)
     if finder is None:
         raise Unavailable("This server finds no namespaces.")
     offered = await caller.world.memo(
-        ("spaces", caller.room_id), lambda conn: spaces(conn, caller.room_id)
+        ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
     found = await finder.find(query, offered, MOST_FOUND)
     return FoundNamespaces(

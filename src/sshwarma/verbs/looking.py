@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine import Examined, ThingHere, examine
@@ -255,7 +255,7 @@ async def who(caller: Caller) -> WhoList:
 
 def _models(world: World) -> Iterator[str]:
     """Those who answer when they are called here."""
-    answering = world.part(Turns)
+    answering = world.part(TurnRunner)
     if answering is not None:
         yield from (agent.name for agent in world.agents if answering.answers(agent))
 

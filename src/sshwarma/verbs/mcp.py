@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from sshwarma.mcp.client.address import check_url, vetted
+from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.settings import McpSettings
 from sshwarma.terminal.text import Block, block, line, paragraphs
@@ -262,7 +262,7 @@ async def _reachable(settings: McpSettings) -> None:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
-            await vetted(parts.hostname or "", port, allow_private=settings.allow_private)
+            await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
     except (OSError, TimeoutError):
         return  # nobody knows the name now; it may be known later
 

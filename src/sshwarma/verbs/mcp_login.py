@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from sshwarma.mcp.client.hub import SIGNED_SECONDS, Hub
-from sshwarma.mcp.client.oauth_login import SIGN_IN_SECONDS
+from sshwarma.mcp.client.hub import SIGN_IN_CONNECT_SECONDS, Hub
+from sshwarma.mcp.client.oauth_login import SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.views import columns, view
 from sshwarma.world.caller import Caller
 
-MINUTES: Final = int(SIGN_IN_SECONDS // 60)
+MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,4 @@ async def handed_in(hub: Hub, name: str, address: str) -> bool:
         WorldError: if it is not the right one, or the sign-in fails.
     """
     server = await hub.find(name)
-    return await hub.signing.hand_in(server, address, 2 * SIGNED_SECONDS)
+    return await hub.signing.hand_in(server, address, 2 * SIGN_IN_CONNECT_SECONDS)

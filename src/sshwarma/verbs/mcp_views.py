@@ -135,7 +135,10 @@ async def listed(caller: Caller, hub: Hub) -> ServerList:
     """Every server, and those that somebody brings along to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
-        known = [*server_records.servers(conn), *server_records.offers(conn, caller.room_id)]
+        known = [
+            *server_records.list_servers(conn),
+            *server_records.list_offers(conn, caller.room_id),
+        ]
         return [(server, things.read_children(conn, server.id, "tool")) for server in known]
 
     whole = await _sees_all(caller)
@@ -195,9 +198,9 @@ async def _sees_all(caller: Caller) -> bool:
 
 
 def _where(caller: Caller, server: Thing, whole: bool) -> str:
-    if server.metadata.get("origin") == server_records.OFFERED:
+    if server.metadata.get("origin") == server_records.OFFERED_ORIGIN:
         return f"brought along by {caller.world.agents.name_of(server.created_by)}"
-    settings = server_records.settings_of(server)
+    settings = server_records.read_settings(server)
     if settings.url is not None:
         parts = urlsplit(settings.url)
         return settings.url if whole else f"{parts.scheme}://{parts.hostname}"
@@ -205,8 +208,8 @@ def _where(caller: Caller, server: Thing, whole: bool) -> str:
 
 
 def _facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
-    settings = server_records.settings_of(server)
-    offered = server.metadata.get("origin") == server_records.OFFERED
+    settings = server_records.read_settings(server)
+    offered = server.metadata.get("origin") == server_records.OFFERED_ORIGIN
     if server.metadata.get("server"):
         yield "Server", server.metadata["server"]
     if server.metadata.get("version"):

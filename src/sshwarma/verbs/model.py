@@ -11,13 +11,13 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
-from sshwarma.models.backend import BackendFailed, Message, Request, Text, Usage
-from sshwarma.models.budget import Budget, Budgets, OverBudget
-from sshwarma.models.discover import discover
-from sshwarma.models.providers import address
-from sshwarma.models.pydantic_ai_backend import ModelBackend
-from sshwarma.models.roster import Entry, Roster, check_price, described
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.backend import BackendError, Message, StepRequest, TextDelta, TokenUsage
+from sshwarma.models.budget import BudgetExceeded, ModelBudgets, TurnBudget
+from sshwarma.models.discover import discover_models
+from sshwarma.models.providers import base_url_of
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from sshwarma.models.roster import Roster, RosterEntry, check_price, describe_model
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.arguments import Text as Rest
@@ -160,7 +160,7 @@ async def _add(
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
-        f"added the model {name}: {described(settings)}",
+        f"added the model {name}: {describe_model(settings)}",
     )
     missing = await missing_key(roster, settings)
     if missing:
@@ -171,7 +171,7 @@ async def _add(
 async def _set(
     caller: Caller,
     roster: Roster,
-    entry: Entry,
+    entry: RosterEntry,
     agent: Agent,
     field: str | None,
     value: str | None,
@@ -210,7 +210,7 @@ async def _set(
     return Done(f"{chosen} of {agent.name} is now: {shown}{note and f'.{note}'}")
 
 
-async def _remove(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> Done:
+async def _remove(caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent) -> Done:
     _by_verb(entry, agent)
     await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
     _stop(caller, agent)
@@ -230,21 +230,21 @@ async def _switch(caller: Caller, agent: Agent, *, on: bool) -> Done:
 
 
 def _stop(caller: Caller, agent: Agent) -> None:
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     if answering is not None:
         answering.stop(None, agent_id=agent.id)
 
 
-async def _test(caller: Caller, entry: Entry, agent: Agent) -> ModelTested:
-    if not isinstance(entry.backend, ModelBackend):
+async def _test(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTested:
+    if not isinstance(entry.backend, PydanticAIBackend):
         raise Invalid(f"{agent.name} is no model.")
-    budgets = caller.world.part(Budgets)
-    budget = await budgets.begin(agent.id) if budgets else Budget(entry.limits)
+    budgets = caller.world.part(ModelBudgets)
+    budget = await budgets.begin(agent.id) if budgets else TurnBudget(entry.limits)
     room = await caller.room()
     said = (Message("user", TEST),)
-    request = Request(room.name, caller.agent.name, TEST, (), system=TEST, conversation=said)
+    request = StepRequest(room.name, caller.agent.name, TEST, (), system=TEST, conversation=said)
     began, first, text = time.monotonic(), 0.0, ""
-    spent: Usage | None = None
+    spent: TokenUsage | None = None
     try:
         budget.check()
         async with (
@@ -252,21 +252,21 @@ async def _test(caller: Caller, entry: Entry, agent: Agent) -> ModelTested:
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
-                if isinstance(part, Text):
+                if isinstance(part, TextDelta):
                     first = first or time.monotonic() - began
                     text += part.delta
-                elif isinstance(part, Usage):
+                elif isinstance(part, TokenUsage):
                     spent = part
                 if len(text) > TEST_CHARACTERS:
                     break
-    except OverBudget as over:
+    except BudgetExceeded as over:
         raise Unavailable(f"{agent.name} {over}.") from over
-    except BackendFailed as failed:
+    except BackendError as failed:
         raise Unavailable(f"{agent.name} could not answer: {failed}.") from failed
     except TimeoutError:
         raise Unavailable(f"{agent.name} did not answer within {TEST_SECONDS:.0f} s.") from None
     seconds = time.monotonic() - began
-    spent = spent or entry.backend.owed(request, text) or Usage(0, 0, estimated=True)
+    spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)
     budget.spent(spent)
     await caller.change(
         lambda tx: usage.record_usage(
@@ -289,24 +289,24 @@ async def _test(caller: Caller, entry: Entry, agent: Agent) -> ModelTested:
 async def _found(caller: Caller, roster: Roster) -> ModelsFound:
     taken = {agent.name for agent in caller.world.agents}
     there = {
-        (entry.settings.kind, entry.settings.model, address(entry.settings))
+        (entry.settings.kind, entry.settings.model, base_url_of(entry.settings))
         for entry in roster.entries()
         if entry.settings is not None
     }
     offers = []
-    for offer in await discover(roster.environ, taken=taken):
-        if (offer.kind, offer.model, address(offer)) in there:
+    for offer in await discover_models(roster.environ, taken=taken):
+        if (offer.kind, offer.model, base_url_of(offer)) in there:
             continue
         words = ["/model add", offer.name, offer.kind, offer.model]
-        if offer.base_url is not None and offer.base_url != address(
+        if offer.base_url is not None and offer.base_url != base_url_of(
             offer.model_copy(update={"base_url": None})
         ):
             words += ["--url", offer.base_url]
-        offers.append(ModelOffer(offer.name, described(offer), " ".join(words)))
+        offers.append(ModelOffer(offer.name, describe_model(offer), " ".join(words)))
     return ModelsFound(tuple(offers))
 
 
-def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[Entry, Agent]:
+def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[RosterEntry, Agent]:
     agent = caller.world.agents.find(name)
     entry = roster.entry(agent.id)
     if entry is None:
@@ -316,7 +316,7 @@ def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[Entry, Agent]
     return entry, agent
 
 
-def _by_verb(entry: Entry, agent: Agent) -> ModelSettings:
+def _by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
     if entry.origin != "verb" or entry.settings is None:
         hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
         where = "the settings file" if entry.origin == "file" else "the program itself"

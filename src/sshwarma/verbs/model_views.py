@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from sshwarma.models.backend import BackendFailed
-from sshwarma.models.budget import Budgets, Used
-from sshwarma.models.providers import address
-from sshwarma.models.pydantic_ai_backend import ModelBackend
-from sshwarma.models.roster import Entry, Roster, described
-from sshwarma.models.secrets import place, read_key
+from sshwarma.models.backend import BackendError
+from sshwarma.models.budget import ModelBudgets, UsageTotal
+from sshwarma.models.providers import base_url_of
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from sshwarma.models.roster import Roster, RosterEntry, describe_model
+from sshwarma.models.secrets import describe_key_location, read_key
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
 from sshwarma.verbs.views import ago, columns, view
@@ -169,7 +169,7 @@ async def all_listed(caller: Caller, roster: Roster) -> ModelRoster:
             found.append(
                 ModelState(
                     agent.name,
-                    described(entry.settings) if entry.settings else "rules",
+                    describe_model(entry.settings) if entry.settings else "rules",
                     entry.origin,
                     _state(entry, agent),
                     used.tokens,
@@ -179,7 +179,9 @@ async def all_listed(caller: Caller, roster: Roster) -> ModelRoster:
     return ModelRoster(tuple(found))
 
 
-async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent) -> ModelShown:
+async def model_shown(
+    caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
+) -> ModelShown:
     """All that is known of one; of its key only where it is."""
     settings, used = entry.settings, await _today(caller, agent)
     origin = {
@@ -192,7 +194,7 @@ async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent
             agent.name, "", entry.backend.model, "", origin, _state(entry, agent), "", "", "", (),
             (), used.tokens, _cost(used), "",
         )  # fmt: skip
-    failure = entry.backend.failure if isinstance(entry.backend, ModelBackend) else None
+    failure = entry.backend.failure if isinstance(entry.backend, PydanticAIBackend) else None
     when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
     limits = ((name, value_shown(getattr(settings, name), "no limit")) for name in LIMITS)
     about = {name: value_shown(getattr(settings, name), "its server's own") for name in ABOUT}
@@ -201,7 +203,7 @@ async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent
         agent.name,
         settings.kind,
         settings.model,
-        address(settings),
+        base_url_of(settings),
         origin,
         _state(entry, agent),
         await _key(roster, settings),
@@ -215,15 +217,15 @@ async def model_shown(caller: Caller, roster: Roster, entry: Entry, agent: Agent
     )
 
 
-def _state(entry: Entry, agent: Agent) -> str:
+def _state(entry: RosterEntry, agent: Agent) -> str:
     if agent.disabled:
         return "off"
-    failing = isinstance(entry.backend, ModelBackend) and entry.backend.failing
+    failing = isinstance(entry.backend, PydanticAIBackend) and entry.backend.failing
     return "could not answer" if failing else "answers"
 
 
 async def _key(roster: Roster, settings: ModelSettings) -> str:
-    where = place(settings)
+    where = describe_key_location(settings)
     if not where:
         return "none is needed"
     missing = await missing_key(roster, settings)
@@ -234,7 +236,7 @@ async def missing_key(roster: Roster, settings: ModelSettings) -> str:
     """Why there is no key; empty if there is, or none is needed."""
     try:
         await asyncio.to_thread(read_key, settings, roster.environ)
-    except BackendFailed as failed:
+    except BackendError as failed:
         return str(failed)
     return ""
 
@@ -244,16 +246,16 @@ async def _price(settings: ModelSettings) -> str:
 
     if settings.price_in is not None and settings.price_out is not None:
         return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
-    known = await asyncio.to_thread(prices.known, settings)
+    known = await asyncio.to_thread(prices.is_price_known, settings)
     return "its provider's list price" if known else "not known: set price_in and price_out"
 
 
-async def _today(caller: Caller, agent: Agent) -> Used:
-    budgets = caller.world.part(Budgets)
-    return await budgets.today(agent.id) if budgets else Used()
+async def _today(caller: Caller, agent: Agent) -> UsageTotal:
+    budgets = caller.world.part(ModelBudgets)
+    return await budgets.today(agent.id) if budgets else UsageTotal()
 
 
-def _cost(used: Used) -> float | None:
+def _cost(used: UsageTotal) -> float | None:
     return None if used.unpriced else used.cost
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import columns, view
@@ -43,7 +43,7 @@ async def models(caller: Caller) -> ModelList:
 
     Those who answer when they are mentioned.
     """
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     found = [] if answering is None else [a for a in caller.world.agents if answering.answers(a)]
     return ModelList(
         tuple(

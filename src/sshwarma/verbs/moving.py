@@ -143,7 +143,7 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
 
     def work(tx: Change) -> Thing:
         room = rooms_of_world.fork_room(tx, source.id, name, caller.agent)
-        creation.copy(tx, source.id, room, caller.agent.id)
+        creation.copy_tools(tx, source.id, room, caller.agent.id)
         return room
 
     made = await caller.change(work)

@@ -247,7 +247,7 @@ async def _move(caller: Caller, thing: Thing, parent: str) -> Done:
         await may_make(caller, f"{parent}.{thing.name}")
     else:
         await caller.require(Right.CREATE)
-    moved = await caller.change(lambda tx: rename.move(tx, thing, parent, caller.room_id))
+    moved = await caller.change(lambda tx: rename.move_namespace(tx, thing, parent, caller.room_id))
     return Done(f"{thing.label} is now {moved.label}.")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, block, line, paragraphs
-from sshwarma.tools.arguments import from_words
+from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
@@ -79,7 +79,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     if tools is None:
         raise Unavailable("This server calls no tools.")
     tool = (await tools.find(caller, name)).thing
-    outcome = await tools.call(caller, name, from_words(tool, arguments or ""))
+    outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
     return Ran(
         outcome.tool,
         outcome.how == "result",
@@ -104,7 +104,7 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
 
     name: only this model's.
     """
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     room = await caller.room()
     agent_id = caller.world.agents.find(name).id if name else None
     owns = Right.MODERATE in room.rights_of(caller.agent, 0)

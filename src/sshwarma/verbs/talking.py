@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_runner import AT_ONCE, Turns
+from sshwarma.models.turn_runner import MAX_ANSWERS_PER_ROOM, TurnRunner
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
@@ -58,7 +58,7 @@ async def say(caller: Caller, text: Text) -> Said:
     text: what to say; several lines are one message.
     """
     words = _checked(caller, text)
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     asked = answering.called(words, caller.agent) if answering is not None else []
     if asked and answering is not None and not answering.may_call(caller.hops):
         names = ", ".join(agent.name for agent in asked)
@@ -94,7 +94,7 @@ async def say(caller: Caller, text: Text) -> Said:
     )
 
 
-def check_room(caller: Caller, answering: Turns, more: int) -> None:
+def check_room(caller: Caller, answering: TurnRunner, more: int) -> None:
     """Go on if so many more answers may come in the caller's room.
 
     Raises:
@@ -102,7 +102,7 @@ def check_room(caller: Caller, answering: Turns, more: int) -> None:
     """
     if not answering.room_for(caller.room_id, more):
         raise Unavailable(
-            f"{AT_ONCE} answers at once is the limit of a room.",
+            f"{MAX_ANSWERS_PER_ROOM} answers at once is the limit of a room.",
             hint="Wait for some, or /stop them.",
         )
 
@@ -146,7 +146,7 @@ def _(answered: Answered) -> Block:
 
 async def answers_to(caller: Caller, said: Said) -> Answered:
     """Wait until the models that were called have answered. For doors that show no room."""
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     for turn_id in said.turns:
         if answering is not None:
             await answering.ended(turn_id)

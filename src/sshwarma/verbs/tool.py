@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from sshwarma.lua_tools import creation
-from sshwarma.lua_tools.declaration import DESCRIPTION, declared
-from sshwarma.lua_tools.provider import LuaTools
+from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
+from sshwarma.lua_tools.provider import LuaToolProvider
 from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.tools.arguments import from_words
+from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
-from sshwarma.tools.names import NameTable, check_tool_name, for_model
+from sshwarma.tools.names import NameTable, check_tool_name, model_tool_name
 from sshwarma.verbs.arguments import Arg, ToolName
 from sshwarma.verbs.bags import Edit
 from sshwarma.verbs.examine import Examined, examined
@@ -87,7 +87,7 @@ def _(result: ToolMade) -> Block:
     arguments = ", ".join(result.input_schema["properties"]) or "none"
     return block(
         line(f"{what} ", ("tool", result.name), f" ({result.size} bytes). Arguments: {arguments}."),
-        line(("dim", f"Models call it {for_model(result.name)}. Try it: "),
+        line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
              ("verb", f"/tool test {result.name}"), hang=2),
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ async def _list(caller: Caller, pattern: str | None) -> ToolList:
             ListedTool(
                 item.thing.label,
                 item.thing.description.split("\n", 1)[0],
-                "lua" if creation.is_lua(item.thing) else item.namespace,
+                "lua" if creation.is_lua_tool(item.thing) else item.namespace,
                 item.thing.id in on,
                 item.obstacle,
                 item.title,
@@ -222,7 +222,7 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
     size = len(source.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"That is {size} bytes; a tool has at most {caller.limits.thing_bytes}.")
-    declaration = declared(source)
+    declaration = parse_declaration(source)
     await _lua(caller).check(plain, source)
 
     def work(tx: Change) -> tuple[Thing, bool]:
@@ -230,7 +230,7 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
             bag = namespaces.create_namespace(tx, name.rpartition(":")[0], caller.agent.id)
         else:
             bag = things.get_live_thing(tx.conn, place.id)
-        made = creation.store(tx, bag, plain, source, declaration, caller.agent.id)
+        made = creation.store_tool(tx, bag, plain, source, declaration, caller.agent.id)
         if bag.id == caller.room_id:
             caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
         return made
@@ -271,7 +271,7 @@ async def _edit(caller: Caller, name: str) -> Edit:
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
         return Edit(name, "", f"/tool new {name} = ")
-    if not creation.is_lua(found):
+    if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} is not a Lua tool.",
             hint="/tool describe and /tool disable work on every tool.",
@@ -283,13 +283,13 @@ async def _edit(caller: Caller, name: str) -> Edit:
 
 
 async def _test(caller: Caller, found: Thing, text: str) -> Tested:
-    if not creation.is_lua(found):
+    if not creation.is_lua_tool(found):
         raise Invalid(f"{found.label} is not a Lua tool.", hint=f"/run {found.label} calls it.")
     await _may_decide(caller, found)
     tools = caller.world.part(Tools)
     if tools is None:
         raise Unavailable("This server calls no tools.")
-    how, result, seconds = await tools.test(caller, found, from_words(found, text))
+    how, result, seconds = await tools.test(caller, found, parse_arguments(found, text))
     return Tested(
         found.label, how == "result", result.text, result.structured, result.printed, seconds
     )
@@ -311,8 +311,10 @@ async def _describe(caller: Caller, found: Thing, text: str | None) -> Done:
         )
     await _may_decide(caller, found)
     words = " ".join(text.split())
-    if len(words) > DESCRIPTION:
-        raise Invalid(f"That has {len(words)} characters; at most {DESCRIPTION} fit.")
+    if len(words) > MAX_DESCRIPTION_CHARACTERS:
+        raise Invalid(
+            f"That has {len(words)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
+        )
     await _decide(caller, found, "described", description=words or None)
     if words:
         return Done(f"{found.label} is described: {words}")
@@ -320,7 +322,7 @@ async def _describe(caller: Caller, found: Thing, text: str | None) -> Done:
 
 
 async def _remove(caller: Caller, found: Thing) -> Done:
-    if not creation.is_lua(found):
+    if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} was not made here and cannot be removed.",
             hint=f"/tool disable {found.label} takes it from everybody.",
@@ -382,8 +384,8 @@ async def _may_change(caller: Caller, place: Thing) -> None:
         await caller.require(Right.ADMIN)
 
 
-def _lua(caller: Caller) -> LuaTools:
-    lua = caller.world.part(LuaTools)
+def _lua(caller: Caller) -> LuaToolProvider:
+    lua = caller.world.part(LuaToolProvider)
     if lua is None:
         raise Unavailable("This server runs no Lua.")
     return lua

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sshwarma.terminal.render import plain
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import as_json, draw
@@ -22,9 +22,9 @@ class Verbs:
             spec.id: made.name for made in every_verb() if (spec := made.tool_spec) is not None
         }
 
-    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         name = self._names.get(tool.id)
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        return Result(plain(draw(result)), as_json(result))
+        return ToolResult(plain(draw(result)), as_json(result))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, headed, line
 from sshwarma.verbs.arguments import Word
 from sshwarma.verbs.registry import verb
@@ -174,7 +174,7 @@ async def undo(caller: Caller) -> Done:
     room takes back the newest turn, whoever asked. /message restore brings a turn back.
     """
     turn = await newest_to_undo(caller)
-    answering = caller.world.part(Turns)
+    answering = caller.world.part(TurnRunner)
     if answering is not None:
         await answering.break_off(turn.id)
         for called in await caller.world.store.read(lambda conn: called_by(conn, turn)):

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sshwarma.tools.search import Finder
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world.world import World
 
 LAG_SECONDS: Final = 0.1
@@ -66,7 +66,7 @@ class WorldCollector(Collector):
         for reason, count in ssh.counters.refused.items():
             refused.add_metric([reason], count)
         yield refused
-        finder = world.part(Finder)
+        finder = world.part(NamespaceSearch)
         if finder is not None:
             yield CounterMetricFamily(
                 "sshwarma_find_embedded",

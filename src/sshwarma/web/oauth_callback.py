@@ -10,7 +10,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sshwarma.mcp.client.oauth_login import CALLBACK, DOCUMENT, LOOPBACK, Ours, Signing
+from sshwarma.mcp.client.oauth_login import (
+    CALLBACK_PATH,
+    CLIENT_DOCUMENT_PATH,
+    LOOPBACK_REDIRECT,
+    ClientMetadata,
+    OAuthLogins,
+)
 from sshwarma.settings import HttpSettings, split_address
 from sshwarma.world.errors import WorldError
 
@@ -23,20 +29,22 @@ HEADERS: Final = {
 """The address of this page holds a code: nobody else is to hear of it."""
 
 
-def our_addresses(settings: HttpSettings, port: int | None) -> Ours:
+def our_addresses(settings: HttpSettings, port: int | None) -> ClientMetadata:
     """What authorization servers are told of us. Without a public URL pages come back to loopback:
     to us, if the browser runs where we do, else to nobody, and the address is pasted."""
     if settings.public_url:
         public = settings.public_url
-        document = public + DOCUMENT if public.startswith("https://") else ""
-        return Ours(public + CALLBACK, document)
+        document = public + CLIENT_DOCUMENT_PATH if public.startswith("https://") else ""
+        return ClientMetadata(public + CALLBACK_PATH, document)
     if port is None:
-        return Ours(LOOPBACK)
+        return ClientMetadata(LOOPBACK_REDIRECT)
     host = split_address(settings.listen)[0]
-    return Ours(f"http://{'[::1]' if host == '::1' else '127.0.0.1'}:{port}{CALLBACK}")
+    return ClientMetadata(
+        f"http://{'[::1]' if host == '::1' else '127.0.0.1'}:{port}{CALLBACK_PATH}"
+    )
 
 
-def signing_routes(signing: Signing) -> dict[str, ASGIApp]:
+def signing_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
     """What answers at which path."""
 
     async def callback(scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,10 +53,10 @@ def signing_routes(signing: Signing) -> dict[str, ASGIApp]:
     async def document(scope: Scope, receive: Receive, send: Send) -> None:
         await _described(signing.ours)(scope, receive, send)
 
-    return {CALLBACK: callback, DOCUMENT: document}
+    return {CALLBACK_PATH: callback, CLIENT_DOCUMENT_PATH: document}
 
 
-def _came_back(signing: Signing, request: Request) -> Response:
+def _came_back(signing: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
         return _page(405, "This page is only looked at.")
     try:
@@ -58,7 +66,7 @@ def _came_back(signing: Signing, request: Request) -> Response:
     return _page(200, f"The answer for {name} has arrived. You can close this page.")
 
 
-def _described(ours: Ours) -> Response:
+def _described(ours: ClientMetadata) -> Response:
     """Who we are, for authorization servers that read it where its URL is our client id."""
     if not ours.document:
         return JSONResponse({"error": "not_found"}, status_code=404)

@@ -10,7 +10,7 @@ from mocked import KEYS, WIRES, Ask, Wire, scripts
 
 from driver.aimock import Mock, mocking
 from sshwarma.models import errors
-from sshwarma.models.pydantic_ai_backend import ModelBackend
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings
 
 
@@ -28,14 +28,14 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 @pytest.fixture
 async def backend(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ask]:
     """Makes a backend of a wire at an address; closes it in the end. Backoff is short."""
-    monkeypatch.setattr(errors, "FIRST_WAIT", 0.001)
-    made: list[ModelBackend] = []
+    monkeypatch.setattr(errors, "FIRST_RETRY_SECONDS", 0.001)
+    made: list[PydanticAIBackend] = []
 
-    def make(wire: Wire, url: str, **more: Any) -> ModelBackend:
+    def make(wire: Wire, url: str, **more: Any) -> PydanticAIBackend:
         settings = ModelSettings(
             name="qwen", kind=wire.kind, model=wire.model, base_url=url + wire.root, **more
         )
-        made.append(ModelBackend(settings, KEYS))
+        made.append(PydanticAIBackend(settings, KEYS))
         return made[-1]
 
     yield make

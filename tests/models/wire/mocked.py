@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sshwarma.models.pydantic_ai_backend import ModelBackend
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 
 KEYS = {"OPENAI_API_KEY": "sk-openai-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
 
@@ -89,5 +89,5 @@ def scripts(wire: Wire) -> Iterator[dict[str, Any]]:
     yield on("no such", refused(404, "no such model", code="model_not_found"))
 
 
-Ask = Callable[..., ModelBackend]
+Ask = Callable[..., PydanticAIBackend]
 """Makes the backend of a wire at an address."""

@@ -12,7 +12,7 @@ import pytest
 from mocked import WIRES, Ask, Wire
 from test_wires import calls, heard, question, text
 
-from sshwarma.models.backend import Call, Thought, Usage
+from sshwarma.models.backend import ReasoningDelta, TokenUsage, ToolCall
 
 BY_NAME = {wire.name: wire for wire in WIRES}
 CHAT, ANTHROPIC, RESPONSES = BY_NAME["chat"], BY_NAME["anthropic"], BY_NAME["responses"]
@@ -183,14 +183,14 @@ async def test_a_name_sent_with_every_piece_is_that_name(server: Server, backend
     ]
     parts, failed = await heard(backend(CHAT, server.url), question("hello"))
     assert failed is None
-    assert calls(parts) == [Call("call_a", "look", {"at": "door"})]
+    assert calls(parts) == [ToolCall("call_a", "look", {"at": "door"})]
 
 
 async def test_what_is_not_counted_is_estimated(server: Server, backend: Ask) -> None:
     server.script = [chat(content="Good morning to you."), chat("stop"), "[DONE]", END]
     parts, _ = await heard(backend(CHAT, server.url), question("hello"))
     usage = parts[-1]
-    assert isinstance(usage, Usage)
+    assert isinstance(usage, TokenUsage)
     assert usage.estimated
     assert usage.cost is not None  # an estimate is priced too: budgets count it
     assert 20 < usage.prompt_tokens < 120
@@ -267,7 +267,7 @@ async def test_an_answer_without_its_end_is_a_failure_and_no_call(
     parts, failed = await heard(backend(wire, server.url), question("hello"))
     assert failed is not None
     assert calls(parts) == []
-    assert not any(isinstance(part, Usage) for part in parts)
+    assert not any(isinstance(part, TokenUsage) for part in parts)
 
 
 async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
@@ -282,7 +282,7 @@ async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
 async def test_thoughts_are_kept_apart_and_go_back_with_their_step(
     server: Server, backend: Ask
 ) -> None:
-    from sshwarma.models.backend import Done, Step
+    from sshwarma.models.backend import CompletedCall, TurnStep
 
     qwen = backend(ANTHROPIC, server.url)
     thinking = {"type": "thinking", "thinking": "", "signature": ""}
@@ -304,9 +304,9 @@ async def test_thoughts_are_kept_apart_and_go_back_with_their_step(
     server.script = [*start, *use, *anthropic_end("tool_use")[1:], END]
     parts, failed = await heard(qwen, question("hello"))
     assert failed is None
-    assert [part.delta for part in parts if isinstance(part, Thought)] == ["the door, then"]
+    assert [part.delta for part in parts if isinstance(part, ReasoningDelta)] == ["the door, then"]
     (call,) = calls(parts)
-    await heard(qwen, question("hello", Step("", (Done(call, "red", False),))))
+    await heard(qwen, question("hello", TurnStep("", (CompletedCall(call, "red", False),))))
     assert "c2lnbmVk" in json.dumps(server.bodies[-1])
 
 

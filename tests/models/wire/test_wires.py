@@ -12,56 +12,58 @@ from mocked import KEYS, Ask, Wire
 
 from driver.aimock import Mock
 from sshwarma.models.backend import (
-    BackendFailed,
-    Call,
-    Done,
+    BackendError,
+    CompletedCall,
     Message,
-    Offer,
-    Part,
-    Request,
-    Step,
-    Text,
-    Usage,
-    Waiting,
+    OfferedTool,
+    RetryDelay,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCall,
+    TurnStep,
 )
-from sshwarma.models.pydantic_ai_backend import ModelBackend
+from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 
 
-def offer(name: str, argument: str) -> Offer:
+def offer(name: str, argument: str) -> OfferedTool:
     schema = {
         "type": "object",
         "properties": {argument: {"type": "string"}},
         "required": [argument],
     }
-    return Offer(name, f"world:{name}", f"To {name}.", schema)
+    return OfferedTool(name, f"world:{name}", f"To {name}.", schema)
 
 
 OFFERS = (offer("look", "at"), offer("say", "text"))
 
 
-def question(words: str, *steps: Step) -> Request:
+def question(words: str, *steps: TurnStep) -> StepRequest:
     said = (Message("user", "bob: good morning"), Message("user", f"alice: {words}"))
-    return Request("lobby", "alice", words, OFFERS, steps, "You are qwen.", said)
+    return StepRequest("lobby", "alice", words, OFFERS, steps, "You are qwen.", said)
 
 
-async def heard(backend: ModelBackend, request: Request) -> tuple[list[Part], BackendFailed | None]:
+async def heard(
+    backend: PydanticAIBackend, request: StepRequest
+) -> tuple[list[StreamPart], BackendError | None]:
     """All that came, and how it failed if it did."""
-    parts: list[Part] = []
+    parts: list[StreamPart] = []
     try:
         async with asyncio.timeout(30):
             async for part in backend.stream(request):
                 parts.append(part)
-    except BackendFailed as failed:
+    except BackendError as failed:
         return parts, failed
     return parts, None
 
 
-def text(parts: list[Part]) -> str:
-    return "".join(part.delta for part in parts if isinstance(part, Text))
+def text(parts: list[StreamPart]) -> str:
+    return "".join(part.delta for part in parts if isinstance(part, TextDelta))
 
 
-def calls(parts: list[Part]) -> list[Call]:
-    return [part for part in parts if isinstance(part, Call)]
+def calls(parts: list[StreamPart]) -> list[ToolCall]:
+    return [part for part in parts if isinstance(part, ToolCall)]
 
 
 async def test_text_comes_in_pieces_and_then_what_it_cost(
@@ -72,7 +74,7 @@ async def test_text_comes_in_pieces_and_then_what_it_cost(
     assert text(parts) == "Hello from the mock."
     assert len(parts) > 3
     usage = parts[-1]
-    assert isinstance(usage, Usage)
+    assert isinstance(usage, TokenUsage)
     assert (usage.prompt_tokens, usage.completion_tokens) == (1000, 100)
     assert not usage.estimated
     assert (usage.cost is None) == (wire.name == "ollama")
@@ -86,11 +88,14 @@ async def test_two_calls_of_one_step_and_a_second_step_with_what_came_of_them(
     parts, failed = await heard(qwen, question(words))
     assert failed is None
     assert text(parts) == "Let me look."
-    wanted = [Call("call_a", "look", {"at": "door"}), Call("call_b", "say", {"text": "hi"})]
+    wanted = [ToolCall("call_a", "look", {"at": "door"}), ToolCall("call_b", "say", {"text": "hi"})]
     assert calls(parts) == wanted
-    results = (Done(wanted[0], "a red door", False), Done(wanted[1], "nobody hears", True))
+    results = (
+        CompletedCall(wanted[0], "a red door", False),
+        CompletedCall(wanted[1], "nobody hears", True),
+    )
     for asked in (qwen, backend(wire, mock.url)):  # one remembers the answer, one does not
-        parts, failed = await heard(asked, question(words, Step("Let me look.", results)))
+        parts, failed = await heard(asked, question(words, TurnStep("Let me look.", results)))
         assert failed is None
         assert (text(parts), calls(parts)) == ("I did.", [])
         sent = str(mock.asked(words)[-1]["body"])
@@ -117,7 +122,7 @@ async def test_what_is_refused_is_tried_as_often_as_it_helps(
     mock: Mock, wire: Wire, backend: Ask, words: str, times: int, said: str
 ) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"{words} {wire}"))
-    assert [type(part) for part in parts] == [Waiting] * (times - 1)
+    assert [type(part) for part in parts] == [RetryDelay] * (times - 1)
     assert said in str(failed)
     assert len(mock.asked(f"{words} {wire}")) == times
 
@@ -171,7 +176,7 @@ async def test_arguments_that_are_no_json_are_said_to_be_broken(
     broken, whole = calls(parts)
     assert (broken.id, broken.name, broken.arguments) == ("call_a", "look", {})
     assert "no JSON" in broken.broken
-    assert whole == Call("call_b", "say", {"text": "hi"})
+    assert whole == ToolCall("call_b", "say", {"text": "hi"})
 
 
 class Between:

@@ -17,18 +17,20 @@ from urllib.parse import SplitResult, urlsplit
 
 from sshwarma.world.errors import Invalid, WorldError
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 _NAT64: Final = (
     ipaddress.IPv6Network("64:ff9b::/96"),
     ipaddress.IPv6Network("64:ff9b:1::/48"),
 )
-_SPECIAL: Final = ipaddress.IPv4Network("192.0.0.0/24")  # older Pythons call some of it global
-_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network(
+    "192.0.0.0/24"
+)  # older Pythons call some of it global
+_IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
-class Blocked(WorldError):
+class BlockedAddress(WorldError):
     """An address that may not be connected to."""
 
     code = "blocked"
@@ -58,7 +60,7 @@ def check_url(url: str) -> SplitResult:
     return parts
 
 
-async def resolve(host: str, port: int) -> list[str]:
+async def resolve_host(host: str, port: int) -> list[str]:
     """The addresses of a host, as the system knows them.
 
     Raises:
@@ -68,58 +70,60 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-async def vetted(
-    host: str, port: int, *, allow_private: bool, resolve: Resolve = resolve
+async def resolve_allowed(
+    host: str, port: int, *, allow_private: bool, resolve: Resolver = resolve_host
 ) -> list[str]:
     """The addresses of a host, if each of them may be connected to.
 
     Raises:
-        Blocked: if one of them may not.
+        BlockedAddress: if one of them may not.
         OSError: if the name is not known.
     """
     addresses = await resolve(host.strip("[]"), port)
     for text in addresses:
-        wrong = why_not(text, allow_private=allow_private)
+        wrong = refusal_reason(text, allow_private=allow_private)
         if wrong:
             named = "" if text == host else f"{host} leads to "
-            raise Blocked(
+            raise BlockedAddress(
                 f"{named}{text}, which is {wrong}.",
-                hint="" if wrong == NEVER else "--allow-private lets a server be there.",
+                hint="" if wrong == FORBIDDEN_REASON else "--allow-private lets a server be there.",
             )
     if not addresses:
         raise OSError(f"{host} has no address")
     return addresses
 
 
-NEVER: Final = "no place for a server"
-PRIVATE: Final = "on this machine or in a private network"
+FORBIDDEN_REASON: Final = "no place for a server"
+PRIVATE_REASON: Final = "on this machine or in a private network"
 
 
-def why_not(text: str, *, allow_private: bool) -> str:
+def refusal_reason(text: str, *, allow_private: bool) -> str:
     """What is wrong with connecting to an address; empty if nothing is."""
     try:
         outer = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return NEVER
-    for address in (outer, *_inside(outer)):
+        return FORBIDDEN_REASON
+    for address in (outer, *_embedded_ipv4(outer)):
         if address.is_multicast or address.is_link_local or address.is_unspecified:
-            return NEVER  # link-local is where clouds keep the keys of their machines
-        public = address.is_global and not address.is_reserved and address not in _SPECIAL
+            return FORBIDDEN_REASON  # link-local is where clouds keep the keys of their machines
+        public = (
+            address.is_global and not address.is_reserved and address not in _PROTOCOL_ASSIGNMENTS
+        )
         if not public and not allow_private:
-            return PRIVATE
+            return PRIVATE_REASON
     return ""
 
 
-def _inside(address: Address) -> list[Address]:
+def _embedded_ipv4(address: IpAddress) -> list[IpAddress]:
     """The IPv4 addresses that a v6 one stands for: it leads there too."""
     if not isinstance(address, ipaddress.IPv6Address):
         return []
-    found: list[Address] = []
+    found: list[IpAddress] = []
     for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
         if inner is not None:
             found.append(inner)
     embeds = any(address in network for network in _NAT64) or (
-        address in _COMPATIBLE and int(address) > 1
+        address in _IPV4_COMPATIBLE and int(address) > 1
     )
     if embeds:
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))

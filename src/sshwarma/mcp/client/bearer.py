@@ -15,20 +15,27 @@ from typing import Final
 import httpx2
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 
-from sshwarma.mcp.client.address import Resolve, resolve
-from sshwarma.mcp.client.credentials import Credentials
-from sshwarma.mcp.client.oauth import REQUEST_SECONDS, Ended, Trouble, challenge_of, in_words, renew
-from sshwarma.mcp.client.sanitize import clean
+from sshwarma.mcp.client.address import Resolver, resolve_host
+from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.oauth import (
+    REQUEST_TIMEOUT_SECONDS,
+    AuthorizationServerError,
+    SignInEnded,
+    describe_error,
+    read_challenge,
+    renew_tokens,
+)
+from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 
-EARLY_SECONDS: Final = 30.0
+RENEW_EARLY_SECONDS: Final = 30.0
 """A token is renewed so long before it is over."""
 
-TROUBLE_SECONDS: Final = 5.0
+RENEW_RETRY_SECONDS: Final = 5.0
 """An authorization server in trouble is left alone for so long."""
 
 
-class Bearer(httpx2.Auth):
+class BearerAuth(httpx2.Auth):
     """Adds the token to what a connection sends to its server, and to nothing else; has it renewed
     when it is over or refused. `refused` says why no token can be had, once that is so, and `lost`
     is told; `trouble` says why one cannot be had now. `wants` counts refusals for lack of rights.
@@ -37,43 +44,45 @@ class Bearer(httpx2.Auth):
     def __init__(
         self,
         settings: McpSettings,
-        credentials: Credentials,
+        credentials: CredentialStore,
         lost: Callable[[str], None],
-        resolve: Resolve = resolve,
+        resolve: Resolver = resolve_host,
     ) -> None:
         self.refused = ""
         self.trouble = ""
         self.wants = 0
         self._settings = settings
         self._credentials = credentials
-        self._lost = lost
+        self._on_lost = lost
         self._resolve = resolve
-        self._renewing: asyncio.Task[None] | None = None
-        self._not_before = 0.0
+        self._renewal_task: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         credentials = self._credentials
-        if _origin(str(request.url)) != _origin(self._settings.url or ""):
+        if _url_origin(str(request.url)) != _url_origin(self._settings.url or ""):
             yield request
             return
-        if credentials.token and credentials.expired(EARLY_SECONDS):
-            await self._renewed(credentials.token)
+        if credentials.token and credentials.expired(RENEW_EARLY_SECONDS):
+            await self._renew_once(credentials.token)
         token = self._sign(request)
         response = yield request
         if response.status_code == 401:
-            credentials.challenge = challenge_of(response)
-            if await self._renewed(token):
+            credentials.challenge = read_challenge(response)
+            if await self._renew_once(token):
                 self._sign(request)
                 response = yield request
         if response.status_code != 401:
             self.trouble = ""  # whatever it was, it kept nobody out
         elif not self.trouble:
-            self._lock_out()
-        if _lacks_rights(response):
-            credentials.challenge = challenge_of(response)
-            credentials.wanted = clean(extract_scope_from_www_auth(response) or "")[:100] or "more"
+            self._mark_refused()
+        if _is_insufficient_scope(response):
+            credentials.challenge = read_challenge(response)
+            credentials.wanted = (
+                strip_invisible(extract_scope_from_www_auth(response) or "")[:100] or "more"
+            )
             self.wants += 1
 
     @property
@@ -96,7 +105,7 @@ class Bearer(httpx2.Auth):
             request.headers["Authorization"] = f"Bearer {token}"
         return token
 
-    def _lock_out(self) -> None:
+    def _mark_refused(self) -> None:
         if not self.refused:
             ended = self._credentials.kept.ended
             if self.machine:
@@ -104,44 +113,44 @@ class Bearer(httpx2.Auth):
             else:
                 said = f"its sign-in has ended ({ended})" if ended else "it wants a sign-in"
                 self.refused = f"{said}: /mcp login {self._settings.name}"
-            self._lost(self.refused)
+            self._on_lost(self.refused)
 
-    async def _renewed(self, token: str) -> bool:
+    async def _renew_once(self, token: str) -> bool:
         """Whether there is another token now than this one."""
         if self._credentials.token == token:
-            if self._renewing is None or self._renewing.done():
-                self._renewing = asyncio.create_task(self._renew(token))
+            if self._renewal_task is None or self._renewal_task.done():
+                self._renewal_task = asyncio.create_task(self._renew(token))
             # A call that is given up must not take along what is being answered to all: the token
             # before is worth nothing once a new one is made.
-            await asyncio.shield(self._renewing)
+            await asyncio.shield(self._renewal_task)
         return self._credentials.token not in ("", token)
 
     async def _renew(self, token: str) -> None:
         credentials = self._credentials
         async with credentials.lock:
             able = credentials.renews or self._settings.oauth_machine
-            if credentials.token != token or not able or time.monotonic() < self._not_before:
+            if credentials.token != token or not able or time.monotonic() < self._retry_at:
                 return
             try:
-                async with asyncio.timeout(2 * REQUEST_SECONDS):
-                    await renew(self._settings, credentials, self._resolve)
+                async with asyncio.timeout(2 * REQUEST_TIMEOUT_SECONDS):
+                    await renew_tokens(self._settings, credentials, self._resolve)
                 self.trouble = ""
-            except Ended as ended:
+            except SignInEnded as ended:
                 self.trouble = ""
                 kept = credentials.kept
                 await credentials.store(
                     replace(kept, tokens=None, expires_at=None, ended=str(ended))
                 )
-            except (Trouble, TimeoutError) as error:
-                self.trouble = f"its authorization server is in trouble: {in_words(error)}"
-                self._not_before = time.monotonic() + TROUBLE_SECONDS
+            except (AuthorizationServerError, TimeoutError) as error:
+                self.trouble = f"its authorization server is in trouble: {describe_error(error)}"
+                self._retry_at = time.monotonic() + RENEW_RETRY_SECONDS
 
 
-def _lacks_rights(response: httpx2.Response) -> bool:
+def _is_insufficient_scope(response: httpx2.Response) -> bool:
     error = extract_field_from_www_auth(response, "error")
     return response.status_code == 403 and error == "insufficient_scope"
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+def _url_origin(url: str) -> tuple[str, str, int | None]:
     parts = httpx2.URL(url)
     return parts.scheme, parts.host, parts.port

@@ -8,24 +8,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from sshwarma.mcp.client.link import Question
-from sshwarma.mcp.client.log_buffer import Ring
+from sshwarma.mcp.client.link import ElicitationRequest
+from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable
 
-QUEUE: Final = 50
+MAX_QUEUED_CALLS: Final = 50
 """Calls that may wait for a server that works on as many as it may."""
 
-AMBIGUOUS: Final = (
+AMBIGUOUS_MESSAGE: Final = (
     "It wanted to ask something, and did not say whether you or somebody else: calls of several"
     " people run there. Nobody was asked. Call it again when it has ended."
 )
 
 
-class Asker(Protocol):
+class UserPrompter(Protocol):
     """Whoever can reach people."""
 
-    async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
+    async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
         """A person's answers; None if they decline."""
 
     def tell(self, person_id: str, words: str) -> None:
@@ -33,7 +33,7 @@ class Asker(Protocol):
 
 
 @dataclass(eq=False)
-class _Working:
+class _RunningCall:
     """A call while it runs: on whose behalf, and until when. Its time stands still while that
     person is asked something."""
 
@@ -57,19 +57,19 @@ class _Working:
             self.clock.reschedule(loop.time() + max(1.0, self.left))
 
 
-class Calls:
+class CallQueue:
     """Its length is how many the server works on now; `queued` wait for their turn."""
 
-    def __init__(self, settings: McpSettings, asker: Asker, ring: Ring) -> None:
+    def __init__(self, settings: McpSettings, asker: UserPrompter, ring: LogBuffer) -> None:
         self._settings = settings
         self._asker = asker
-        self._ring = ring
-        self._working: dict[object, _Working] = {}
+        self._log = ring
+        self._running: dict[object, _RunningCall] = {}
         self._free = asyncio.Semaphore(settings.calls_at_once)
         self.queued = 0
 
     def __len__(self) -> int:
-        return len(self._working)
+        return len(self._running)
 
     @asynccontextmanager
     async def one(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
@@ -80,33 +80,33 @@ class Calls:
             Unavailable: if too many wait already.
             TimeoutError: if it takes longer than that, its wait included.
         """
-        if self._free.locked() and self.queued >= QUEUE:
+        if self._free.locked() and self.queued >= MAX_QUEUED_CALLS:
             raise Unavailable(
                 f"{self._settings.name} is busy: {self._settings.calls_at_once} calls run and "
-                f"{QUEUE} wait, which is the most."
+                f"{MAX_QUEUED_CALLS} wait, which is the most."
             )
         async with asyncio.timeout(seconds) as clock:
             await self._wait_for_turn()
             mark = object()
-            working = self._working[mark] = _Working(person_id, clock)
+            working = self._running[mark] = _RunningCall(person_id, clock)
             try:
                 yield mark
             finally:
-                del self._working[mark]
+                del self._running[mark]
                 working.over.set()
                 self._free.release()
 
-    async def ask(self, question: Question, mark: object | None) -> dict[str, Any] | None:
+    async def ask(self, question: ElicitationRequest, mark: object | None) -> dict[str, Any] | None:
         """Ask the person behind a call. The older protocol does not say which call a question
         belongs to: then it is asked only if all that run are of one person."""
-        known = self._working.get(mark) if mark is not None else None
-        concerned = [known] if known is not None else list(self._working.values())
+        known = self._running.get(mark) if mark is not None else None
+        concerned = [known] if known is not None else list(self._running.values())
         people = {working.person_id for working in concerned}
         if len(people) != 1 or (person_id := people.pop()) is None:
             self._decline(question, people)
             return None
         asking = asyncio.create_task(self._asker.ask(person_id, question))
-        over = asyncio.create_task(_all_over(concerned))
+        over = asyncio.create_task(_wait_for_calls(concerned))
         for working in concerned:
             working.hold_clock()
         try:
@@ -119,11 +119,11 @@ class Calls:
                 task.cancel()
             await asyncio.gather(asking, over, return_exceptions=True)
 
-    def _decline(self, question: Question, people: Iterable[str | None]) -> None:
-        self._ring.note(f"a question was declined, nobody could be asked: {question.message}")
+    def _decline(self, question: ElicitationRequest, people: Iterable[str | None]) -> None:
+        self._log.note(f"a question was declined, nobody could be asked: {question.message}")
         for person_id in people:
             if person_id is not None:
-                self._asker.tell(person_id, AMBIGUOUS)
+                self._asker.tell(person_id, AMBIGUOUS_MESSAGE)
 
     async def _wait_for_turn(self) -> None:
         self.queued += 1
@@ -133,7 +133,7 @@ class Calls:
             self.queued -= 1
 
 
-async def _all_over(concerned: list[_Working]) -> None:
+async def _wait_for_calls(concerned: list[_RunningCall]) -> None:
     """Return when none of these calls runs any more: then nobody waits for an answer."""
     for working in concerned:
         await working.over.wait()

@@ -10,30 +10,30 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from sshwarma.mcp.client.line_stream import Lines
-from sshwarma.mcp.client.log_buffer import Ring
-from sshwarma.mcp.client.stdio import LINE_BYTES, Incoming, pass_on
-from sshwarma.mcp.client.throttle import Flow
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.stdio import MAX_LINE_BYTES, IncomingMessage, forward_messages
+from sshwarma.mcp.client.throttle import Throttle
 
 
 @asynccontextmanager
-async def channel(
-    lines: Lines, ring: Ring, ended: Callable[[str], None]
+async def channel_transport(
+    lines: LineStream, ring: LogBuffer, ended: Callable[[str], None]
 ) -> AsyncIterator[
-    tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+    tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
 ]:
     """A transport over lines that are there already. `ended` is told when no more will come, and
     why. Leaving it leaves the channel open: it is whose it was."""
-    heard, read = anyio.create_memory_object_stream[Incoming](0)
+    heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def come() -> AsyncIterator[bytes]:
-        while (line := await lines.read_line(LINE_BYTES)) is not None:
+        while (line := await lines.read_line(MAX_LINE_BYTES)) is not None:
             yield line
 
     async def listen() -> None:
         try:
-            why = await pass_on(come(), heard, ring, Flow())
+            why = await forward_messages(come(), heard, ring, Throttle())
         except ValueError as error:
             why = str(error)
         ended(why or "it ended")

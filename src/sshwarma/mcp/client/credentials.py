@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from sshwarma.world.errors import Unavailable
 
-FILE_BYTES: Final = 1_048_576
+MAX_FILE_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
+class AuthChallenge:
     """How a server refused us: the status, and its WWW-Authenticate header."""
 
     status: int
@@ -31,7 +31,7 @@ class Challenge:
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredCredentials:
     """What is kept of one server. The documents are those of the protocol, as JSON has them."""
 
     url: str
@@ -43,10 +43,10 @@ class Kept:
     ended: str = ""  # why there are no tokens any more
 
     def __repr__(self) -> str:
-        return f"Kept({self.url})"
+        return f"StoredCredentials({self.url})"
 
 
-class Credentials:
+class CredentialStore:
     """The credentials of one server, shared by its connection and by whoever signs in to it.
 
     `lock` is held while tokens are got. `challenge` is how the server refused us last.
@@ -54,21 +54,21 @@ class Credentials:
 
     def __init__(self, path: Path, url: str) -> None:
         self.lock = asyncio.Lock()
-        self.challenge: Challenge | None = None
+        self.challenge: AuthChallenge | None = None
         self.wanted = ""  # rights a tool was refused for the lack of
         self._path = path
         self._url = url
-        self._kept: Kept | None = None
+        self._kept: StoredCredentials | None = None
 
     def __repr__(self) -> str:
-        return f"Credentials({self._path.name})"
+        return f"CredentialStore({self._path.name})"
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> StoredCredentials:
         """What is kept, once it was loaded."""
-        return self._kept or Kept(self._url)
+        return self._kept or StoredCredentials(self._url)
 
-    async def load(self) -> Kept:
+    async def load(self) -> StoredCredentials:
         """What is kept; read when it is first needed.
 
         Raises:
@@ -76,10 +76,10 @@ class Credentials:
         """
         if self._kept is None:
             loop = asyncio.get_running_loop()
-            self._kept = await loop.run_in_executor(None, _read, self._path, self._url)
+            self._kept = await loop.run_in_executor(None, _read_file, self._path, self._url)
         return self._kept
 
-    async def store(self, kept: Kept) -> None:
+    async def store(self, kept: StoredCredentials) -> None:
         """Keep this from now on.
 
         Raises:
@@ -89,12 +89,12 @@ class Credentials:
         text = json.dumps({k: v for k, v in asdict(kept).items() if v})
         # It is written to the end though nobody may wait for it any more: a refresh token that
         # was answered with a new one is worth nothing.
-        writing = asyncio.get_running_loop().run_in_executor(None, _write, self._path, text)
+        writing = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)
         await asyncio.shield(writing)
 
     async def forget(self) -> None:
         """Keep nothing, and remove the file."""
-        self._kept = Kept(self._url)
+        self._kept = StoredCredentials(self._url)
         self.challenge, self.wanted = None, ""
         await asyncio.get_running_loop().run_in_executor(
             None, lambda: self._path.unlink(missing_ok=True)
@@ -116,11 +116,11 @@ class Credentials:
         return bool((self.kept.tokens or {}).get("refresh_token"))
 
 
-def _read(path: Path, url: str) -> Kept:
+def _read_file(path: Path, url: str) -> StoredCredentials:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Kept(url)
+        return StoredCredentials(url)
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
     with os.fdopen(descriptor, "rb") as file:
@@ -129,17 +129,17 @@ def _read(path: Path, url: str) -> Kept:
             raise Unavailable(f"{path} is no file.")
         if found.st_mode & 0o077:
             raise Unavailable(f"Others may read {path}.", hint="chmod 600 it, and sign in anew.")
-        text = file.read(FILE_BYTES)
+        text = file.read(MAX_FILE_BYTES)
     try:
         said = json.loads(text)
-        known = {one.name for one in fields(Kept)}
-        kept = Kept(**{name: value for name, value in said.items() if name in known})
+        known = {one.name for one in fields(StoredCredentials)}
+        kept = StoredCredentials(**{name: value for name, value in said.items() if name in known})
     except (ValueError, TypeError, AttributeError) as error:
         raise Unavailable(f"{path} is damaged.", hint="Remove it, and sign in anew.") from error
-    return kept if kept.url == url else Kept(url)
+    return kept if kept.url == url else StoredCredentials(url)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")  # made 0600

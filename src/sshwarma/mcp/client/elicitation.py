@@ -7,34 +7,34 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from sshwarma.mcp.client.link import Field, Question
+from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.world import World
 
-ANSWER_SECONDS: Final = 60.0
+ANSWER_TIMEOUT_SECONDS: Final = 60.0
 """An answer is waited for this long; then the question counts as declined."""
 
-TRIES: Final = 3
+MAX_FIELD_TRIES: Final = 3
 """Answers to one field that may be wrong."""
 
-ANSWER_CHARACTERS: Final = 4_000
+MAX_ANSWER_CHARACTERS: Final = 4_000
 
-_SECRETIVE: Final = ("password", "passphrase", "secret", "token", "api key", "api_key", "apikey",
+_SECRET_WORDS: Final = ("password", "passphrase", "secret", "token", "api key", "api_key", "apikey",
                      "credential", "private key")  # fmt: skip
 
 
-class Declined(Exception):
+class ElicitationDeclined(Exception):
     """The person will not, or cannot, answer."""
 
 
-class Asking:
+class Elicitation:
     """What is asked now, by the agent it is asked of. One question at a time a person."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._waiting: dict[str, deque[asyncio.Future[str | None]]] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     def answer(self, agent_id: str, text: str | None) -> None:
         """Give a person's answer to what they are asked now; None declines.
@@ -45,96 +45,108 @@ class Asking:
         waiting = self._waiting.get(agent_id)
         if not waiting:
             raise NotFound("Nothing is asked of you now.")
-        if text is not None and len(text) > ANSWER_CHARACTERS:
-            raise Invalid(f"An answer has at most {ANSWER_CHARACTERS} characters.")
+        if text is not None and len(text) > MAX_ANSWER_CHARACTERS:
+            raise Invalid(f"An answer has at most {MAX_ANSWER_CHARACTERS} characters.")
         asked = waiting.popleft()
         if not asked.done():
             asked.set_result(text)
 
-    async def ask(self, agent_id: str, who: str, question: Question) -> dict[str, Any] | None:
+    async def ask(
+        self, agent_id: str, who: str, question: ElicitationRequest
+    ) -> dict[str, Any] | None:
         """The person's answers by field; an empty dict for a page they agree to open; None if
         they decline, are at no terminal, or do not answer."""
-        if not self._at_terminal(agent_id):
+        if not self._is_at_terminal(agent_id):
             return None
-        lock = self._turns.setdefault(agent_id, asyncio.Lock())
+        lock = self._locks.setdefault(agent_id, asyncio.Lock())
         try:
             async with lock:
-                return await self._form(agent_id, who, question)
+                return await self._ask_form(agent_id, who, question)
         except asyncio.CancelledError:
             self.tell(agent_id, who, "It is over: no answer is needed any more.")
             raise
-        except Declined as declined:
+        except ElicitationDeclined as declined:
             if str(declined):
                 self.tell(agent_id, who, str(declined))
             return None
         finally:
             if not lock.locked() and not self._waiting.get(agent_id):
-                self._turns.pop(agent_id, None)
+                self._locks.pop(agent_id, None)
                 self._waiting.pop(agent_id, None)
 
-    async def _form(self, agent_id: str, who: str, question: Question) -> dict[str, Any]:
+    async def _ask_form(
+        self, agent_id: str, who: str, question: ElicitationRequest
+    ) -> dict[str, Any]:
         if question.url:
             host = question.url.split("/")[2].rpartition("@")[2]
             text = f"{question.message}\nIt wants a page opened at {host}: {question.url}"
-            said = await self._one(
+            said = await self._ask_once(
                 agent_id, who, text, "/answer yes once you have; /answer declines."
             )
             if said.strip().lower() not in ("yes", "y", "done", "ok"):
-                raise Declined
+                raise ElicitationDeclined
             return {}
-        if any(word in _words(asked) for asked in question.fields for word in _SECRETIVE):
-            raise Declined(
+        if any(word in _field_words(asked) for asked in question.fields for word in _SECRET_WORDS):
+            raise ElicitationDeclined(
                 f"{who} asked for a secret, which is not given this way; it was declined."
             )
         if not question.fields:
             text = question.message
-            said = await self._one(agent_id, who, text, "/answer yes, or /answer --decline")
+            said = await self._ask_once(agent_id, who, text, "/answer yes, or /answer --decline")
             if said.strip().lower() not in ("yes", "y", "ok"):
-                raise Declined
+                raise ElicitationDeclined
             return {}
         answers: dict[str, Any] = {}
         message = question.message
         for asked in question.fields:
-            given = await self._field(agent_id, who, message, asked)
+            given = await self._ask_field(agent_id, who, message, asked)
             message = ""
             if given is not None:
                 answers[asked.name] = given
         return answers
 
-    async def _field(self, agent_id: str, who: str, message: str, asked: Field) -> Any:
-        text = f"{message}\n{_described(asked)}" if message else _described(asked)
+    async def _ask_field(
+        self, agent_id: str, who: str, message: str, asked: ElicitationField
+    ) -> Any:
+        described = _describe_field(asked)
+        text = f"{message}\n{described}" if message else described
         hint = "/answer TEXT, or /answer --decline"
         if asked.default is not None:
-            hint = f"/answer TEXT, bare /answer for {_shown(asked.default)}, or /answer --decline"
+            default = _format_default(asked.default)
+            hint = f"/answer TEXT, bare /answer for {default}, or /answer --decline"
         elif not asked.required:
             hint = "/answer TEXT, bare /answer to leave it out, or /answer --decline"
-        for _ in range(TRIES):
-            said = (await self._one(agent_id, who, text, hint)).strip()
+        for _ in range(MAX_FIELD_TRIES):
+            said = (await self._ask_once(agent_id, who, text, hint)).strip()
             if not said and asked.default is not None:
                 return asked.default
             if not said and not asked.required:
                 return None
             try:
-                return value_of(asked, said)
+                return parse_field_value(asked, said)
             except Invalid as wrong:
-                text = f"{wrong} {_described(asked)}"
-        raise Declined(f"That were {TRIES} answers that do not fit; it was declined.")
+                text = f"{wrong} {_describe_field(asked)}"
+        raise ElicitationDeclined(
+            f"That were {MAX_FIELD_TRIES} answers that do not fit; it was declined."
+        )
 
-    async def _one(self, agent_id: str, who: str, text: str, hint: str) -> str:
+    async def _ask_once(self, agent_id: str, who: str, text: str, hint: str) -> str:
         waiting = self._waiting.setdefault(agent_id, deque())
         asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         waiting.append(asked)
         self.tell(agent_id, who, text, hint)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
                 said = await asked
         except TimeoutError:
-            raise Declined(f"No answer came in {ANSWER_SECONDS:.0f} s; it was declined.") from None
+            raise ElicitationDeclined(
+                f"No answer came in {ANSWER_TIMEOUT_SECONDS:.0f} s; it was declined."
+            ) from None
         finally:
             if asked in waiting:
                 waiting.remove(asked)
         if said is None:
-            raise Declined
+            raise ElicitationDeclined
         return said
 
     def tell(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
@@ -142,11 +154,11 @@ class Asking:
         answered. Whoever is at no terminal misses them."""
         self._world.bus.publish(QuestionAsked(agent_id, who, text, hint))
 
-    def _at_terminal(self, agent_id: str) -> bool:
+    def _is_at_terminal(self, agent_id: str) -> bool:
         return any(link.door == "ssh" for link in self._world.presence.links_of(agent_id))
 
 
-def value_of(asked: Field, said: str) -> Any:
+def parse_field_value(asked: ElicitationField, said: str) -> Any:
     """What a person typed, as the field takes it.
 
     Raises:
@@ -165,20 +177,22 @@ def value_of(asked: Field, said: str) -> Any:
             except ValueError:
                 whole = "a whole number" if asked.kind == "integer" else "a number"
                 raise Invalid(f"That is not {whole}.") from None
-            _within(asked, number, "minimum", "maximum", "")
+            _check_range(asked, number, "minimum", "maximum", "")
             return number
         case "choices":
-            chosen = [_choice(asked, part.strip()) for part in said.split(",") if part.strip()]
-            _within(asked, len(chosen), "minItems", "maxItems", " choices")
+            chosen = [
+                _parse_choice(asked, part.strip()) for part in said.split(",") if part.strip()
+            ]
+            _check_range(asked, len(chosen), "minItems", "maxItems", " choices")
             return chosen
         case _ if asked.options:
-            return _choice(asked, said)
+            return _parse_choice(asked, said)
         case _:
-            _within(asked, len(said), "minLength", "maxLength", " characters")
+            _check_range(asked, len(said), "minLength", "maxLength", " characters")
             return said
 
 
-def _choice(asked: Field, said: str) -> str:
+def _parse_choice(asked: ElicitationField, said: str) -> str:
     for value, title in asked.options:
         if said in (value, title):
             return value
@@ -190,7 +204,7 @@ def _choice(asked: Field, said: str) -> str:
     raise Invalid(f"Choose of {', '.join(value for value, _ in asked.options)}.")
 
 
-def _within(asked: Field, number: float, least: str, most: str, unit: str) -> None:
+def _check_range(asked: ElicitationField, number: float, least: str, most: str, unit: str) -> None:
     low, high = asked.limits.get(least), asked.limits.get(most)
     if low is not None and number < low:
         raise Invalid(f"The least is {low:g}{unit}.")
@@ -198,7 +212,7 @@ def _within(asked: Field, number: float, least: str, most: str, unit: str) -> No
         raise Invalid(f"The most is {high:g}{unit}.")
 
 
-def _described(asked: Field) -> str:
+def _describe_field(asked: ElicitationField) -> str:
     title = asked.title if asked.title == asked.name else f"{asked.name} ({asked.title})"
     if asked.options:
         many = "some of " if asked.kind == "choices" else ""
@@ -208,11 +222,11 @@ def _described(asked: Field) -> str:
     return f"{title}: {kinds[asked.kind]}" if asked.kind in kinds else f"{title}:"
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
     return ", ".join(map(str, default)) if isinstance(default, list) else str(default)
 
 
-def _words(asked: Field) -> str:
+def _field_words(asked: ElicitationField) -> str:
     return f"{asked.name} {asked.title}".lower()

@@ -11,11 +11,11 @@ from sshwarma.world.errors import Unavailable
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-INHERITED: Final = ("PATH", "HOME", "LANG")
+INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG")
 """All that a program gets of our environment, beside what it was given by name."""
 
 
-def expanded(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """The values with each `${NAME}` replaced.
 
     Raises:
@@ -31,11 +31,11 @@ def expanded(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str,
     return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
 
 
-def for_program(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def program_environment(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of a program: little of ours, and what it was given.
 
     Raises:
-        Unavailable: as `expanded`.
+        Unavailable: as `expand_variables`.
     """
-    ours = {name: environ[name] for name in INHERITED if name in environ}
-    return {"PATH": os.defpath, **ours, **expanded(given, environ)}
+    ours = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
+    return {"PATH": os.defpath, **ours, **expand_variables(given, environ)}

@@ -10,26 +10,26 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
-from sshwarma.mcp.client.address import Resolve, resolve, vetted
-from sshwarma.mcp.client.stdio import LINE_BYTES, QUOTES, quotes
-from sshwarma.mcp.client.throttle import Flow
+from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
+from sshwarma.mcp.client.stdio import MAX_LINE_BYTES, MAX_MESSAGE_QUOTES, count_quotes
+from sshwarma.mcp.client.throttle import Throttle
 
-CONNECT_SECONDS: Final = 10.0
-ADDRESSES: Final = 4
+CONNECT_TIMEOUT_SECONDS: Final = 10.0
+MAX_ADDRESSES: Final = 4
 """Addresses of one name that are tried."""
 
-STREAM_BYTES: Final = 16 * LINE_BYTES
+MAX_STREAM_BYTES: Final = 16 * MAX_LINE_BYTES
 """The longest stream of events that answers one request."""
 
 
-class TooLong(httpx2.StreamError):
+class ResponseTooLong(httpx2.StreamError):
     """An answer had more bytes than are taken."""
 
 
-class Backend(httpcore2.AsyncNetworkBackend):
+class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
     """Connects to an address only after it was checked, and to the very one that was."""
 
-    def __init__(self, allow_private: bool, resolve: Resolve = resolve) -> None:
+    def __init__(self, allow_private: bool, resolve: Resolver = resolve_host) -> None:
         self._inner = httpcore2.AnyIOBackend()
         self._allow_private = allow_private
         self._resolve = resolve
@@ -43,13 +43,13 @@ class Backend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            addresses = await vetted(
+            addresses = await resolve_allowed(
                 host, port, allow_private=self._allow_private, resolve=self._resolve
             )
         except OSError as error:
             raise httpcore2.ConnectError(f"{host}: {error.strerror or error}") from error
         failed = httpcore2.ConnectError(f"{host} has no address")
-        for address in addresses[:ADDRESSES]:
+        for address in addresses[:MAX_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(
                     address, port, timeout, local_address, socket_options
@@ -63,11 +63,13 @@ class Backend(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
 
-class Transport(httpx2.AsyncHTTPTransport):
+class CheckedTransport(httpx2.AsyncHTTPTransport):
     """What a client sends through. `refused` is the status that said who may not come in, or 0;
     `failed` the last that said anything else was wrong, or 0."""
 
-    def __init__(self, context: ssl.SSLContext, backend: Backend, connections: int) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, backend: CheckedNetworkBackend, connections: int
+    ) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context, max_connections=connections, network_backend=backend
@@ -85,22 +87,22 @@ class Transport(httpx2.AsyncHTTPTransport):
             raise httpx2.RemoteProtocolError("it sent a compressed answer, which was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it is ours
         kind = response.headers.get("content-type", "").lower()
-        response.stream = _Bounded(
+        response.stream = _BoundedStream(
             response.stream, request.method, events=kind.startswith("text/event-stream")
         )
         return response
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """A body that ends in an error after so many bytes or parts. A stream of events that answers
     no request may go on for ever."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
         self._inner = inner
         self._events = events
-        self._flow = Flow()
+        self._flow = Throttle()
         answers = method == "POST" or not events
-        self._most = (STREAM_BYTES if events else LINE_BYTES) if answers else None
+        self._most = (MAX_STREAM_BYTES if events else MAX_LINE_BYTES) if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = parts = 0
@@ -108,27 +110,29 @@ class _Bounded(httpx2.AsyncByteStream):
             seen += len(part)
             if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
                 parts = 0  # the event before was taken
-            parts += quotes(part)
-            if self._most is not None and parts > QUOTES:
-                raise TooLong("It answered with a message of too many parts, which is not taken.")
+            parts += count_quotes(part)
+            if self._most is not None and parts > MAX_MESSAGE_QUOTES:
+                raise ResponseTooLong(
+                    "It answered with a message of too many parts, which is not taken."
+                )
             if self._most is not None and seen > self._most:
-                raise TooLong(
+                raise ResponseTooLong(
                     f"It answered with over {self._most // (1024 * 1024)} MiB, which is not taken."
                 )
             if self._events:
-                await self._flow.take(_events_in(part), len(part))
+                await self._flow.take(_count_events(part), len(part))
             yield part
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def _events_in(part: bytes) -> int:
+def _count_events(part: bytes) -> int:
     return part.count(b"\n\n") + part.count(b"\r\n\r\n")
 
 
-def client(
-    transport: Transport,
+def make_client(
+    transport: CheckedTransport,
     headers: Mapping[str, str],
     user_agent: str,
     auth: httpx2.Auth | None = None,
@@ -139,10 +143,10 @@ def client(
         transport=transport,
         auth=auth,
         headers={"Accept-Encoding": "identity", "User-Agent": user_agent, **headers},
-        timeout=httpx2.Timeout(CONNECT_SECONDS, read=None, pool=None),
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_SECONDS, read=None, pool=None),
     )
 
 
-def ssl_context() -> ssl.SSLContext:
+def make_ssl_context() -> ssl.SSLContext:
     """What TLS is checked against. Reads files: not for the event loop."""
     return httpx2.create_ssl_context()

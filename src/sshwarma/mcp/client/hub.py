@@ -18,14 +18,22 @@ import structlog
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.elicitation import Asking
-from sshwarma.mcp.client.line_stream import Lines
-from sshwarma.mcp.client.link import Dial, DialOver, DialSigned, Era, Greeting, LinkLost, Question
-from sshwarma.mcp.client.oauth_login import Signing
-from sshwarma.mcp.client.sanitize import Listing
-from sshwarma.mcp.client.supervisor import State, Supervisor, Timing
+from sshwarma.mcp.client.elicitation import Elicitation
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.client.link import (
+    Dialer,
+    ElicitationRequest,
+    LineDialer,
+    LinkLost,
+    OAuthDialer,
+    ProtocolEra,
+    ServerInfo,
+)
+from sshwarma.mcp.client.oauth_login import OAuthLogins
+from sshwarma.mcp.client.sanitize import ToolListing
+from sshwarma.mcp.client.supervisor import ServerState, Supervisor, SupervisorTiming
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable, WorldError
@@ -36,26 +44,26 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-CONNECTING: Final = 10
+MAX_CONNECTING_SERVERS: Final = 10
 """Servers that connect at once."""
 
-SERVERS: Final = 200
+MAX_SERVERS: Final = 200
 """Servers there may be."""
 
-TOLD: Final = 12
+MAX_NAMED_TOOLS: Final = 12
 """Tools that are named when somebody offers them."""
 
-STOP_SECONDS: Final = 10.0
+STOP_TIMEOUT_SECONDS: Final = 10.0
 
-SIGNED_SECONDS: Final = 15.0
+SIGN_IN_CONNECT_SECONDS: Final = 15.0
 """A server that was signed in to has this long to be up before its owner is told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ServerStatus:
     """How a server is now. Times are seconds."""
 
-    state: State | str
+    state: ServerState | str
     reason: str
     since: float  # a reading of time.monotonic
     retry_at: float | None
@@ -66,27 +74,31 @@ class Hub:
     """The servers of a world. Made with `start`, ended with `close`; `folder` is where programs
     start that have no other place. What is kept of sign-ins is beside it."""
 
-    seconds = None  # each server has its own: see `tools.call.Provider`
+    seconds = None  # each server has its own: see `tools.call.ToolProvider`
 
     def __init__(
-        self, world: World, folder: Path, timing: Timing | None = None, dial: Dial | None = None
+        self,
+        world: World,
+        folder: Path,
+        timing: SupervisorTiming | None = None,
+        dial: Dialer | None = None,
     ) -> None:
-        self.asking = Asking(world)
-        self.signing = Signing(world, folder.with_name("signins"), self._signed)
+        self.asking = Elicitation(world)
+        self.signing = OAuthLogins(world, folder.with_name("signins"), self._connect_signed_in)
         self._world = world
         self._folder = folder
-        self._timing = timing or Timing()
+        self._timing = timing or SupervisorTiming()
         self._dialled = dial
         self._loading = asyncio.Lock()
         self._servers: dict[str, Supervisor] = {}
-        self._slots = asyncio.Semaphore(CONNECTING)
+        self._slots = asyncio.Semaphore(MAX_CONNECTING_SERVERS)
         self._changing: dict[str, asyncio.Lock] = {}
-        self._offers: dict[str, _Ends] = {}
+        self._offers: dict[str, _OfferedLines] = {}
         self._read: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings, and begin to connect to all that are wanted."""
-        known = await self._world.change(lambda tx: _declare_all(tx, configured))
+        known = await self._world.change(lambda tx: _declare_servers(tx, configured))
         for server in known:
             if server.enabled:
                 self._supervise(server)
@@ -97,12 +109,12 @@ class Hub:
         stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
         self._servers.clear()
         if stopping:
-            _, late = await asyncio.wait(stopping, timeout=STOP_SECONDS)
+            _, late = await asyncio.wait(stopping, timeout=STOP_TIMEOUT_SECONDS)
             for task in late:
-                log.error("an mcp server did not end in time", seconds=STOP_SECONDS)
+                log.error("an mcp server did not end in time", seconds=STOP_TIMEOUT_SECONDS)
                 task.cancel()
 
-    async def offer(self, caller: Caller, name: str, lines: Lines) -> None:
+    async def offer(self, caller: Caller, name: str, lines: LineStream) -> None:
         """Have the tools of a server that the caller brings along, in the caller's room, until
         `lines` end. The caller may build there.
 
@@ -111,20 +123,22 @@ class Hub:
             Unavailable: if what is there is no such server.
         """
         check_name(name, "namespace")
-        settings = McpSettings(name=name, command=(server_records.OFFERED,), trust=True)
-        ends = _Ends(lines)
+        settings = McpSettings(name=name, command=(server_records.OFFERED_ORIGIN,), trust=True)
+        ends = _OfferedLines(lines)
 
-        async def dial() -> Dial:
+        async def dial() -> Dialer:
             if ends.dialled:
                 ends.over.set()
                 raise LinkLost("the channel has ended")
             ends.dialled = True
-            over: DialOver = await asyncio.get_running_loop().run_in_executor(None, _load)
+            over: LineDialer = await asyncio.get_running_loop().run_in_executor(
+                None, _load_session_module
+            )
             return partial(over, lines=ends)
 
-        async with self._alone(name):
+        async with self._lock_for(name):
             server = await caller.change(
-                lambda tx: server_records.declare_offered(
+                lambda tx: server_records.declare_offer(
                     tx, settings, caller.room_id, caller.agent.id
                 )
             )
@@ -136,7 +150,7 @@ class Hub:
                 raise Unavailable(
                     f"{name} does not answer as an MCP server: {running.reason or 'it is silent'}."
                 )
-            await self._world.change(lambda tx: _told_offer(tx, caller, server))
+            await self._world.change(lambda tx: _announce_offer(tx, caller, server))
             await ends.over.wait()
             if ends.why:
                 raise Unavailable(ends.why)
@@ -160,7 +174,7 @@ class Hub:
         def work(tx: Change) -> None:
             known = things.get_thing(tx.conn, server.id)
             if known is not None and known.deleted_at is None:
-                server_records.remove(tx, known)
+                server_records.remove_server(tx, known)
                 caller.tell(tx, f"took the tools of {server.name} along")
 
         await self._world.change(work)
@@ -175,13 +189,13 @@ class Hub:
         """
 
         def work(tx: Change) -> Thing:
-            if len(server_records.servers(tx.conn)) >= SERVERS:
-                raise Conflict(f"There are {SERVERS} MCP servers, which is the most.")
-            return server_records.declare(
+            if len(server_records.list_servers(tx.conn)) >= MAX_SERVERS:
+                raise Conflict(f"There are {MAX_SERVERS} MCP servers, which is the most.")
+            return server_records.declare_server(
                 tx, settings, created_by=caller.agent.id, from_settings=False
             )
 
-        async with self._alone(settings.name):
+        async with self._lock_for(settings.name):
             made = await caller.change(work, tell=f"added the MCP server {settings.name}")
             self._supervise(made)
         return made
@@ -195,7 +209,7 @@ class Hub:
         """
         if await self.end_offer(caller, name):
             return
-        async with self._alone(name):
+        async with self._lock_for(name):
             server = await self.find(name)
             if server.metadata.get("origin") == "settings":
                 raise Conflict(
@@ -204,14 +218,16 @@ class Hub:
                 )
             await self._end(server.id)
             await caller.change(
-                lambda tx: server_records.remove(tx, things.get_live_thing(tx.conn, server.id)),
+                lambda tx: server_records.remove_server(
+                    tx, things.get_live_thing(tx.conn, server.id)
+                ),
                 tell=f"removed the MCP server {name}",
             )
             await self.signing.forget(server)
 
     async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Say whether a server is wanted; it is connected to, or ended, at once."""
-        async with self._alone(name):
+        async with self._lock_for(name):
             server = await self.find(name)
             word = "enabled" if wanted else "disabled"
             changed = await caller.change(
@@ -225,7 +241,7 @@ class Hub:
                 self._supervise(changed)
         return changed
 
-    async def settled(self, name: str, seconds: float) -> Condition:
+    async def settled(self, name: str, seconds: float) -> ServerStatus:
         """How a server is once it is up or a try has failed, or after so many seconds."""
         server = await self.find(name)
         running = self._servers.get(server.id)
@@ -258,18 +274,18 @@ class Hub:
         """
 
         def work(tx: Change) -> list[str]:
-            server = server_records.find(tx.conn, name)
+            server = server_records.find_server(tx.conn, name)
             read = self._read.get((caller.agent.id, server.id), {})
-            return server_records.approve(tx, server, tool, read)
+            return server_records.approve_tools(tx, server, tool, read)
 
         return await caller.change(work, tell=f"approved what {name} says of {tool or 'its tools'}")
 
     def has_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
         """Somebody was shown what a server says of its tools now."""
         key = (caller.agent.id, server.id)
-        self._read[key] = {tool.id: server_records.said_now(tool) for tool in tools}
+        self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
         self._read.move_to_end(key)
-        if len(self._read) > SERVERS:
+        if len(self._read) > MAX_SERVERS:
             self._read.popitem(last=False)
 
     async def find(self, name: str) -> Thing:
@@ -278,14 +294,14 @@ class Hub:
         Raises:
             NotFound: if there is none.
         """
-        return await self._world.store.read(lambda conn: server_records.find(conn, name))
+        return await self._world.store.read(lambda conn: server_records.find_server(conn, name))
 
-    def condition(self, server: Thing) -> Condition:
+    def condition(self, server: Thing) -> ServerStatus:
         """How a server is now."""
         running = self._servers.get(server.id)
         if running is None:
-            return Condition("disabled", "", 0.0, None, 0)
-        return Condition(
+            return ServerStatus("disabled", "", 0.0, None, 0)
+        return ServerStatus(
             running.state, running.reason, running.since, running.retry_at, running.in_flight
         )
 
@@ -301,8 +317,8 @@ class Hub:
 
     # The provider of their tools.
 
-    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> Result:
-        """Call a tool; see `tools.call.Provider`."""
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        """Call a tool; see `tools.call.ToolProvider`."""
         running = self._servers.get(tool.parent_id or "")
         if running is None:
             raise Unavailable(f"Nothing carries out {tool.label} now.")
@@ -314,11 +330,11 @@ class Hub:
     # Servers as they run.
 
     def _supervise(
-        self, server: Thing, dial: Callable[[], Awaitable[Dial]] | None = None
+        self, server: Thing, dial: Callable[[], Awaitable[Dialer]] | None = None
     ) -> Supervisor:
-        settings = server_records.settings_of(server)
-        era: Era = "legacy" if server.metadata.get("era") == "legacy" else "auto"
-        keeper = _Keeper(self, server.id, settings)
+        settings = server_records.read_settings(server)
+        era: ProtocolEra = "legacy" if server.metadata.get("era") == "legacy" else "auto"
+        keeper = _HubListener(self, server.id, settings)
         running = Supervisor(
             settings,
             self._folder / server.name,
@@ -339,44 +355,46 @@ class Hub:
         await self._set_down(server_id)
 
     async def _set_down(self, server_id: str) -> None:
-        await self._world.change(lambda tx: server_records.set_down(tx, [server_id]))
+        await self._world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
 
-    async def _signed(self, server: Thing) -> None:
+    async def _connect_signed_in(self, server: Thing) -> None:
         """Somebody has signed in to a server, or out of it."""
         running = self._servers.get(server.id)
         credentials = self.signing.credentials(server)
         if running is None or credentials is None:
             return
         if credentials.token:
-            await running.refresh(SIGNED_SECONDS)
+            await running.refresh(SIGN_IN_CONNECT_SECONDS)
         else:
             running.redial("somebody signed out")
 
-    async def _dial(self, server: Thing) -> Dial:
+    async def _dial(self, server: Thing) -> Dialer:
         """How to connect: by way of the SDK, which is imported when it is first needed."""
         if self._dialled is not None:
             return self._dialled
         async with self._loading:
-            signed: DialSigned = await asyncio.get_running_loop().run_in_executor(None, _load)
+            signed: OAuthDialer = await asyncio.get_running_loop().run_in_executor(
+                None, _load_session_module
+            )
         return partial(signed, credentials=self.signing.credentials(server))
 
-    def _alone(self, name: str) -> asyncio.Lock:
+    def _lock_for(self, name: str) -> asyncio.Lock:
         """Changes of one server wait for each other."""
-        if len(self._changing) > 2 * SERVERS:
+        if len(self._changing) > 2 * MAX_SERVERS:
             self._changing = {n: lock for n, lock in self._changing.items() if lock.locked()}
         return self._changing.setdefault(name, asyncio.Lock())
 
 
-def _load() -> Any:
-    """How to connect: a DialSigned, and a DialOver."""
+def _load_session_module() -> Any:
+    """How to connect: a OAuthDialer, and a LineDialer."""
     with serialize_imports():
         return importlib.import_module("sshwarma.mcp.client.session").dial
 
 
-class _Ends:
+class _OfferedLines:
     """Lines that tell when they are over."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineStream) -> None:
         self._lines = lines
         self.over = asyncio.Event()
         self.dialled = False
@@ -395,28 +413,28 @@ class _Ends:
         await self._lines.write(data)
 
 
-def _told_offer(tx: Change, caller: Caller, server: Thing) -> None:
+def _announce_offer(tx: Change, caller: Caller, server: Thing) -> None:
     """Tell the room what was brought."""
     found = things.read_children(tx.conn, server.id, "tool")
-    names = ", ".join(tool.name for tool in found[:TOLD])
-    more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
+    names = ", ".join(tool.name for tool in found[:MAX_NAMED_TOOLS])
+    more = f" and {len(found) - MAX_NAMED_TOOLS} more" if len(found) > MAX_NAMED_TOOLS else ""
     caller.tell(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
 
 
-class _Keeper:
-    """Keeps the things of one server as its supervisor finds them; `supervisor.Keeper`."""
+class _HubListener:
+    """Keep the things of one server as its supervisor finds them."""
 
     def __init__(self, hub: Hub, server_id: str, settings: McpSettings) -> None:
         self._hub = hub
         self._id = server_id
         self._settings = settings
-        self._told = ""
+        self._last_reason = ""
         self._was_up = False
 
-    async def came_up(self, greeting: Greeting, listing: Listing) -> None:
-        self._told, self._was_up = "", True
+    async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
+        self._last_reason, self._was_up = "", True
         published = await self._hub._world.change(
-            lambda tx: server_records.publish(
+            lambda tx: server_records.publish_listing(
                 tx, self._id, greeting, listing, trust=self._settings.trust
             )
         )
@@ -431,7 +449,9 @@ class _Keeper:
     def _tell_admins(self, waiting: Sequence[str]) -> None:
         """Those who are here now; the others see it in /mcp."""
         name = self._settings.name
-        named = ", ".join(waiting[:TOLD]) + (", …" if len(waiting) > TOLD else "")
+        named = ", ".join(waiting[:MAX_NAMED_TOOLS]) + (
+            ", …" if len(waiting) > MAX_NAMED_TOOLS else ""
+        )
         words = f"It says something new of {named}: /mcp show {name} and /mcp approve {name}."
         for agent in self._hub._world.agents:
             if agent.role in ("owner", "admin"):
@@ -443,7 +463,7 @@ class _Keeper:
         except WorldError as refused:  # the disk is full, or the world is closing
             log.warning("could not be stored", server=self._settings.name, reason=str(refused))
 
-    async def ask(self, person_id: str, question: Question) -> dict[str, Any] | None:
+    async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
         return await self._hub.asking.ask(person_id, self._settings.name, question)
 
     def tell(self, person_id: str, words: str) -> None:
@@ -451,24 +471,24 @@ class _Keeper:
 
     def wants_sign_in(self, reason: str) -> None:
         # Whoever adds a server is told by that.
-        if self._was_up and reason != self._told:
-            self._told = reason
+        if self._was_up and reason != self._last_reason:
+            self._last_reason = reason
             self._hub.signing.tell_owners(self._settings.name, reason)
 
 
-def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
+def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
     """Every server that is wanted or could be, none of them connected yet."""
     wanted = {settings.name for settings in configured}
     for settings in configured:
         try:
-            server_records.declare(tx, settings, created_by=None, from_settings=True)
+            server_records.declare_server(tx, settings, created_by=None, from_settings=True)
         except (Conflict, NotFound) as refused:
             log.warning("an mcp server was left out", server=settings.name, reason=str(refused))
-    server_records.take_back_offers(tx)
-    for server in server_records.servers(tx.conn):
+    server_records.remove_offers(tx)
+    for server in server_records.list_servers(tx.conn):
         if server.metadata.get("origin") == "settings" and server.name not in wanted:
-            server_records.remove(tx, server)
-    known = server_records.servers(tx.conn)
+            server_records.remove_server(tx, server)
+    known = server_records.list_servers(tx.conn)
     if known:
-        server_records.set_down(tx, [server.id for server in known])
+        server_records.mark_unavailable(tx, [server.id for server in known])
     return known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Lines(Protocol):
+class LineStream(Protocol):
     """A channel of lines, either way, as a door that has one hands it over."""
 
     async def read_line(self, limit: int) -> bytes | None:

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from sshwarma.mcp.client.credentials import Credentials
-from sshwarma.mcp.client.line_stream import Lines
-from sshwarma.mcp.client.log_buffer import Ring
-from sshwarma.mcp.client.sanitize import Listing
+from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.sanitize import ToolListing
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 
-Era = Literal["auto", "legacy"]
+ProtocolEra = Literal["auto", "legacy"]
 """How a server is spoken to: by asking what it knows, or by the handshake that old ones know."""
 
-Report: TypeAlias = Callable[[str], None]
+ProgressCallback: TypeAlias = Callable[[str], None]
 
 
 class LinkLost(Exception):
@@ -30,25 +30,25 @@ class LinkDoubtful(Exception):
     """An answer will never come, though the connection may still be good."""
 
 
-class NeedsKey(Exception):
+class KeyRequired(Exception):
     """The server asks who we are: it has refused what we sent as a key, or that we sent none."""
 
 
-class NeedsSignIn(NeedsKey):
+class SignInRequired(KeyRequired):
     """What it asks for is got by a person who signs in."""
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class ServerInfo:
     """What a server said of itself."""
 
     version: str  # of the protocol
     server: str  # its name and version
-    era: Era
+    era: ProtocolEra
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ElicitationField:
     """One thing a server asks of a person. `kind` is string, number, integer, boolean or choices
     (several of `options`); `options` are (value, title)."""
 
@@ -62,30 +62,30 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ElicitationRequest:
     """What a server asks amid a call: some fields, or to open a page (`url`)."""
 
     message: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ElicitationField, ...] = ()
     url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class LinkCallbacks:
     """What a connection tells whoever holds it. `ask` is awaited for the answers to a question,
     None if it is declined; `of` is the mark of the call it belongs to, where that is known."""
 
     changed: Callable[[], None]
     ended: Callable[[str], None]
-    ask: Callable[[Question, object | None], Awaitable[dict[str, Any] | None]]
+    ask: Callable[[ElicitationRequest, object | None], Awaitable[dict[str, Any] | None]]
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """A connection that is up."""
 
-    greeting: Greeting
+    greeting: ServerInfo
 
-    async def tools(self, most: int) -> Listing:
+    async def tools(self, most: int) -> ToolListing:
         """What the server offers now, mended; the first `most` of it."""
 
     async def probe(self) -> None:
@@ -96,45 +96,48 @@ class Link(Protocol):
         """
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
-    ) -> Result:
+        self, tool: str, arguments: dict[str, Any], report: ProgressCallback | None, mark: object
+    ) -> ToolResult:
         """Call a tool by the server's name for it.
 
         Raises:
             LinkLost, LinkDoubtful: if no answer can come.
-            NeedsKey: if the server does not let us in any more; nothing was done.
+            KeyRequired: if the server does not let us in any more; nothing was done.
         """
 
 
-Dial: TypeAlias = Callable[[McpSettings, Path, Era, Ring, Hooks], AbstractAsyncContextManager[Link]]
+Dialer: TypeAlias = Callable[
+    [McpSettings, Path, ProtocolEra, LogBuffer, LinkCallbacks],
+    AbstractAsyncContextManager[ServerLink],
+]
 """Connects to a server; the folder is where a program starts that has none of its own."""
 
 
-class DialSigned(Protocol):
+class OAuthDialer(Protocol):
     """Connects to a server that may be signed in to."""
 
     def __call__(
         self,
         settings: McpSettings,
         folder: Path,
-        era: Era,
-        ring: Ring,
-        hooks: Hooks,
+        era: ProtocolEra,
+        ring: LogBuffer,
+        hooks: LinkCallbacks,
         *,
-        credentials: Credentials | None,
-    ) -> AbstractAsyncContextManager[Link]: ...
+        credentials: CredentialStore | None,
+    ) -> AbstractAsyncContextManager[ServerLink]: ...
 
 
-class DialOver(Protocol):
+class LineDialer(Protocol):
     """Connects to the server at the other end of `lines`."""
 
     def __call__(
         self,
         settings: McpSettings,
         folder: Path,
-        era: Era,
-        ring: Ring,
-        hooks: Hooks,
+        era: ProtocolEra,
+        ring: LogBuffer,
+        hooks: LinkCallbacks,
         *,
-        lines: Lines,
-    ) -> AbstractAsyncContextManager[Link]: ...
+        lines: LineStream,
+    ) -> AbstractAsyncContextManager[ServerLink]: ...

@@ -5,44 +5,47 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-LINES: Final = 500
-LINE_CHARACTERS: Final = 1_000
+MAX_LINES: Final = 500
+MAX_LINE_CHARACTERS: Final = 1_000
 
 
-class Ring:
-    """Keeps the last LINES lines, each cut to LINE_CHARACTERS."""
+class LogBuffer:
+    """Keeps the last MAX_LINES lines, each cut to MAX_LINE_CHARACTERS."""
 
     def __init__(self) -> None:
-        self._said = ""
-        self._lines: deque[str] = deque(maxlen=LINES)
-        self._part = b""
+        self._last_line = ""
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._partial_line = b""
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def begin(self) -> None:
         """A server begins: what another one said before is not its last word."""
-        self._said, self._part = "", b""
+        self._last_line, self._partial_line = "", b""
 
     @property
     def said(self) -> str:
         """The last line that the server itself wrote since it began; empty if there is none."""
-        return self._part.decode("utf-8", "replace").strip() or self._said
+        return self._partial_line.decode("utf-8", "replace").strip() or self._last_line
 
     def feed(self, data: bytes) -> None:
         """Bytes of the server's as they come, in lines of any length."""
-        *whole, part = (self._part + data).split(b"\n")
-        for line in whole[-LINES:]:
+        *whole, part = (self._partial_line + data).split(b"\n")
+        for line in whole[-MAX_LINES:]:
             text = line.decode("utf-8", "replace")
             self.note(text)
-            self._said = text.strip()[:LINE_CHARACTERS] or self._said
-        self._part = part[-LINE_CHARACTERS:]
+            self._last_line = text.strip()[:MAX_LINE_CHARACTERS] or self._last_line
+        self._partial_line = part[-MAX_LINE_CHARACTERS:]
 
     def note(self, text: str) -> None:
         """A line of text."""
-        self._lines.append(text.rstrip("\r")[:LINE_CHARACTERS])
+        self._lines.append(text.rstrip("\r")[:MAX_LINE_CHARACTERS])
 
-    def last(self, count: int = LINES) -> list[str]:
+    def last(self, count: int = MAX_LINES) -> list[str]:
         """The last lines, oldest first."""
-        lines = [*self._lines, *([self._part.decode("utf-8", "replace")] if self._part else [])]
+        lines = [
+            *self._lines,
+            *([self._partial_line.decode("utf-8", "replace")] if self._partial_line else []),
+        ]
         return lines[-count:]

@@ -2,7 +2,7 @@
 with reaches us by our own http port, or is pasted.
 
 A sign-in is a task of its own, so that neither a connection nor a command waits for a person. There
-is one at a time for a server, it ends after SIGN_IN_SECONDS, and with the server.
+is one at a time for a server, it ends after SIGN_IN_TIMEOUT_SECONDS, and with the server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import structlog
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.credentials import Credentials
+from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
@@ -30,33 +30,33 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-SIGN_IN_SECONDS: Final = 600.0
+SIGN_IN_TIMEOUT_SECONDS: Final = 600.0
 """A person has this long to come back with the answer."""
 
-PAGE_SECONDS: Final = 45.0
+PAGE_TIMEOUT_SECONDS: Final = 45.0
 """A server and its authorization server have this long to say which page is to be opened."""
 
-ADDRESS_CHARACTERS: Final = 8_000
+MAX_ADDRESS_CHARACTERS: Final = 8_000
 
-CALLBACK: Final = "/oauth/callback"
-DOCUMENT: Final = "/oauth/client.json"
+CALLBACK_PATH: Final = "/oauth/callback"
+CLIENT_DOCUMENT_PATH: Final = "/oauth/client.json"
 
-LOOPBACK: Final = f"http://127.0.0.1:2280{CALLBACK}"
+LOOPBACK_REDIRECT: Final = f"http://127.0.0.1:2280{CALLBACK_PATH}"
 """Where a page comes back to if there is no http port: nothing answers there, but the browser shows
 the address, which can be pasted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class ClientMetadata:
     """What authorization servers are told of us: where their page comes back to, and where a
     document that describes us can be read, if it can."""
 
-    redirect: str = LOOPBACK
+    redirect: str = LOOPBACK_REDIRECT
     document: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SignInPage:
     """What a person is asked to open, and where it comes back to. `issuer` is who signs them in;
     `scope` what is asked for."""
 
@@ -76,7 +76,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class AuthorizationResponse:
     """What the page came back with."""
 
     code: str
@@ -84,28 +84,28 @@ class Returned:
     issuer: str | None
 
 
-class SignIn:
+class PendingSignIn:
     """One sign-in while it is under way."""
 
-    def __init__(self, name: str, ours: Ours) -> None:
+    def __init__(self, name: str, ours: ClientMetadata) -> None:
         loop = asyncio.get_running_loop()
         self.name = name
         self.ours = ours
         self.pasted = False  # what it came back with was
         self.task: asyncio.Task[None]
-        self._page: asyncio.Future[Page] = loop.create_future()
-        self._answer: asyncio.Future[Returned] = loop.create_future()
+        self._page: asyncio.Future[SignInPage] = loop.create_future()
+        self._answer: asyncio.Future[AuthorizationResponse] = loop.create_future()
 
     @property
-    def page(self) -> Page | None:
+    def page(self) -> SignInPage | None:
         """What is to be opened, once that is known."""
         return self._page.result() if self._page.done() else None
 
-    def show(self, page: Page) -> None:
+    def show(self, page: SignInPage) -> None:
         """Have this page opened."""
         self._page.set_result(page)
 
-    async def returned(self) -> Returned:
+    async def returned(self) -> AuthorizationResponse:
         """What the page comes back with.
 
         Raises:
@@ -113,19 +113,23 @@ class SignIn:
         """
         return await self._answer
 
-    async def shown(self) -> Page:
+    async def shown(self) -> SignInPage:
         """The page, as soon as there is one.
 
         Raises:
             WorldError: if the sign-in ends before.
         """
         waiting: set[asyncio.Future[Any]] = {self._page, self.task}
-        await asyncio.wait(waiting, timeout=PAGE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            waiting, timeout=PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         if self._page.done():
             return self._page.result()
         if self.task.done() and not self.task.cancelled():
             self.task.result()
-        raise Unavailable(f"{self.name} did not say in {PAGE_SECONDS:.0f} s how to sign in.")
+        raise Unavailable(
+            f"{self.name} did not say in {PAGE_TIMEOUT_SECONDS:.0f} s how to sign in."
+        )
 
     def take(self, query: Mapping[str, str]) -> None:
         """Take what the page came back with, once."""
@@ -135,45 +139,47 @@ class SignIn:
             why = query.get("error_description") or query.get("error") or "it brought no code"
             self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(why)}."))
             return
-        self._answer.set_result(Returned(query["code"], query["state"], query.get("iss")))
+        self._answer.set_result(
+            AuthorizationResponse(query["code"], query["state"], query.get("iss"))
+        )
 
 
-Flow: TypeAlias = Callable[[McpSettings, Credentials, SignIn], Awaitable[None]]
+SignInFlow: TypeAlias = Callable[[McpSettings, CredentialStore, PendingSignIn], Awaitable[None]]
 """Signs in: asks the servers, has the page shown, and keeps the tokens."""
 
 
-class Signing:
+class OAuthLogins:
     """The sign-ins of a hub, and what is kept of those that are done, in `folder`. `redial` has a
     server connected to again."""
 
     def __init__(
         self, world: World, folder: Path, redial: Callable[[Thing], Awaitable[None]]
     ) -> None:
-        self.ours = Ours()
+        self.ours = ClientMetadata()
         self._world = world
         self._folder = folder
         self._redial = redial
-        self._known: dict[str, Credentials] = {}
-        self._under_way: dict[str, SignIn] = {}
+        self._stores: dict[str, CredentialStore] = {}
+        self._pending: dict[str, PendingSignIn] = {}
 
-    def credentials(self, server: Thing) -> Credentials | None:
+    def credentials(self, server: Thing) -> CredentialStore | None:
         """Those of a server, if it is one that can be signed in to."""
-        settings = server_records.settings_of(server)
+        settings = server_records.read_settings(server)
         if settings.url is None or settings.has_key:
             return None
-        known = self._known.get(server.id)
+        known = self._stores.get(server.id)
         if known is None:
-            known = Credentials(self._folder / f"{server.name}.json", settings.url)
-            self._known[server.id] = known
+            known = CredentialStore(self._folder / f"{server.name}.json", settings.url)
+            self._stores[server.id] = known
         return known
 
-    async def login(self, caller: Caller, server: Thing) -> Page:
+    async def login(self, caller: Caller, server: Thing) -> SignInPage:
         """Begin to sign in to a server; one that is under way already is given up.
 
         Raises:
             WorldError: if it cannot be signed in to, saying why.
         """
-        settings = server_records.settings_of(server)
+        settings = server_records.read_settings(server)
         credentials = self.credentials(server)
         if settings.url is None:
             raise Invalid(f"{server.name} is a program: there is nothing to sign in to.")
@@ -191,12 +197,14 @@ class Signing:
             raise Unavailable(f"{server.name} is disabled.", hint=f"/mcp enable {server.name}")
         await self.cancel(server)
         await credentials.load()
-        flow: Flow = await asyncio.get_running_loop().run_in_executor(None, _load, "sign_in")
-        under_way = SignIn(server.name, self.ours)
-        work = self._work(caller, server, settings, credentials, flow, under_way)
+        flow: SignInFlow = await asyncio.get_running_loop().run_in_executor(
+            None, _load_oauth_function, "sign_in"
+        )
+        under_way = PendingSignIn(server.name, self.ours)
+        work = self._run_sign_in(caller, server, settings, credentials, flow, under_way)
         under_way.task = asyncio.create_task(work, name=f"sign-in {server.name}")
-        under_way.task.add_done_callback(lambda _: self._ended(server, under_way))
-        self._under_way[server.id] = under_way
+        under_way.task.add_done_callback(lambda _: self._on_ended(server, under_way))
+        self._pending[server.id] = under_way
         try:
             return await under_way.shown()
         except BaseException:
@@ -211,14 +219,14 @@ class Signing:
             NotFound: if no sign-in waits for one.
             WorldError: if it is not the right one, or the sign-in fails.
         """
-        under_way = self._under_way.get(server.id)
+        under_way = self._pending.get(server.id)
         if under_way is None or under_way.page is None:
             raise NotFound(
                 f"No sign-in to {server.name} waits for an address.",
                 hint=f"/mcp login {server.name} begins one.",
             )
-        query = _query(address)
-        if not _same(query.get("state", ""), under_way.page.state):
+        query = _parse_query(address)
+        if not _matches_state(query.get("state", ""), under_way.page.state):
             raise Invalid(
                 "That is not what this sign-in came back with.",
                 hint="Paste the whole address that your browser shows at the end; it begins with"
@@ -239,9 +247,9 @@ class Signing:
         Raises:
             NotFound: if no sign-in waits for it.
         """
-        for under_way in self._under_way.values():
+        for under_way in self._pending.values():
             page = under_way.page
-            if page is not None and _same(query.get("state", ""), page.state):
+            if page is not None and _matches_state(query.get("state", ""), page.state):
                 under_way.take(query)
                 return under_way.name
         raise NotFound("No sign-in waits for that: it is done, or was given up.")
@@ -258,8 +266,10 @@ class Signing:
         if credentials is None or kept is None or not (kept.tokens or kept.client):
             raise NotFound(f"Nobody is signed in to {server.name}.")
         await self.cancel(server)
-        revoke = await asyncio.get_running_loop().run_in_executor(None, _load, "revoke")
-        settings = server_records.settings_of(server)
+        revoke = await asyncio.get_running_loop().run_in_executor(
+            None, _load_oauth_function, "revoke"
+        )
+        settings = server_records.read_settings(server)
         async with credentials.lock:
             # What is given back is forgotten first: that must not depend on a stranger.
             await credentials.forget()
@@ -273,29 +283,29 @@ class Signing:
         credentials = self.credentials(server)
         if credentials is not None:
             await credentials.forget()
-        self._known.pop(server.id, None)
+        self._stores.pop(server.id, None)
 
     async def cancel(self, server: Thing) -> None:
         """Give up the sign-in to a server, if one is under way."""
-        under_way = self._under_way.pop(server.id, None)
+        under_way = self._pending.pop(server.id, None)
         if under_way is not None:
             under_way.task.cancel()
             await asyncio.gather(under_way.task, return_exceptions=True)
 
     async def close(self) -> None:
         """Give up all that are under way."""
-        tasks = [under_way.task for under_way in self._under_way.values()]
-        self._under_way.clear()
+        tasks = [under_way.task for under_way in self._pending.values()]
+        self._pending.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def standing(self, server: Thing) -> str:
         """How the sign-in to a server stands, in a few words; empty if it has to do with none."""
-        credentials = self._known.get(server.id)
+        credentials = self._stores.get(server.id)
         if credentials is None:
             return ""
-        under_way = self._under_way.get(server.id)
+        under_way = self._pending.get(server.id)
         if under_way is not None and under_way.page is not None:
             return f"under way at {under_way.page.host}"
         if credentials.wanted:
@@ -310,69 +320,69 @@ class Signing:
         """Let the owners who are here know that a server wants a sign-in."""
         for agent in self._world.agents:
             if agent.role == "owner" and agent.kind == "person":
-                self._tell(agent.id, name, reason)
+                self._notify(agent.id, name, reason)
 
-    async def _work(
+    async def _run_sign_in(
         self,
         caller: Caller,
         server: Thing,
         settings: McpSettings,
-        credentials: Credentials,
-        flow: Flow,
-        under_way: SignIn,
+        credentials: CredentialStore,
+        flow: SignInFlow,
+        under_way: PendingSignIn,
     ) -> None:
         try:
-            async with asyncio.timeout(SIGN_IN_SECONDS):
+            async with asyncio.timeout(SIGN_IN_TIMEOUT_SECONDS):
                 await flow(settings, credentials, under_way)
         except TimeoutError:
-            late = f"Nobody came back within {SIGN_IN_SECONDS / 60:.0f} minutes."
-            self._tell(caller.agent.id, server.name, late)
+            late = f"Nobody came back within {SIGN_IN_TIMEOUT_SECONDS / 60:.0f} minutes."
+            self._notify(caller.agent.id, server.name, late)
             raise Unavailable(late) from None
         except WorldError as refused:
             if under_way.page is not None and not under_way.pasted:
-                self._tell(caller.agent.id, server.name, str(refused))
+                self._notify(caller.agent.id, server.name, str(refused))
             raise
-        await _quietly(caller, server).change(
+        await _redact_caller(caller, server).change(
             lambda _: None, tell=f"signed in to the MCP server {server.name}"
         )
         await self._redial(server)
         if not under_way.pasted:  # whoever pastes is told by that
-            self._tell(caller.agent.id, server.name, "You are signed in.")
+            self._notify(caller.agent.id, server.name, "You are signed in.")
 
-    def _ended(self, server: Thing, under_way: SignIn) -> None:
-        if self._under_way.get(server.id) is under_way:
-            del self._under_way[server.id]
+    def _on_ended(self, server: Thing, under_way: PendingSignIn) -> None:
+        if self._pending.get(server.id) is under_way:
+            del self._pending[server.id]
         task = under_way.task
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, WorldError):
             log.error("a sign-in failed", server=server.name, exc_info=error)
 
-    def _tell(self, agent_id: str, name: str, text: str) -> None:
+    def _notify(self, agent_id: str, name: str, text: str) -> None:
         self._world.bus.publish(QuestionAsked(agent_id, name, text, ""))
 
 
-def _load(what: str) -> Any:
+def _load_oauth_function(what: str) -> Any:
     """A function of the module that needs the SDK."""
     with serialize_imports():
         return getattr(importlib.import_module("sshwarma.mcp.client.oauth"), what)
 
 
-def _quietly(caller: Caller, server: Thing) -> Caller:
+def _redact_caller(caller: Caller, server: Thing) -> Caller:
     """The caller, with a line that can be kept: what was typed may hold a code."""
     return caller.asking(caller.verb, f"/mcp login {server.name}")
 
 
-def _query(address: str) -> dict[str, str]:
+def _parse_query(address: str) -> dict[str, str]:
     """The parameters of an address, or of what comes after its question mark."""
     text = address.strip().strip("'\"<>")
-    if len(text) > ADDRESS_CHARACTERS:
-        raise Invalid(f"An address has at most {ADDRESS_CHARACTERS} characters.")
+    if len(text) > MAX_ADDRESS_CHARACTERS:
+        raise Invalid(f"An address has at most {MAX_ADDRESS_CHARACTERS} characters.")
     text = "".join(text.split())  # a terminal may have broken it
     query = text.partition("?")[2].partition("#")[0] or text
     return {name: values[0] for name, values in parse_qs(query).items()}
 
 
-def _same(given: str, wanted: str) -> bool:
+def _matches_state(given: str, wanted: str) -> bool:
     return bool(wanted) and secrets.compare_digest(given.encode(), wanted.encode())
 
 

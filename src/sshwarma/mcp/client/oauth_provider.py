@@ -26,22 +26,24 @@ from mcp.shared.auth_utils import calculate_token_expiry
 from pydantic import AnyUrl
 
 from sshwarma.mcp.client.address import check_url
-from sshwarma.mcp.client.credentials import Challenge, Credentials
-from sshwarma.mcp.client.environment import expanded
-from sshwarma.mcp.client.oauth_login import Ours, Page, SignIn
-from sshwarma.mcp.client.sanitize import clean
+from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore
+from sshwarma.mcp.client.environment import expand_variables
+from sshwarma.mcp.client.oauth_login import ClientMetadata, PendingSignIn, SignInPage
+from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 
-SCOPE_CHARACTERS: Final = 200
+MAX_SCOPE_CHARACTERS: Final = 200
 
 
-class Storage:
+class OAuthStorage:
     """What the SDK's provider remembers by. `ours` is None where nobody signs in anew."""
 
-    def __init__(self, settings: McpSettings, credentials: Credentials, ours: Ours | None) -> None:
+    def __init__(
+        self, settings: McpSettings, credentials: CredentialStore, ours: ClientMetadata | None
+    ) -> None:
         self._settings = settings
         self._credentials = credentials
-        self._ours = ours
+        self._client_metadata = ours
         self.context: OAuthContext | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -55,16 +57,16 @@ class Storage:
         assert context is not None  # noqa: S101 - it is set where this is made
         new = replace(
             kept,
-            tokens=as_json(tokens),
+            tokens=dump_model(tokens),
             expires_at=calculate_token_expiry(tokens.expires_in),
-            issuer=as_json(context.oauth_metadata),
-            resource=as_json(context.protected_resource_metadata),
-            client=as_json(context.client_info),
+            issuer=dump_model(context.oauth_metadata),
+            resource=dump_model(context.protected_resource_metadata),
+            client=dump_model(context.client_info),
             ended="",
         )
         if self._settings.oauth_client_secret and new.client is not None:
             new.client.pop("client_secret", None)  # that is read from the environment each time
-        if self._ours is None:
+        if self._client_metadata is None:
             await self._credentials.store(new)
             return
         async with self._credentials.lock:  # a renewal of the tokens before must not come after
@@ -73,13 +75,13 @@ class Storage:
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         settings, kept = self._settings, self._credentials.kept
         if settings.oauth_client_id:
-            return registered(settings, self._ours)
+            return make_registered_client(settings, self._client_metadata)
         if kept.client is None:
             return None
         client = OAuthClientInformationFull.model_validate(kept.client)
-        if self._ours is None:
+        if self._client_metadata is None:
             return client
-        elsewhere = client.redirect_uris and self._ours.redirect not in map(
+        elsewhere = client.redirect_uris and self._client_metadata.redirect not in map(
             str, client.redirect_uris
         )
         over = client.client_secret_expires_at and client.client_secret_expires_at <= time.time()
@@ -87,19 +89,19 @@ class Storage:
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         kept = self._credentials.kept
-        await self._credentials.store(replace(kept, client=as_json(client_info)))
+        await self._credentials.store(replace(kept, client=dump_model(client_info)))
 
 
-class Provider(OAuthClientProvider):
+class UserOAuthProvider(OAuthClientProvider):
     """The SDK's, for a person; without one (`under_way` None) it only renews. The methods it
     changes are those that the SDK's own variants change."""
 
     def __init__(
-        self, settings: McpSettings, credentials: Credentials, under_way: SignIn | None
+        self, settings: McpSettings, credentials: CredentialStore, under_way: PendingSignIn | None
     ) -> None:
-        ours = under_way.ours if under_way is not None else Ours()
+        ours = under_way.ours if under_way is not None else ClientMetadata()
         local = urlsplit(ours.redirect).scheme == "http"
-        storage = Storage(settings, credentials, ours if under_way is not None else None)
+        storage = OAuthStorage(settings, credentials, ours if under_way is not None else None)
         super().__init__(
             settings.url or "",
             OAuthClientMetadata(
@@ -110,17 +112,17 @@ class Provider(OAuthClientProvider):
                 software_version=version("sshwarma"),
             ),
             storage,
-            self._show,
-            self._returned,
+            self._open_page,
+            self._wait_for_response,
             client_metadata_url=ours.document or None,
         )
         storage.context = self.context
         self._settings = settings
-        self._under_way = under_way
-        self._challenged = credentials.challenge
+        self._pending = under_way
+        self._challenge = credentials.challenge
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        return _wanted(advertised, self._settings.oauth_issuer)
+        return _choose_authorization_server(advertised, self._settings.oauth_issuer)
 
     async def _perform_authorization(self) -> httpx2.Request:
         context, settings = self.context, self._settings
@@ -130,18 +132,18 @@ class Provider(OAuthClientProvider):
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
             raise OAuthFlowError("its authorization server does not know PKCE with S256")
         if context.client_info is not None and settings.oauth_client_secret:
-            context.client_info.token_endpoint_auth_method = _method(metadata)
+            context.client_info.token_endpoint_auth_method = _choose_auth_method(metadata)
         context.client_metadata.scope = self._scope()
         return await super()._perform_authorization()
 
     def _scope(self) -> str | None:
         """What is asked for: what our owner or the server says. Neither saying anything, the SDK
         would ask for all there is; it is not asked for here."""
-        context, challenged = self.context, self._challenged
+        context, challenged = self.context, self._challenge
         prm, metadata = context.protected_resource_metadata, context.oauth_metadata
         said = None
         if challenged is not None:
-            said = extract_scope_from_www_auth(response_of(challenged, None))
+            said = extract_scope_from_www_auth(make_challenge_response(challenged, None))
         if self._settings.oauth_scope:
             more = said if challenged is not None and challenged.status == 403 else None
             return union_scopes(self._settings.oauth_scope, more)
@@ -150,36 +152,36 @@ class Provider(OAuthClientProvider):
         offline = metadata is not None and "offline_access" in (metadata.scopes_supported or ())
         return "offline_access" if offline else None
 
-    async def _show(self, url: str) -> None:
-        if self._under_way is None:
+    async def _open_page(self, url: str) -> None:
+        if self._pending is None:
             raise OAuthFlowError("it wants a person")
-        check_safe(url, self._settings)
+        check_oauth_url(url, self._settings)
         metadata = self.context.oauth_metadata
-        self._under_way.show(
-            Page(
+        self._pending.show(
+            SignInPage(
                 check_url(url).geturl(),
-                self._under_way.ours.redirect,
+                self._pending.ours.redirect,
                 str(metadata.issuer) if metadata is not None else "",
-                clean(self.context.client_metadata.scope or "")[:SCOPE_CHARACTERS],
+                strip_invisible(self.context.client_metadata.scope or "")[:MAX_SCOPE_CHARACTERS],
             )
         )
 
-    async def _returned(self) -> AuthorizationCodeResult:
-        assert self._under_way is not None  # noqa: S101 - `_show` comes before
-        came = await self._under_way.returned()
+    async def _wait_for_response(self) -> AuthorizationCodeResult:
+        assert self._pending is not None  # noqa: S101 - `_open_page` comes before
+        came = await self._pending.returned()
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
 
 
-class Machine(ClientCredentialsOAuthProvider):
+class MachineOAuthProvider(ClientCredentialsOAuthProvider):
     """The SDK's, for a client that acts as itself."""
 
-    def __init__(self, settings: McpSettings, credentials: Credentials) -> None:
-        storage = Storage(settings, credentials, None)
+    def __init__(self, settings: McpSettings, credentials: CredentialStore) -> None:
+        storage = OAuthStorage(settings, credentials, None)
         super().__init__(
             settings.url or "",
             storage,
             settings.oauth_client_id,
-            _secret(settings),
+            _read_client_secret(settings),
             scope=settings.oauth_scope or None,
             issuer=settings.oauth_issuer,
         )
@@ -189,27 +191,31 @@ class Machine(ClientCredentialsOAuthProvider):
         self.context.token_expiry_time = 1.0
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        return _wanted(advertised, self._wanted_issuer)
+        return _choose_authorization_server(advertised, self._wanted_issuer)
 
     async def _perform_authorization(self) -> httpx2.Request:
         if self.context.client_info is not None:
-            method = _method(self.context.oauth_metadata)
+            method = _choose_auth_method(self.context.oauth_metadata)
             self.context.client_info.token_endpoint_auth_method = method
         if self._wanted_scope:
             self.context.client_metadata.scope = self._wanted_scope
         return await super()._perform_authorization()
 
 
-def response_of(challenge: Challenge, request: httpx2.Request | None) -> httpx2.Response:
+def make_challenge_response(
+    challenge: AuthChallenge, request: httpx2.Request | None
+) -> httpx2.Response:
     headers = {"WWW-Authenticate": challenge.header} if challenge.header else {}
     return httpx2.Response(challenge.status, headers=headers, request=request)
 
 
-def registered(settings: McpSettings, ours: Ours | None) -> OAuthClientInformationFull:
+def make_registered_client(
+    settings: McpSettings, ours: ClientMetadata | None
+) -> OAuthClientInformationFull:
     """The client that our owner has registered."""
     return OAuthClientInformationFull(
         client_id=settings.oauth_client_id,
-        client_secret=_secret(settings) or None,
+        client_secret=_read_client_secret(settings) or None,
         redirect_uris=[AnyUrl(ours.redirect)] if ours is not None else None,
         token_endpoint_auth_method="client_secret_basic"
         if settings.oauth_client_secret
@@ -218,18 +224,18 @@ def registered(settings: McpSettings, ours: Ours | None) -> OAuthClientInformati
     )
 
 
-def _secret(settings: McpSettings) -> str:
-    return expanded({"secret": settings.oauth_client_secret}, os.environ)["secret"]
+def _read_client_secret(settings: McpSettings) -> str:
+    return expand_variables({"secret": settings.oauth_client_secret}, os.environ)["secret"]
 
 
-def _method(metadata: OAuthMetadata | None) -> str:
+def _choose_auth_method(metadata: OAuthMetadata | None) -> str:
     """How a secret is sent: as the authorization server takes it."""
     known = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
     only_post = known and "client_secret_basic" not in known and "client_secret_post" in known
     return "client_secret_post" if only_post else "client_secret_basic"
 
 
-def _wanted(advertised: list[str], issuer: str) -> str:
+def _choose_authorization_server(advertised: list[str], issuer: str) -> str:
     """The authorization server to use: the one our owner named, else the first."""
     if not issuer:
         return advertised[0]
@@ -245,7 +251,7 @@ def _check_issuer(metadata: OAuthMetadata | None, issuer: str) -> None:
         raise OAuthFlowError(f"it leads to {found} in place of {issuer}")
 
 
-def check_safe(url: str, settings: McpSettings) -> None:
+def check_oauth_url(url: str, settings: McpSettings) -> None:
     """Go on if a URL may be used for signing in: http or https, no less safe than the server's.
 
     Raises:
@@ -257,7 +263,7 @@ def check_safe(url: str, settings: McpSettings) -> None:
         raise OAuthFlowError(f"{parts.netloc} would be spoken to without TLS")
 
 
-def as_json(model: Any) -> dict[str, Any] | None:
+def dump_model(model: Any) -> dict[str, Any] | None:
     if model is None:
         return None
     dumped: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)

@@ -8,40 +8,40 @@ from collections.abc import Iterator
 
 import mcp_types as types
 
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 from sshwarma.world.attachments import MAX_ATTACHMENTS_PER_CALL, Attachment, parse_media_type
 
 
-def result_of(answer: types.CallToolResult) -> Result:
+def convert_result(answer: types.CallToolResult) -> ToolResult:
     """Its text, with a word in place of whatever is no text; the value, if it gave one; and what
     is no text, as it came."""
     given: list[Attachment] = []
-    text = "\n".join(_texts(answer, given))
+    text = "\n".join(_block_texts(answer, given))
     structured = answer.structured_content
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False, indent=2)
-    return Result(text, structured, failed=bool(answer.is_error), given=tuple(given))
+    return ToolResult(text, structured, failed=bool(answer.is_error), given=tuple(given))
 
 
-def _texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[str]:
+def _block_texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[str]:
     for block in answer.content:
         match block:
             case types.TextContent():
                 yield block.text
             case types.ImageContent():
-                yield _taken("image", block.mime_type, block.data, given)
+                yield _keep_attachment("image", block.mime_type, block.data, given)
             case types.AudioContent():
-                yield _taken("audio", block.mime_type, block.data, given)
+                yield _keep_attachment("audio", block.mime_type, block.data, given)
             case types.ResourceLink():
                 about = f": {block.description}" if block.description else ""
                 yield f"[link {block.name} <{block.uri}>{about}]"
             case types.EmbeddedResource(resource=types.TextResourceContents() as inside):
                 yield f"[{inside.uri}]\n{inside.text}"
             case types.EmbeddedResource(resource=types.BlobResourceContents() as inside):
-                yield _taken(str(inside.uri), inside.mime_type, inside.blob, given)
+                yield _keep_attachment(str(inside.uri), inside.mime_type, inside.blob, given)
 
 
-def _taken(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
+def _keep_attachment(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
     """A word on some bytes, which are not for a log, and the bytes among what was given."""
     kind = parse_media_type(said)
     try:

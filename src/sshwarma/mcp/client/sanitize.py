@@ -14,25 +14,25 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
-NAME_CHARACTERS: Final = 64
-DESCRIPTION_BYTES: Final = 2_048
-SCHEMA_BYTES: Final = 65_536
-SCHEMA_DEPTH: Final = 32
-REFUSED_SHOWN: Final = 200
+MAX_NAME_CHARACTERS: Final = 64
+MAX_DESCRIPTION_BYTES: Final = 2_048
+MAX_SCHEMA_BYTES: Final = 65_536
+MAX_SCHEMA_DEPTH: Final = 32
+MAX_REFUSED_TOOLS: Final = 200
 
-HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
-_OUTSIDE_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-_POINTERS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_PROSE: Final = ("description", "title")
+_INVALID_NAME_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_PROSE_KEYWORDS: Final = ("description", "title")
 
 
-class Unusable(Exception):
+class UnusableTool(Exception):
     """Why a tool is refused."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class RejectedTool:
     """In place of a tool that is refused before it is looked at."""
 
     name: str
@@ -40,7 +40,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class SanitizedTool:
     """A tool as it is offered here. `remote` is the server's name for it, `fingerprint` that of all
     the server said of it before mending, `mended` what was mended."""
 
@@ -56,77 +56,81 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """The tools of a server in its order, and those refused: the name it gave, and why."""
 
-    tools: tuple[Offered, ...] = ()
+    tools: tuple[SanitizedTool, ...] = ()
     refused: tuple[tuple[str, str], ...] = field(default=())
 
 
-def mend(raw: list[Any], most: int, known: Mapping[str, Offered] | None = None) -> Listing:
+def sanitize_listing(
+    raw: list[Any], most: int, known: Mapping[str, SanitizedTool] | None = None
+) -> ToolListing:
     """A listing of what a server said, of which the first `most` tools are taken. `known` are tools
     that were mended before, by fingerprint: most listings say again what the last one said."""
-    tools: list[Offered] = []
+    tools: list[SanitizedTool] = []
     refused: list[tuple[str, str]] = []
     taken: dict[str, str] = {}
     for said in raw:
         try:
             if len(tools) >= most:
-                raise Unusable(f"only the first {most} tools are taken")
-            tool = _mended(said, known or {})
+                raise UnusableTool(f"only the first {most} tools are taken")
+            tool = _sanitize_tool(said, known or {})
             # As models see them, `a.b` and `a_b` are one name.
             alike = tool.name.replace(".", "_")
             if alike in taken:
-                raise Unusable(f"it would have the same name as {clean(taken[alike])[:80]}")
+                raise UnusableTool(
+                    f"it would have the same name as {strip_invisible(taken[alike])[:80]}"
+                )
             taken[alike] = tool.remote
-        except Unusable as error:
-            refused.append((_name_of(said), str(error)))
+        except UnusableTool as error:
+            refused.append((_display_name(said), str(error)))
         else:
             tools.append(tool)
-    shown = refused[:REFUSED_SHOWN]
+    shown = refused[:MAX_REFUSED_TOOLS]
     if len(refused) > len(shown):
         shown.append(("…", f"and {len(refused) - len(shown)} more"))
-    return Listing(tuple(tools), tuple(shown))
+    return ToolListing(tuple(tools), tuple(shown))
 
 
-def clean(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text without what cannot be seen: control, format and bidirectional characters."""
     return "".join(
         char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")
     )
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """JSON of which equal values have equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
-def _mended(said: Any, before: Mapping[str, Offered]) -> Offered:
-    if isinstance(said, Bad):
-        raise Unusable(said.why)
+def _sanitize_tool(said: Any, before: Mapping[str, SanitizedTool]) -> SanitizedTool:
+    if isinstance(said, RejectedTool):
+        raise UnusableTool(said.why)
     if not isinstance(said, dict):
-        raise Unusable("it is not an object")
+        raise UnusableTool("it is not an object")
     remote = said.get("name")
     if not isinstance(remote, str) or not remote:
-        raise Unusable("it has no name")
+        raise UnusableTool("it has no name")
     if len(remote) > 1_000:
-        raise Unusable(f"its name has {len(remote)} characters")
-    fingerprint = _fingerprint(said)
+        raise UnusableTool(f"its name has {len(remote)} characters")
+    fingerprint = _fingerprint_tool(said)
     if fingerprint in before:
         return before[fingerprint]
     notes: list[str] = []
-    name = _name(remote, notes)
-    description = _prose(said.get("description"), "its description", notes)
-    title = _prose(said.get("title"), "its title", notes)[:200]
-    input_schema = _input_schema(said.get("inputSchema"), notes)
-    output_schema = _output_schema(said.get("outputSchema"), notes)
+    name = _sanitize_name(remote, notes)
+    description = _sanitize_text(said.get("description"), "its description", notes)
+    title = _sanitize_text(said.get("title"), "its title", notes)[:200]
+    input_schema = _sanitize_input_schema(said.get("inputSchema"), notes)
+    output_schema = _sanitize_output_schema(said.get("outputSchema"), notes)
     hints = said.get("annotations")
     annotations = {
         hint: value
-        for hint in HINTS
+        for hint in ANNOTATION_HINTS
         if isinstance(hints, dict) and isinstance(value := hints.get(hint), bool)
     }
-    return Offered(
+    return SanitizedTool(
         name,
         remote,
         title,
@@ -139,85 +143,91 @@ def _mended(said: Any, before: Mapping[str, Offered]) -> Offered:
     )
 
 
-def _name(remote: str, notes: list[str]) -> str:
-    name = _OUTSIDE_NAME.sub("_", unicodedata.normalize("NFKC", remote)).lstrip("_.-")
+def _sanitize_name(remote: str, notes: list[str]) -> str:
+    name = _INVALID_NAME_CHARACTERS.sub("_", unicodedata.normalize("NFKC", remote)).lstrip("_.-")
     digest = hashlib.sha256(remote.encode("utf-8", "surrogatepass")).hexdigest()
     if not name.strip("_"):
         name = f"tool_{digest[:8]}"
-    if len(name) > NAME_CHARACTERS:
-        name = f"{name[: NAME_CHARACTERS - 9]}_{digest[:8]}"
+    if len(name) > MAX_NAME_CHARACTERS:
+        name = f"{name[: MAX_NAME_CHARACTERS - 9]}_{digest[:8]}"
     if name != remote:
-        notes.append(f"it calls itself {clean(remote)[:120]!r}, which cannot be a name here")
+        notes.append(
+            f"it calls itself {strip_invisible(remote)[:120]!r}, which cannot be a name here"
+        )
     return name
 
 
-def _prose(text: Any, what: str, notes: list[str]) -> str:
+def _sanitize_text(text: Any, what: str, notes: list[str]) -> str:
     if not isinstance(text, str):
         if text is not None:
             notes.append(f"{what} was no text")
         return ""
-    seen = clean(text)
+    seen = strip_invisible(text)
     if seen != text:
         notes.append(f"{what} had {len(text) - len(seen)} characters that cannot be seen")
     kept = seen.strip().encode()
-    if len(kept) > DESCRIPTION_BYTES:
-        notes.append(f"{what} had {len(kept)} bytes; the first {DESCRIPTION_BYTES} are kept")
-        return kept[:DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
+    if len(kept) > MAX_DESCRIPTION_BYTES:
+        notes.append(f"{what} had {len(kept)} bytes; the first {MAX_DESCRIPTION_BYTES} are kept")
+        return kept[:MAX_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
     return seen.strip()
 
 
-def _input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
+def _sanitize_input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
     if schema is None:
         notes.append("it does not say what it takes; anything is passed on")
         return {"type": "object"}
     if not isinstance(schema, dict):
-        raise Unusable("its input schema is not an object")
+        raise UnusableTool("its input schema is not an object")
     if "type" not in schema:
         notes.append("its input schema did not say that it is one of an object")
         schema = {**schema, "type": "object"}
     if schema["type"] != "object":
-        raise Unusable(f"its input schema is of type {ascii(schema['type'])[:40]}, not object")
-    return _checked(schema, "input", notes)
+        raise UnusableTool(f"its input schema is of type {ascii(schema['type'])[:40]}, not object")
+    return _sanitize_schema(schema, "input", notes)
 
 
-def _output_schema(schema: Any, notes: list[str]) -> dict[str, Any] | None:
+def _sanitize_output_schema(schema: Any, notes: list[str]) -> dict[str, Any] | None:
     if schema is None:
         return None
     try:
         if not isinstance(schema, dict):
-            raise Unusable("its output schema is not an object")
-        return _checked(schema, "output", notes)
-    except Unusable as error:
+            raise UnusableTool("its output schema is not an object")
+        return _sanitize_schema(schema, "output", notes)
+    except UnusableTool as error:
         notes.append(f"{error}; it was left out")
         return None
 
 
-def _checked(schema: dict[str, Any], which: str, notes: list[str]) -> dict[str, Any]:
+def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> dict[str, Any]:
     """The schema if it is one, small enough, and complete in itself."""
     try:
-        size = len(canonical(schema))
+        size = len(canonical_json(schema))
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"its {which} schema is nested too deep") from error
-    if size > SCHEMA_BYTES:
-        raise Unusable(f"its {which} schema has {size} bytes; the most is {SCHEMA_BYTES}")
-    for depth, key, value in _walk(schema):
-        if depth > SCHEMA_DEPTH:
-            raise Unusable(f"its {which} schema is nested over {SCHEMA_DEPTH} deep")
-        if key in _POINTERS and isinstance(value, str) and not value.startswith("#"):
-            raise Unusable(f"its {which} schema points outside of itself: {clean(value)[:80]}")
-        if clean(key) != key:
-            raise Unusable(f"its {which} schema has a name with characters that cannot be seen")
+        raise UnusableTool(f"its {which} schema is nested too deep") from error
+    if size > MAX_SCHEMA_BYTES:
+        raise UnusableTool(f"its {which} schema has {size} bytes; the most is {MAX_SCHEMA_BYTES}")
+    for depth, key, value in _walk_keys(schema):
+        if depth > MAX_SCHEMA_DEPTH:
+            raise UnusableTool(f"its {which} schema is nested over {MAX_SCHEMA_DEPTH} deep")
+        if key in _REFERENCE_KEYWORDS and isinstance(value, str) and not value.startswith("#"):
+            raise UnusableTool(
+                f"its {which} schema points outside of itself: {strip_invisible(value)[:80]}"
+            )
+        if strip_invisible(key) != key:
+            raise UnusableTool(f"its {which} schema has a name with characters that cannot be seen")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise Unusable(f"its {which} schema is none: {clean(error.message)[:120]}") from error
-    seen = _seen(schema)
+        raise UnusableTool(
+            f"its {which} schema is none: {strip_invisible(error.message)[:120]}"
+        ) from error
+    seen = _strip_schema_text(schema)
     if seen != schema:
         notes.append(f"texts in its {which} schema had characters that cannot be seen")
     return seen if isinstance(seen, dict) else schema
 
 
-def _walk(value: Any) -> Iterator[tuple[int, str, Any]]:
+def _walk_keys(value: Any) -> Iterator[tuple[int, str, Any]]:
     """Every key of every object inside, with its depth and value."""
     waiting: list[tuple[int, Any]] = [(1, value)]
     while waiting:
@@ -230,28 +240,32 @@ def _walk(value: Any) -> Iterator[tuple[int, str, Any]]:
             waiting += [(depth + 1, below) for below in here]
 
 
-def _seen(value: Any) -> Any:
+def _strip_schema_text(value: Any) -> Any:
     """A schema with its prose cleaned."""
     if isinstance(value, dict):
         return {
-            key: clean(below) if key in _PROSE and isinstance(below, str) else _seen(below)
+            key: strip_invisible(below)
+            if key in _PROSE_KEYWORDS and isinstance(below, str)
+            else _strip_schema_text(below)
             for key, below in value.items()
         }
-    return [_seen(below) for below in value] if isinstance(value, list) else value
+    return [_strip_schema_text(below) for below in value] if isinstance(value, list) else value
 
 
-def _fingerprint(said: dict[str, Any]) -> str:
+def _fingerprint_tool(said: dict[str, Any]) -> str:
     """Of everything that tells people and models what a tool is."""
     hints = said.get("annotations")
-    known = {hint: hints.get(hint) for hint in HINTS} if isinstance(hints, dict) else None
+    known = (
+        {hint: hints.get(hint) for hint in ANNOTATION_HINTS} if isinstance(hints, dict) else None
+    )
     told = {key: said.get(key) for key in ("title", "description", "inputSchema", "outputSchema")}
     try:
-        text = canonical({**told, "name": said.get("name"), "annotations": known})
+        text = canonical_json({**told, "name": said.get("name"), "annotations": known})
     except (ValueError, RecursionError) as error:
-        raise Unusable("it is nested too deep") from error
+        raise UnusableTool("it is nested too deep") from error
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _name_of(said: Any) -> str:
+def _display_name(said: Any) -> str:
     name = said.get("name") if isinstance(said, dict) else getattr(said, "name", None)
-    return clean(name)[:80] if isinstance(name, str) and name else "(no name)"
+    return strip_invisible(name)[:80] if isinstance(name, str) and name else "(no name)"

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from sshwarma.mcp.client.link import Greeting
-from sshwarma.mcp.client.sanitize import Listing, Offered
+from sshwarma.mcp.client.link import ServerInfo
+from sshwarma.mcp.client.sanitize import SanitizedTool, ToolListing
 from sshwarma.settings import McpSettings
 from sshwarma.world import rooms, things
 from sshwarma.world.errors import Conflict, NotFound
@@ -25,24 +25,24 @@ from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-PARENT: Final = "mcps"
-RUNS: Final = "mcp"
+SERVERS_PARENT_ID: Final = "mcps"
+MCP_PROVIDER: Final = "mcp"
 """What the metadata of a tool says of who carries it out."""
 
-OFFERED: Final = "offered"
+OFFERED_ORIGIN: Final = "offered"
 """The origin of a server that somebody brings along."""
 
-CHANGED: Final = "changed since it was approved"
-NEW: Final = "new, and not approved yet"
+CHANGED_OBSTACLE: Final = "changed since it was approved"
+NEW_OBSTACLE: Final = "new, and not approved yet"
 
-_TOLD: Final = (
+_TOOL_FIELDS: Final = (
     "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
 )  # fmt: skip
 """What of an offered tool its metadata keeps; its description is the thing's own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class ListingChanges:
     """What a listing changed, by the names of tools."""
 
     added: tuple[str, ...] = ()
@@ -50,47 +50,49 @@ class Published:
     gone: tuple[str, ...] = ()
 
 
-def server_id(name: str) -> str:
+def server_thing_id(name: str) -> str:
     """The id of the thing of a server, which is that of its name for ever."""
     return f"mcp_{name}"
 
 
-def offer_id(room_id: str, name: str) -> str:
+def offer_thing_id(room_id: str, name: str) -> str:
     """The id of the thing of a server that somebody brings along: another in every room, so that
     it cannot come by the equipment of a server of the same name."""
     return f"mcp_offer_{room_id}_{name}"
 
 
-def tool_id(server: Thing, tool: str) -> str:
+def tool_thing_id(server: Thing, tool: str) -> str:
     """The id of a tool. No id of a server has a colon, so no two tools share one."""
     return f"tool_{server.id.removeprefix('mcp_')}:{tool}"
 
 
-def settings_of(server: Thing) -> McpSettings:
+def read_settings(server: Thing) -> McpSettings:
     """How a server is reached, as it was declared."""
     return McpSettings.model_validate({**server.metadata["entry"], "name": server.name})
 
 
-def servers(conn: Connection) -> list[Thing]:
+def list_servers(conn: Connection) -> list[Thing]:
     """Every live server, by name."""
     return [
-        thing for thing in things.read_children(conn, PARENT, "mcp") if "entry" in thing.metadata
+        thing
+        for thing in things.read_children(conn, SERVERS_PARENT_ID, "mcp")
+        if "entry" in thing.metadata
     ]
 
 
-def offers(conn: Connection, room_id: str) -> list[Thing]:
+def list_offers(conn: Connection, room_id: str) -> list[Thing]:
     """The live servers that people bring along to a room, by name."""
     found = things.read_children(conn, room_id, "mcp")
-    return [thing for thing in found if thing.metadata.get("origin") == OFFERED]
+    return [thing for thing in found if thing.metadata.get("origin") == OFFERED_ORIGIN]
 
 
-def find(conn: Connection, name: str) -> Thing:
+def find_server(conn: Connection, name: str) -> Thing:
     """The live server of that name.
 
     Raises:
         NotFound: if there is none.
     """
-    known = things.get_thing(conn, server_id(name))
+    known = things.get_thing(conn, server_thing_id(name))
     if known is None or known.deleted_at is not None:
         known = things.find_by_qualified_name(conn, name)
     if known is None or known.kind != "mcp":
@@ -98,7 +100,7 @@ def find(conn: Connection, name: str) -> Thing:
     return known
 
 
-def declare(
+def declare_server(
     tx: Change, settings: McpSettings, *, created_by: str | None, from_settings: bool
 ) -> Thing:
     """Make the thing of a server, or bring back the one that had its name. What it lists first is
@@ -109,17 +111,17 @@ def declare(
     """
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
-    known = things.get_thing(tx.conn, server_id(settings.name))
-    _check_free(tx.conn, settings.name, server_id(settings.name))
+    known = things.get_thing(tx.conn, server_thing_id(settings.name))
+    _check_name_free(tx.conn, settings.name, server_thing_id(settings.name))
     if known is None:
         return things.create_thing(
             tx,
-            PARENT,
+            SERVERS_PARENT_ID,
             "mcp",
             settings.name,
-            id=server_id(settings.name),
+            id=server_thing_id(settings.name),
             qualified_name=settings.name,
-            description=_described(settings),
+            description=_describe_server(settings),
             metadata=metadata,
             created_by=created_by,
         )
@@ -133,28 +135,28 @@ def declare(
         return known
     if not live:
         things.restore_thing(tx, known)
-    kept = {key: value for key, value in known.metadata.items() if key in _KEPT}
+    kept = {key: value for key, value in known.metadata.items() if key in _PRESERVED_METADATA}
     return things.update_thing(
         tx,
         known.id,
-        description=_described(settings),
+        description=_describe_server(settings),
         metadata=kept | metadata,
         available=0,
         enabled=int(known.enabled) if live else 1,
     )
 
 
-def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
+def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
     """Make the thing of a server that somebody brings along, in a room, or bring it back. What
     lies in a room is on in it, and so are its tools.
 
     Raises:
         Conflict: if something else has the name, or another offers it here now.
     """
-    own_id = offer_id(room_id, settings.name)
-    _check_free(tx.conn, settings.name, own_id)
+    own_id = offer_thing_id(room_id, settings.name)
+    _check_name_free(tx.conn, settings.name, own_id)
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
-    metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED, "load_with_parent": True}
+    metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED_ORIGIN, "load_with_parent": True}
     known = things.get_thing(tx.conn, own_id)
     if known is None:
         return things.create_thing(
@@ -176,18 +178,18 @@ def declare_offered(tx: Change, settings: McpSettings, room_id: str, created_by:
     )
 
 
-def take_back_offers(tx: Change) -> None:
+def remove_offers(tx: Change) -> None:
     """Remove the servers of people who went with the program that served them."""
     query = select(things_table).where(
         things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
     )
     for row in tx.conn.execute(query).mappings().all():
         server = things.thing_from_row(row)
-        if server.metadata.get("origin") == OFFERED:
-            remove(tx, server)
+        if server.metadata.get("origin") == OFFERED_ORIGIN:
+            remove_server(tx, server)
 
 
-def _check_free(conn: Connection, name: str, own_id: str) -> None:
+def _check_name_free(conn: Connection, name: str, own_id: str) -> None:
     """Go on if nothing but the thing of that id has the name.
 
     Raises:
@@ -202,13 +204,13 @@ def _check_free(conn: Connection, name: str, own_id: str) -> None:
         raise Conflict(f"{name} is the name of an agent: their tools are called so.")
 
 
-_ITS: Final = "Tools of "
+_DESCRIPTION_PREFIX: Final = "Tools of "
 
-_KEPT: Final = ("required_states", "keywords", "load_with_parent")
+_PRESERVED_METADATA: Final = ("required_states", "keywords", "load_with_parent")
 """What people set on a namespace, which outlives its removal."""
 
 
-def remove(tx: Change, server: Thing) -> None:
+def remove_server(tx: Change, server: Thing) -> None:
     """Take a server and its tools away. Their equipment stays, for when they return."""
     tx.conn.execute(
         update(things_table)
@@ -223,7 +225,7 @@ def remove(tx: Change, server: Thing) -> None:
     things.delete_thing(tx, server)
 
 
-def set_down(tx: Change, server_ids: Sequence[str]) -> None:
+def mark_unavailable(tx: Change, server_ids: Sequence[str]) -> None:
     """Servers are not connected: none of their tools can be used."""
     for column in (things_table.c.parent_id, things_table.c.id):
         tx.conn.execute(
@@ -235,12 +237,12 @@ def set_down(tx: Change, server_ids: Sequence[str]) -> None:
             )
             .values(available=0, updated_at=tx.now)
         )
-    tx.emit(WorldChanged(PARENT))
+    tx.emit(WorldChanged(SERVERS_PARENT_ID))
 
 
-def publish(
-    tx: Change, server_id: str, greeting: Greeting, listing: Listing, *, trust: bool
-) -> Published:
+def publish_listing(
+    tx: Change, server_id: str, greeting: ServerInfo, listing: ToolListing, *, trust: bool
+) -> ListingChanges:
     """A server is connected and lists these tools: one change of the world, however many they are.
 
     Raises:
@@ -248,21 +250,21 @@ def publish(
     """
     server = things.get_live_thing(tx.conn, server_id)
     approve = trust or not server.metadata.get("listed")
-    before = {thing.id: thing for thing in _tools(tx.conn, server.id)}
+    before = {thing.id: thing for thing in _list_all_tools(tx.conn, server.id)}
     refused = list(listing.refused)
-    wanted: dict[str, Offered] = {}
-    taken = _taken(tx.conn, server, listing)
+    wanted: dict[str, SanitizedTool] = {}
+    taken = _taken_names(tx.conn, server, listing)
     for tool in listing.tools:
         if tool.name in taken:
             refused.append((tool.name, "something else has that name here"))
         else:
-            wanted[tool_id(server, tool.name)] = tool
+            wanted[tool_thing_id(server, tool.name)] = tool
     made, changed = [], []
     added: list[str] = []
     waiting: list[str] = []
     for thing_id, tool in wanted.items():
         known = before.get(thing_id)
-        description, metadata = _merged(known, tool, approve=approve)
+        description, metadata = _merge_tool(known, tool, approve=approve)
         now_waits = bool(metadata.get("pending"))
         if now_waits and not (known and known.metadata.get("pending") == metadata["pending"]):
             waiting.append(tool.name)
@@ -291,8 +293,8 @@ def publish(
                 {f"b_{name}": value for name, value in columns.items()} | {"b_id": known.id}
             )
     gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
-    _store(tx, made, changed)
-    _mark_gone(tx, gone)
+    _store_tools(tx, made, changed)
+    _mark_tools_gone(tx, gone)
     said = {
         "listed": True,
         "version": greeting.version,
@@ -302,8 +304,10 @@ def publish(
     }
     kept = {key: value for key, value in (server.metadata | said).items() if value is not None}
     # What the server calls itself says more than its address; what people wrote says more still.
-    own = not server.description or server.description.startswith(_ITS)
-    words = f"{_ITS}{greeting.server}" if own and greeting.server else server.description
+    own = not server.description or server.description.startswith(_DESCRIPTION_PREFIX)
+    words = (
+        f"{_DESCRIPTION_PREFIX}{greeting.server}" if own and greeting.server else server.description
+    )
     if kept != server.metadata or not server.available or words != server.description:
         tx.conn.execute(
             update(things_table)
@@ -315,25 +319,25 @@ def publish(
                 updated_at=tx.now,
             )
         )
-        tx.emit(WorldChanged(PARENT))
+        tx.emit(WorldChanged(SERVERS_PARENT_ID))
     elif made or changed or gone:
-        tx.emit(WorldChanged(PARENT))
-    return Published(tuple(added), tuple(waiting), tuple(tool.name for tool in gone))
+        tx.emit(WorldChanged(SERVERS_PARENT_ID))
+    return ListingChanges(tuple(added), tuple(waiting), tuple(tool.name for tool in gone))
 
 
-def waiting(conn: Connection, name: str) -> list[Thing]:
+def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
     """The tools of a server that wait for approval; none if there is no such server."""
-    server = things.get_thing(conn, server_id(name))
-    found = _tools(conn, server.id) if server is not None else []
+    server = things.get_thing(conn, server_thing_id(name))
+    found = _list_all_tools(conn, server.id) if server is not None else []
     return [thing for thing in found if thing.deleted_at is None and thing.metadata.get("pending")]
 
 
-def said_now(tool: Thing) -> str:
+def current_fingerprint(tool: Thing) -> str:
     """The fingerprint of what a server says of a tool now, approved or not."""
     return str((tool.metadata.get("pending") or tool.metadata).get("fingerprint", ""))
 
 
-def approve(
+def approve_tools(
     tx: Change, server: Thing, tool: str | None, read: Mapping[str, str] | None = None
 ) -> list[str]:
     """Take what tools are said to be now as what they are: all that wait, or one. Returns their
@@ -343,14 +347,16 @@ def approve(
         NotFound: if none waits.
         Conflict: if a server says something else of one than what was read; then none is taken.
     """
-    waits = waiting(tx.conn, server.name)
+    waits = list_pending_tools(tx.conn, server.name)
     chosen = [thing for thing in waits if tool in (None, thing.name, thing.qualified_name)]
     if not chosen:
         which = (
             f"{tool} of {server.name} does not wait" if tool else f"Nothing of {server.name} waits"
         )
         raise NotFound(f"{which} for approval.", hint=f"/mcp show {server.name}")
-    unread = [t.name for t in chosen if read is not None and read.get(t.id) != said_now(t)]
+    unread = [
+        t.name for t in chosen if read is not None and read.get(t.id) != current_fingerprint(t)
+    ]
     if unread:
         raise Conflict(
             f"You have not read what {server.name} says of {', '.join(unread[:10])} now.",
@@ -359,26 +365,28 @@ def approve(
     for thing in chosen:
         pending = thing.metadata["pending"]
         rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
-        told = {key: pending[key] for key in _TOLD if pending.get(key) is not None}
-        kept = {k: v for k, v in rest.items() if k not in _TOLD} | told
+        told = {key: pending[key] for key in _TOOL_FIELDS if pending.get(key) is not None}
+        kept = {k: v for k, v in rest.items() if k not in _TOOL_FIELDS} | told
         things.update_thing(tx, thing.id, description=pending["description"] or None, metadata=kept)
     return [thing.name for thing in chosen]
 
 
-def _merged(known: Thing | None, tool: Offered, *, approve: bool) -> tuple[str, dict[str, Any]]:
+def _merge_tool(
+    known: Thing | None, tool: SanitizedTool, *, approve: bool
+) -> tuple[str, dict[str, Any]]:
     """Description and metadata of a tool, with what the server says of it in use or waiting."""
     said = asdict(tool)
     said["mended"] = list(tool.mended)
-    told = {key: said[key] for key in _TOLD if said[key] not in (None, [], "", {})}
+    told = {key: said[key] for key in _TOOL_FIELDS if said[key] not in (None, [], "", {})}
     told["input_schema"] = tool.input_schema
     old = known.metadata if known else {}
-    rest = {k: v for k, v in old.items() if k not in (*_TOLD, "pending", "obstacle", "runs")}
-    rest["runs"] = RUNS
+    rest = {k: v for k, v in old.items() if k not in (*_TOOL_FIELDS, "pending", "obstacle", "runs")}
+    rest["runs"] = MCP_PROVIDER
     if approve or old.get("fingerprint") == tool.fingerprint:
         return tool.description, rest | told
     pending = told | {"description": tool.description}
-    in_use = {key: old[key] for key in _TOLD if key in old}
-    obstacle = CHANGED if "fingerprint" in old else NEW
+    in_use = {key: old[key] for key in _TOOL_FIELDS if key in old}
+    obstacle = CHANGED_OBSTACLE if "fingerprint" in old else NEW_OBSTACLE
     # What has not been read by a person is told to no model: not even its description.
     description = known.description if known and "fingerprint" in old else ""
     return description, rest | in_use | {"remote": tool.remote} | {
@@ -396,7 +404,7 @@ def _differs(known: Thing, description: str, metadata: dict[str, Any]) -> bool:
     )
 
 
-def _store(tx: Change, made: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
+def _store_tools(tx: Change, made: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
     if made:
         tx.conn.execute(insert(things_table), made)
     if changed:
@@ -415,7 +423,7 @@ def _store(tx: Change, made: list[dict[str, Any]], changed: list[dict[str, Any]]
         )
 
 
-def _mark_gone(tx: Change, gone: list[Thing]) -> None:
+def _mark_tools_gone(tx: Change, gone: list[Thing]) -> None:
     if gone:
         tx.conn.execute(
             update(things_table)
@@ -425,7 +433,7 @@ def _mark_gone(tx: Change, gone: list[Thing]) -> None:
         )
 
 
-def _tools(conn: Connection, server_id: str) -> list[Thing]:
+def _list_all_tools(conn: Connection, server_id: str) -> list[Thing]:
     """Every tool a server ever had."""
     query = select(things_table).where(
         things_table.c.parent_id == server_id, things_table.c.kind == "tool"
@@ -433,7 +441,7 @@ def _tools(conn: Connection, server_id: str) -> list[Thing]:
     return [things.thing_from_row(row) for row in conn.execute(query).mappings()]
 
 
-def _taken(conn: Connection, server: Thing, listing: Listing) -> set[str]:
+def _taken_names(conn: Connection, server: Thing, listing: ToolListing) -> set[str]:
     """Names of tools whose place or qualified name something else has."""
     prefix = f"{server.name}:"
     rows = conn.execute(
@@ -447,13 +455,13 @@ def _taken(conn: Connection, server: Thing, listing: Listing) -> set[str]:
     return {
         tool.name
         for tool in listing.tools
-        if tool.name in held and held[tool.name] != tool_id(server, tool.name)
+        if tool.name in held and held[tool.name] != tool_thing_id(server, tool.name)
     }
 
 
-def _described(settings: McpSettings) -> str:
+def _describe_server(settings: McpSettings) -> str:
     """Whose tools these are, for models and whoever looks: how the server is reached is the
     owners' business."""
     if settings.url is not None:
-        return f"{_ITS}{urlsplit(settings.url).hostname}"
-    return f"{_ITS}{Path(settings.command[0]).name}"
+        return f"{_DESCRIPTION_PREFIX}{urlsplit(settings.url).hostname}"
+    return f"{_DESCRIPTION_PREFIX}{Path(settings.command[0]).name}"

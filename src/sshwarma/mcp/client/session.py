@@ -30,49 +30,55 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from sshwarma.mcp.client import http
-from sshwarma.mcp.client.address import Resolve, check_url, resolve
-from sshwarma.mcp.client.bearer import Bearer
-from sshwarma.mcp.client.channel_transport import channel
-from sshwarma.mcp.client.credentials import Credentials
-from sshwarma.mcp.client.environment import expanded, for_program
-from sshwarma.mcp.client.line_stream import Lines
+from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
+from sshwarma.mcp.client.bearer import BearerAuth
+from sshwarma.mcp.client.channel_transport import channel_transport
+from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.environment import expand_variables, program_environment
+from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import (
-    Era,
-    Field,
-    Greeting,
-    Hooks,
+    ElicitationField,
+    ElicitationRequest,
+    KeyRequired,
+    LinkCallbacks,
     LinkDoubtful,
     LinkLost,
-    NeedsKey,
-    NeedsSignIn,
-    Question,
-    Report,
+    ProgressCallback,
+    ProtocolEra,
+    ServerInfo,
+    SignInRequired,
 )
-from sshwarma.mcp.client.log_buffer import Ring
-from sshwarma.mcp.client.results import result_of
-from sshwarma.mcp.client.sanitize import Bad, Listing, Offered, clean, mend
-from sshwarma.mcp.client.stdio import LINE_BYTES, NOT_TAKEN, program
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.results import convert_result
+from sshwarma.mcp.client.sanitize import (
+    RejectedTool,
+    SanitizedTool,
+    ToolListing,
+    sanitize_listing,
+    strip_invisible,
+)
+from sshwarma.mcp.client.stdio import ANSWER_REFUSED_CODE, MAX_LINE_BYTES, program_transport
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 
-PAGES: Final = 100
+MAX_LISTING_PAGES: Final = 100
 """Pages of a listing that are read."""
 
-LISTED: Final = 5_000
+MAX_LISTING_ENTRIES: Final = 5_000
 """Entries of a listing that are looked at."""
 
-LISTEN_AGAIN_SECONDS: Final = 5.0
-PROGRESS_CHARACTERS: Final = 100
-MESSAGE_CHARACTERS: Final = 2_000
-FIELDS: Final = 20
+LISTEN_RETRY_SECONDS: Final = 5.0
+MAX_PROGRESS_CHARACTERS: Final = 100
+MAX_MESSAGE_CHARACTERS: Final = 2_000
+MAX_FORM_FIELDS: Final = 20
 
-ME: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
+CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
 
 # What the SDK has to say of a server goes to that server's log; on ours it would be a stranger's.
 for _name in ("client", "mcp.client", "mcp.shared"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-_calling: ContextVar[object | None] = ContextVar("calling", default=None)
+_current_call: ContextVar[object | None] = ContextVar("calling", default=None)
 """The mark of the call this task carries out: questions of the newer protocol are asked in it."""
 
 
@@ -80,50 +86,50 @@ _calling: ContextVar[object | None] = ContextVar("calling", default=None)
 async def dial(
     settings: McpSettings,
     folder: Path,
-    era: Era,
-    ring: Ring,
-    hooks: Hooks,
-    resolve: Resolve = resolve,
-    lines: Lines | None = None,
-    credentials: Credentials | None = None,
-) -> AsyncIterator[Session]:
+    era: ProtocolEra,
+    ring: LogBuffer,
+    hooks: LinkCallbacks,
+    resolve: Resolver = resolve_host,
+    lines: LineStream | None = None,
+    credentials: CredentialStore | None = None,
+) -> AsyncIterator[McpSession]:
     """Connect to a server; leaving ends the connection, and the program if it is one. One that
     somebody brings along is at the other end of `lines`; one that can be signed in to has
     `credentials`.
 
     Raises:
-        NeedsKey, NeedsSignIn: if it does not let us in.
+        KeyRequired, SignInRequired: if it does not let us in.
         WorldError, MCPError, OSError, ExceptionGroup: if there is no connection.
     """
     async with AsyncExitStack() as stack:
         try:
-            client, bearer = await _connected(
+            client, bearer = await _connect(
                 stack, settings, folder, era, ring, hooks, resolve, lines, credentials
             )
         except Exception as error:
             once = settings.url is not None or lines is not None
-            if era == "legacy" or once or not _may_be_old(error):
+            if era == "legacy" or once or not _may_need_handshake(error):
                 raise
             ring.note("it ended when it was asked for its version; the handshake is tried")
             era = "legacy"
-            client, bearer = await _connected(stack, settings, folder, era, ring, hooks, resolve)
-        session = Session(client, era, hooks, bearer)
+            client, bearer = await _connect(stack, settings, folder, era, ring, hooks, resolve)
+        session = McpSession(client, era, hooks, bearer)
         stack.push_async_callback(session.stop)
         session.start()
         yield session
 
 
-async def _connected(
+async def _connect(
     stack: AsyncExitStack,
     settings: McpSettings,
     folder: Path,
-    era: Era,
-    ring: Ring,
-    hooks: Hooks,
-    resolve: Resolve,
-    lines: Lines | None = None,
-    credentials: Credentials | None = None,
-) -> tuple[Client, Bearer | None]:
+    era: ProtocolEra,
+    ring: LogBuffer,
+    hooks: LinkCallbacks,
+    resolve: Resolver,
+    lines: LineStream | None = None,
+    credentials: CredentialStore | None = None,
+) -> tuple[Client, BearerAuth | None]:
     """A client that has greeted, entered on the stack; nothing is left there if it fails. With
     what signs its requests, if something does."""
     ended: list[str] = []
@@ -137,25 +143,27 @@ async def _connected(
             ended.append(reason)
 
     async with AsyncExitStack() as mine:
-        sender: http.Transport | None = None
-        bearer: Bearer | None = None
+        sender: http.CheckedTransport | None = None
+        bearer: BearerAuth | None = None
         if lines is not None:
-            transport: Any = channel(lines, ring, gone)
+            transport: Any = channel_transport(lines, ring, gone)
         elif settings.url is None:
-            env = for_program(settings.env, os.environ)
+            env = program_environment(settings.env, os.environ)
             memory = settings.memory_mib * 1024 * 1024
-            transport = program(settings.command, env, settings.cwd or folder, memory, ring, gone)
+            transport = program_transport(
+                settings.command, env, settings.cwd or folder, memory, ring, gone
+            )
         else:
             check_url(settings.url)
             loop = asyncio.get_running_loop()
-            context = await loop.run_in_executor(None, http.ssl_context)
-            backend = http.Backend(settings.allow_private, resolve)
-            sender = http.Transport(context, backend, settings.calls_at_once + 8)
-            headers = expanded(settings.headers, os.environ)
+            context = await loop.run_in_executor(None, http.make_ssl_context)
+            backend = http.CheckedNetworkBackend(settings.allow_private, resolve)
+            sender = http.CheckedTransport(context, backend, settings.calls_at_once + 8)
+            headers = expand_variables(settings.headers, os.environ)
             if credentials is not None:
                 await credentials.load()
-                bearer = Bearer(settings, credentials, gone, resolve)
-            web = http.client(sender, headers, f"sshwarma/{ME.version}", bearer)
+                bearer = BearerAuth(settings, credentials, gone, resolve)
+            web = http.make_client(sender, headers, f"sshwarma/{CLIENT_INFO.version}", bearer)
             if settings.sse:  # it enters the client itself
                 transport = sse_client(
                     settings.url,
@@ -164,7 +172,7 @@ async def _connected(
             else:
                 await mine.enter_async_context(web)
                 transport = streamable_http_client(
-                    settings.url, http_client=web, max_sse_event_size=LINE_BYTES
+                    settings.url, http_client=web, max_sse_event_size=MAX_LINE_BYTES
                 )
 
         async def heard(message: Any) -> None:
@@ -172,12 +180,12 @@ async def _connected(
                 hooks.changed()
 
         async def asked(context: ClientRequestContext, params: Any) -> types.ElicitResult:
-            return await _ask(hooks, params)
+            return await _ask_user(hooks, params)
 
         client = Client(
             transport,
             mode=era,
-            client_info=ME,
+            client_info=CLIENT_INFO,
             cache=None,
             message_handler=heard,
             elicitation_callback=asked,
@@ -185,9 +193,9 @@ async def _connected(
         try:
             await mine.enter_async_context(client)
         except Exception as error:
-            _check_let_in(bearer, error)
+            _check_authorized(bearer, error)
             if sender is not None and sender.refused:
-                raise NeedsKey(f"it does not let us in (HTTP {sender.refused})") from error
+                raise KeyRequired(f"it does not let us in (HTTP {sender.refused})") from error
             if ended:
                 raise LinkLost(ended[0]) from error
             if sender is not None and sender.failed:
@@ -201,65 +209,69 @@ async def _connected(
         return client, bearer
 
 
-def _check_let_in(bearer: Bearer | None, error: Exception) -> None:
+def _check_authorized(bearer: BearerAuth | None, error: Exception) -> None:
     """Go on if a failure does not come of who we are."""
     if bearer is None:
         return
     if bearer.refused:
-        raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+        raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
     if bearer.trouble:
         raise LinkLost(bearer.trouble) from error
 
 
-def _may_be_old(error: BaseException) -> bool:
+def _may_need_handshake(error: BaseException) -> bool:
     """Whether a failure may come of a program that ends at a question it does not know."""
     if isinstance(error, BaseExceptionGroup):
-        return any(_may_be_old(inner) for inner in error.exceptions)
+        return any(_may_need_handshake(inner) for inner in error.exceptions)
     return isinstance(error, (MCPError, ValidationError, LinkLost))
 
 
-class Session:
-    """The connection; `link.Link`."""
+class McpSession:
+    """The connection; `link.ServerLink`."""
 
     def __init__(
-        self, client: Client, era: Era, hooks: Hooks, bearer: Bearer | None = None
+        self,
+        client: Client,
+        era: ProtocolEra,
+        hooks: LinkCallbacks,
+        bearer: BearerAuth | None = None,
     ) -> None:
         self._client = client
         self._bearer = bearer
         self._hooks = hooks
         self._modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         info = client.server_info
-        self.greeting = Greeting(
+        self.greeting = ServerInfo(
             client.protocol_version,
-            clean(f"{info.name} {info.version}")[:100] if info else "",
+            strip_invisible(f"{info.name} {info.version}")[:100] if info else "",
             era,
         )
-        self._listening: asyncio.Task[None] | None = None
-        self._mended: dict[str, Offered] = {}
+        self._listen_task: asyncio.Task[None] | None = None
+        self._known_tools: dict[str, SanitizedTool] = {}
 
     def start(self) -> None:
         """Hear of changes to the listing, where the protocol has a stream for that."""
         if self._modern:
-            self._listening = asyncio.create_task(self._listen())
+            self._listen_task = asyncio.create_task(self._listen())
 
     async def stop(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+        if self._listen_task is not None:
+            self._listen_task.cancel()
+            await asyncio.gather(self._listen_task, return_exceptions=True)
 
-    async def tools(self, most: int) -> Listing:
+    async def tools(self, most: int) -> ToolListing:
         try:
-            raw = await _raw_tools(self._client.session)
+            raw = await _fetch_raw_tools(self._client.session)
         except MCPError as error:
-            _check_let_in(self._bearer, error)
+            _check_authorized(self._bearer, error)
             raise
         if self._modern:
-            raw = [_bad_headers(entry) or entry for entry in raw]
+            raw = [_check_header_annotations(entry) or entry for entry in raw]
         # Checking hundreds of schemas takes a while: not on the loop.
         loop = asyncio.get_running_loop()
-        listing = await loop.run_in_executor(None, mend, raw, most, self._mended)
-        self._mended = {tool.fingerprint: tool for tool in listing.tools}
-        _remember(self._client.session, listing)
+        listing = await loop.run_in_executor(None, sanitize_listing, raw, most, self._known_tools)
+        self._known_tools = {tool.fingerprint: tool for tool in listing.tools}
+        _remember_listing(self._client.session, listing)
         return listing
 
     async def probe(self) -> None:
@@ -270,44 +282,44 @@ class Session:
             await session.send_ping()
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
-    ) -> Result:
+        self, tool: str, arguments: dict[str, Any], report: ProgressCallback | None, mark: object
+    ) -> ToolResult:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                report(_progress(progress, total, message))
+                report(_format_progress(progress, total, message))
 
-        was = _calling.set(mark)
+        was = _current_call.set(mark)
         bearer = self._bearer
         wanted = bearer.wants if bearer is not None else 0
         try:
             answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
         except MCPError as error:
-            said = clean(error.message)[:MESSAGE_CHARACTERS]
+            said = strip_invisible(error.message)[:MAX_MESSAGE_CHARACTERS]
             if bearer is not None and bearer.refused:
-                raise (NeedsKey if bearer.machine else NeedsSignIn)(bearer.refused) from error
+                raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
             if bearer is not None and bearer.wants != wanted:
-                return Result(bearer.lacking, failed=True)
+                return ToolResult(bearer.lacking, failed=True)
             if bearer is not None and bearer.trouble:
-                return Result(f"Nothing was done: {bearer.trouble}.", failed=True)
+                return ToolResult(f"Nothing was done: {bearer.trouble}.", failed=True)
             if error.code == types.CONNECTION_CLOSED:
                 lost = error.message == "Connection closed"
                 raise (LinkLost if lost else LinkDoubtful)(said) from error
             if error.code == types.INVALID_REQUEST and "session" in said.lower():
                 raise LinkLost(said) from error  # it was started anew, and knows us no more
-            if error.code == NOT_TAKEN:
-                return Result(said, failed=True)
-            return Result(f"The server refused: {said}", failed=True)
+            if error.code == ANSWER_REFUSED_CODE:
+                return ToolResult(said, failed=True)
+            return ToolResult(f"The server refused: {said}", failed=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             said = f"Its answer is none by the protocol: {where}: {first['msg']}."
-            return Result(clean(said)[:MESSAGE_CHARACTERS], failed=True)
+            return ToolResult(strip_invisible(said)[:MAX_MESSAGE_CHARACTERS], failed=True)
         except RuntimeError as error:  # it lied about its schema, or never stopped asking
-            said = clean(str(error).partition("\n")[0])[:MESSAGE_CHARACTERS]
-            return Result(f"Its answer cannot be taken: {said}", failed=True)
+            said = strip_invisible(str(error).partition("\n")[0])[:MAX_MESSAGE_CHARACTERS]
+            return ToolResult(f"Its answer cannot be taken: {said}", failed=True)
         finally:
-            _calling.reset(was)
-        return result_of(answer)
+            _current_call.reset(was)
+        return convert_result(answer)
 
     async def _listen(self) -> None:
         """Nothing is replayed over a stream that broke: after each break, all is looked at anew."""
@@ -319,16 +331,16 @@ class Session:
                             self._hooks.changed()
                 except (MCPError, ListenNotSupportedError):
                     return  # it has none; the listing is looked at now and then
-            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+            await asyncio.sleep(LISTEN_RETRY_SECONDS)
             self._hooks.changed()
 
 
-async def _raw_tools(session: ClientSession) -> list[Any]:
+async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
     """The listing just as it came: the SDK's own call fails whole over one bad entry, and drops
     others without a word. These private names are the SDK's of 2.3; a test holds them."""
     raw: list[Any] = []
     cursor: str | None = None
-    for _ in range(PAGES):
+    for _ in range(MAX_LISTING_PAGES):
         params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
         data = types.ListToolsRequest(params=params).model_dump(
             by_alias=True, mode="json", exclude_none=True
@@ -341,20 +353,24 @@ async def _raw_tools(session: ClientSession) -> list[Any]:
         page = answer.get("tools")
         raw += page if isinstance(page, list) else []
         following = answer.get("nextCursor")
-        if not isinstance(following, str) or not following or len(raw) >= LISTED:
+        if not isinstance(following, str) or not following or len(raw) >= MAX_LISTING_ENTRIES:
             break
         cursor = following
-    return raw[:LISTED]
+    return raw[:MAX_LISTING_ENTRIES]
 
 
-def _bad_headers(entry: Any) -> Bad | None:
+def _check_header_annotations(entry: Any) -> RejectedTool | None:
     """Why the protocol has clients drop a tool: its x-mcp-header annotations are wrong."""
     schema = entry.get("inputSchema") if isinstance(entry, dict) else None
     why = find_invalid_x_mcp_header(schema) if isinstance(schema, dict) else None
-    return Bad(str(entry.get("name")), f"x-mcp-header: {clean(why)[:120]}") if why else None
+    return (
+        RejectedTool(str(entry.get("name")), f"x-mcp-header: {strip_invisible(why)[:120]}")
+        if why
+        else None
+    )
 
 
-def _remember(session: ClientSession, listing: Listing) -> None:
+def _remember_listing(session: ClientSession, listing: ToolListing) -> None:
     """Tell the SDK what was taken: it mirrors headers and checks answers by it."""
     tools = [
         types.Tool(
@@ -365,32 +381,35 @@ def _remember(session: ClientSession, listing: Listing) -> None:
     session._absorb_tool_listing(types.ListToolsResult(tools=tools), complete=True)
 
 
-def _progress(progress: float, total: float | None, message: str | None) -> str:
+def _format_progress(progress: float, total: float | None, message: str | None) -> str:
     share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-    said = " ".join(clean(message or "").split())
-    return f"{share} {said}".strip()[:PROGRESS_CHARACTERS]
+    said = " ".join(strip_invisible(message or "").split())
+    return f"{share} {said}".strip()[:MAX_PROGRESS_CHARACTERS]
 
 
-async def _ask(hooks: Hooks, params: Any) -> types.ElicitResult:
+async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
     declined = types.ElicitResult(action="decline")
-    message = clean(params.message)[:MESSAGE_CHARACTERS]
+    message = strip_invisible(params.message)[:MAX_MESSAGE_CHARACTERS]
     if isinstance(params, types.ElicitRequestURLParams):
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return declined
-        answer = await hooks.ask(Question(message, url=clean(params.url)[:1_000]), _calling.get())
+        answer = await hooks.ask(
+            ElicitationRequest(message, url=strip_invisible(params.url)[:1_000]),
+            _current_call.get(),
+        )
         return declined if answer is None else types.ElicitResult(action="accept")
-    fields = _fields(params.requested_schema)
+    fields = _parse_form(params.requested_schema)
     if fields is None:
         return declined
-    answer = await hooks.ask(Question(message, fields), _calling.get())
+    answer = await hooks.ask(ElicitationRequest(message, fields), _current_call.get())
     return declined if answer is None else types.ElicitResult(action="accept", content=answer)
 
 
-def _fields(schema: Any) -> tuple[Field, ...] | None:
+def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
     """The fields of a form; None if it is not one that can be asked here."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or len(properties) > FIELDS:
+    if not isinstance(properties, dict) or len(properties) > MAX_FORM_FIELDS:
         return None
     required = schema.get("required")
     made = []
@@ -404,29 +423,31 @@ def _fields(schema: Any) -> tuple[Field, ...] | None:
         if kind not in ("string", "number", "integer", "boolean", "choices"):
             return None
         title = str(said.get("description") or said.get("title") or name)
-        limits = {key: said[key] for key in _LIMITS if isinstance(said.get(key), (int, float))}
+        limits = {
+            key: said[key] for key in _LIMIT_KEYWORDS if isinstance(said.get(key), (int, float))
+        }
         made.append(
-            Field(
+            ElicitationField(
                 str(name),
                 kind,
-                clean(title)[:200],
+                strip_invisible(title)[:200],
                 isinstance(required, list) and name in required,
                 said.get("default"),
-                _options(items if kind == "choices" and items else said),
+                _parse_options(items if kind == "choices" and items else said),
                 limits,
             )
         )
     return tuple(made)
 
 
-_LIMITS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_LIMIT_KEYWORDS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 
-def _options(said: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _parse_options(said: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     titled = said.get("oneOf") or said.get("anyOf")
     if isinstance(titled, list):
         return tuple(
-            (str(one["const"]), clean(str(one.get("title", one["const"]))))
+            (str(one["const"]), strip_invisible(str(one.get("title", one["const"]))))
             for one in titled
             if isinstance(one, dict) and "const" in one
         )
@@ -436,5 +457,6 @@ def _options(said: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     names = said.get("enumNames")
     titles = names if isinstance(names, list) and len(names) == len(values) else values
     return tuple(
-        (str(value), clean(str(title))) for value, title in zip(values, titles, strict=True)
+        (str(value), strip_invisible(str(title)))
+        for value, title in zip(values, titles, strict=True)
     )

@@ -3,7 +3,7 @@
 `spawn.py PARENT MEMORY PROGRAM ARGUMENTS...` stays beside the program, which gets a process group
 of its own, and limits: MEMORY bytes of data, so many files, no core, no more rights than we have.
 When the program ends, what it left in its group is killed; when our parent asks by SIGTERM, the
-group is asked, and after GRACE seconds killed; when our parent is gone, which the kernel tells us,
+group is asked, and after GRACE_SECONDS killed; when our parent is gone, which the kernel tells us,
 it is killed at once. Knows nothing of the package, so that it starts quickly.
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Iterable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
-OPEN_FILES = 1024
-GRACE = 2.0
+MAX_OPEN_FILES = 1024
+GRACE_SECONDS = 2.0
 
 
 def main() -> int:
@@ -32,19 +32,19 @@ def main() -> int:
         return 1
     child = os.fork()
     if child == 0:
-        _become(command, memory, before)
+        _exec_program(command, memory, before)
     with contextlib.suppress(OSError):  # whoever of the two is first; the other finds it done
         os.setpgid(child, child)
     for end in (0, 1):
         os.close(end)  # or the program's own end of them would never be the last
-    return _wait(parent, child, watched)
+    return _wait_for_child(parent, child, watched)
 
 
-def _become(command: list[str], memory: int, mask: Iterable[int]) -> None:
+def _exec_program(command: list[str], memory: int, mask: Iterable[int]) -> None:
     try:
         os.setpgid(0, 0)
         _die_with_parent(signal.SIGKILL)
-        _confine(memory)
+        _set_limits(memory)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.execvp(command[0], command)  # noqa: S606 - no shell is the point
     except OSError as error:
@@ -53,26 +53,26 @@ def _become(command: list[str], memory: int, mask: Iterable[int]) -> None:
         os._exit(127)
 
 
-def _confine(memory: int) -> None:
+def _set_limits(memory: int) -> None:
     """Limits of each process for itself. Memory is that of data: an address space may be reserved
     many times over by a runtime that never fills it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MAX_OPEN_FILES}
     for what, most in {**limits, resource.RLIMIT_DATA: memory}.items():
         with contextlib.suppress(ValueError, OSError):  # less is allowed already
             resource.setrlimit(what, (most, most))
 
 
-def _wait(parent: int, child: int, watched: set[signal.Signals]) -> int:
+def _wait_for_child(parent: int, child: int, watched: set[signal.Signals]) -> int:
     kill_at = None
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            _kill(child, signal.SIGKILL)
-            return _as_status(status)
+            _signal_group(child, signal.SIGKILL)
+            return _shell_status(status)
         if os.getppid() != parent:
-            _kill(child, signal.SIGKILL)
+            _signal_group(child, signal.SIGKILL)
             return 1
         if kill_at is None:
             heard: int | None = signal.sigwait(watched)
@@ -80,19 +80,19 @@ def _wait(parent: int, child: int, watched: set[signal.Signals]) -> int:
             info = signal.sigtimedwait(watched, max(0.0, kill_at - time.monotonic()))
             heard = info.si_signo if info else None
         if heard is None:
-            _kill(child, signal.SIGKILL)
-            kill_at = time.monotonic() + GRACE
+            _signal_group(child, signal.SIGKILL)
+            kill_at = time.monotonic() + GRACE_SECONDS
         elif heard != signal.SIGCHLD and kill_at is None:
-            kill_at = time.monotonic() + GRACE
-            _kill(child, signal.SIGTERM)
+            kill_at = time.monotonic() + GRACE_SECONDS
+            _signal_group(child, signal.SIGTERM)
 
 
-def _kill(group: int, how: signal.Signals) -> None:
+def _signal_group(group: int, how: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, how)
 
 
-def _as_status(status: int) -> int:
+def _shell_status(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 

@@ -1,7 +1,7 @@
 """A server that is a program of ours: JSON-RPC messages over its stdin and stdout, a line each.
 
 The SDK's own transport reads lines of any length, in time that grows with their square; this one
-reads in time that grows with their length, and a line over LINE_BYTES costs the one call it
+reads in time that grows with their length, and a line over MAX_LINE_BYTES costs the one call it
 answers, not the connection and not the memory.
 """
 
@@ -26,55 +26,55 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from sshwarma.mcp.client.log_buffer import Ring
-from sshwarma.mcp.client.throttle import Flow
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
 
-LINE_BYTES: Final = 4 * 1024 * 1024
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 """The longest message taken from a server."""
 
-QUOTES: Final = 100_000
+MAX_MESSAGE_QUOTES: Final = 100_000
 """The most quotes in a message: many small parts cost the loop far more than one long text."""
 
-JUNK: Final = 1_000
+MAX_JUNK_LINES: Final = 1_000
 """Lines in a row that are no messages; then a program is taken for something else."""
 
-STDERR_RATE: Final = 4 * 1024 * 1024
+MAX_STDERR_BYTES_PER_SECOND: Final = 4 * 1024 * 1024
 """Bytes a second that are read of what a program logs."""
 
-DRAIN_RATE: Final = 64 * 1024 * 1024
+MAX_DRAIN_BYTES_PER_SECOND: Final = 64 * 1024 * 1024
 """Bytes a second that are thrown away of what a program still writes while it ends."""
 
-LEAVE_SECONDS: Final = 2.0
+EXIT_TIMEOUT_SECONDS: Final = 2.0
 """A program whose stdin was closed has this long to leave by itself."""
 
-WORDS_SECONDS: Final = 1.0
+LAST_OUTPUT_SECONDS: Final = 1.0
 """The last words and the status of a program that has gone are waited for this long."""
 
-LAUNCH: Final = Path(__file__).with_name("spawn.py")
-ASKED_SECONDS: Final = 4.0
+SPAWN_SCRIPT: Final = Path(__file__).with_name("spawn.py")
+TERMINATE_TIMEOUT_SECONDS: Final = 4.0
 """The launcher has this long to end what it started: twice its GRACE."""
 
-NOT_TAKEN: Final = -32_097
+ANSWER_REFUSED_CODE: Final = -32_097
 """The code of an error that stands in place of an answer: it is ours, not the server's."""
 
-PIECE: Final = 65_536
-EDGE: Final = 512
-_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
+READ_BYTES: Final = 65_536
+EDGE_BYTES: Final = 512
+_ID_PATTERN: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
 
-Incoming = SessionMessage | Exception
+IncomingMessage = SessionMessage | Exception
 
 
 @asynccontextmanager
-async def program(
+async def program_transport(
     command: Sequence[str],
     env: Mapping[str, str],
     cwd: Path,
     memory: int,
-    ring: Ring,
+    ring: LogBuffer,
     ended: Callable[[str], None],
 ) -> AsyncIterator[
-    tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+    tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
 ]:
     """A transport to a program that is started for it and ended with it. Each of its processes may
     have `memory` bytes of data. `ended` is told at once
@@ -84,15 +84,15 @@ async def program(
         Unavailable: if it cannot be started.
     """
     ring.begin()
-    process = await _start(command, env, cwd, memory)
-    heard, read = anyio.create_memory_object_stream[Incoming](0)
+    process = await _start_program(command, env, cwd, memory)
+    heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
-    reading = asyncio.create_task(_read(process.stdout, heard, ring))
-    listening = asyncio.create_task(_listen(process.stderr, ring))
+    reading = asyncio.create_task(_read_stdout(process.stdout, heard, ring))
+    listening = asyncio.create_task(_log_stderr(process.stderr, ring))
 
     async def watch() -> None:
-        ended(await _gone(process, reading, listening, ring))
+        ended(await _wait_until_gone(process, reading, listening, ring))
         heard.close()  # now calls fail, and why is known
 
     watching = asyncio.create_task(watch())
@@ -100,31 +100,33 @@ async def program(
         reading,
         watching,
         listening,
-        asyncio.create_task(_write(process.stdin, to_send)),
+        asyncio.create_task(_write_stdin(process.stdin, to_send)),
     ]
     try:
         yield read, write
     finally:
         with anyio.CancelScope(shield=True):
             if reading.done():  # it went first: how, is known in a moment
-                await asyncio.wait({watching}, timeout=2 * WORDS_SECONDS)
+                await asyncio.wait({watching}, timeout=2 * LAST_OUTPUT_SECONDS)
             watching.cancel()  # that it ends from now on is our doing
             read.close()
             write.close()
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
             # A program with more to say would wait for that, and asyncio for it.
-            tasks.append(asyncio.create_task(_drain(process.stdout)))
-            await _stop(process)
+            tasks.append(asyncio.create_task(_drain_stdout(process.stdout)))
+            await _stop_program(process)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             heard.close()
             to_send.close()
-            _release(process)
+            _close_subprocess(process)
 
 
-async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path, memory: int) -> Process:
+async def _start_program(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, memory: int
+) -> Process:
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(None, lambda: shutil.which(command[0], path=env.get("PATH")))
     if found is None:
@@ -132,7 +134,7 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path, memo
     try:
         await loop.run_in_executor(None, lambda: cwd.mkdir(mode=0o700, parents=True, exist_ok=True))
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), str(memory)),
+            *(sys.executable, "-I", "-S", str(SPAWN_SCRIPT), str(os.getpid()), str(memory)),
             *(found, *command[1:]),
             stdin=PIPE,
             stdout=PIPE,
@@ -145,22 +147,22 @@ async def _start(command: Sequence[str], env: Mapping[str, str], cwd: Path, memo
         raise Unavailable(f"{command[0]} cannot be started: {error.strerror}.") from error
 
 
-async def _gone(
-    process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: Ring
+async def _wait_until_gone(
+    process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: LogBuffer
 ) -> str:
     """How the program went, once it has gone or has closed its side; or why it is heard no more."""
     leaving = asyncio.create_task(process.wait())
     try:
         await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({leaving, reading, listening}, timeout=WORDS_SECONDS)
+        await asyncio.wait({leaving, reading, listening}, timeout=LAST_OUTPUT_SECONDS)
     finally:
         leaving.cancel()
     if reading.done() and not reading.cancelled() and (why := reading.result()):
         return why
-    return f"it {_how(process.returncode)}{f': {ring.said[:200]}' if ring.said else ''}"
+    return f"it {_describe_exit(process.returncode)}{f': {ring.said[:200]}' if ring.said else ''}"
 
 
-def _how(status: int | None) -> str:
+def _describe_exit(status: int | None) -> str:
     """How a program went, by the status that its launcher passes on as a shell would."""
     if status is None:
         return "closed its stdout"
@@ -169,18 +171,18 @@ def _how(status: int | None) -> str:
     return f"ended with status {status}"
 
 
-async def _read(
-    stdout: asyncio.StreamReader, heard: MemoryObjectSendStream[Incoming], ring: Ring
+async def _read_stdout(
+    stdout: asyncio.StreamReader, heard: MemoryObjectSendStream[IncomingMessage], ring: LogBuffer
 ) -> str:
-    flow = Flow()
-    return await pass_on(_lines(stdout, flow), heard, ring, flow)
+    flow = Throttle()
+    return await forward_messages(_read_lines(stdout, flow), heard, ring, flow)
 
 
-async def pass_on(
+async def forward_messages(
     lines: AsyncIterator[bytes | tuple[bytes, bytes]],
-    heard: MemoryObjectSendStream[Incoming],
-    ring: Ring,
-    flow: Flow,
+    heard: MemoryObjectSendStream[IncomingMessage],
+    ring: LogBuffer,
+    flow: Throttle,
 ) -> str:
     """Pass messages on, one by one: what waits to be heard is not read ahead. Returns when the
     lines end, or why no more of them are read."""
@@ -188,13 +190,13 @@ async def pass_on(
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in lines:
             await flow.take(1)
-            message = parsed(line, ring)
+            message = parse_message(line, ring)
             if message is not None:
                 junk = 0
                 await heard.send(message)
             elif isinstance(line, tuple) or line.strip():
                 junk += 1
-            if junk >= JUNK:
+            if junk >= MAX_JUNK_LINES:
                 shown = line if isinstance(line, bytes) else line[0]
                 return (
                     f"it writes what is no message of MCP: {shown[:80].decode('utf-8', 'replace')}"
@@ -202,33 +204,35 @@ async def pass_on(
     return ""
 
 
-async def _lines(
-    stdout: asyncio.StreamReader, flow: Flow
+async def _read_lines(
+    stdout: asyncio.StreamReader, flow: Throttle
 ) -> AsyncIterator[bytes | tuple[bytes, bytes]]:
     """Lines; of one that is too long its first and last bytes."""
     line = bytearray()
     head = b""
-    while piece := await stdout.read(PIECE):
+    while piece := await stdout.read(READ_BYTES):
         await flow.take(0, len(piece))
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
             line += piece[start:end]
-            yield (head, bytes(line[-EDGE:])) if head else bytes(line)
+            yield (head, bytes(line[-EDGE_BYTES:])) if head else bytes(line)
             line, head, start = bytearray(), b"", end + 1
         line += piece[start:]
-        if len(line) > LINE_BYTES:
-            head = head or bytes(line[:EDGE])
-            del line[:-EDGE]
+        if len(line) > MAX_LINE_BYTES:
+            head = head or bytes(line[:EDGE_BYTES])
+            del line[:-EDGE_BYTES]
 
 
-def parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | None:
+def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> SessionMessage | None:
     """The message in a line; nothing if it is none, which is noted."""
     if isinstance(line, tuple):
-        return _refused(line, f"a message over {LINE_BYTES // (1024 * 1024)} MiB", ring)
+        return _make_refusal(line, f"a message over {MAX_LINE_BYTES // (1024 * 1024)} MiB", ring)
     if not line.strip():
         return None
-    if quotes(line) > QUOTES:
-        return _refused((line[:EDGE], line[-EDGE:]), "a message of too many parts", ring)
+    if count_quotes(line) > MAX_MESSAGE_QUOTES:
+        return _make_refusal(
+            (line[:EDGE_BYTES], line[-EDGE_BYTES:]), "a message of too many parts", ring
+        )
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
@@ -236,22 +240,24 @@ def parsed(line: bytes | tuple[bytes, bytes], ring: Ring) -> SessionMessage | No
         return None
 
 
-def quotes(data: bytes) -> int:
+def count_quotes(data: bytes) -> int:
     """How many quotes begin or end a string; those inside of one are escaped."""
     return data.count(b'"') - data.count(b'\\"')
 
 
-def _refused(edges: tuple[bytes, bytes], limit: str, ring: Ring) -> SessionMessage | None:
+def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> SessionMessage | None:
     """An answer in place of one that is not taken, if its start or end says whose it is."""
     ring.note(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
-    found = _ID.search(edges[0]) or _ID.search(edges[1])
+    found = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
     if found is None or b'"method"' in edges[0]:
         return None
-    error = ErrorData(code=NOT_TAKEN, message=f"It answered with {limit}, which is not taken.")
+    error = ErrorData(
+        code=ANSWER_REFUSED_CODE, message=f"It answered with {limit}, which is not taken."
+    )
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
 
 
-async def _write(
+async def _write_stdin(
     stdin: asyncio.StreamWriter, to_send: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
     async for sent in to_send:
@@ -263,32 +269,32 @@ async def _write(
             return  # that it goes is seen elsewhere
 
 
-async def _listen(stderr: asyncio.StreamReader, ring: Ring) -> None:
-    while piece := await stderr.read(PIECE):
+async def _log_stderr(stderr: asyncio.StreamReader, ring: LogBuffer) -> None:
+    while piece := await stderr.read(READ_BYTES):
         ring.feed(piece)
-        await asyncio.sleep(len(piece) / STDERR_RATE)
+        await asyncio.sleep(len(piece) / MAX_STDERR_BYTES_PER_SECOND)
 
 
-async def _drain(stdout: asyncio.StreamReader) -> None:
-    while piece := await stdout.read(PIECE):  # noqa: ASYNC110 - what it waits for is the read
-        await asyncio.sleep(len(piece) / DRAIN_RATE)
+async def _drain_stdout(stdout: asyncio.StreamReader) -> None:
+    while piece := await stdout.read(READ_BYTES):  # noqa: ASYNC110 - what it waits for is the read
+        await asyncio.sleep(len(piece) / MAX_DRAIN_BYTES_PER_SECOND)
 
 
-async def _stop(process: Process) -> None:
+async def _stop_program(process: Process) -> None:
     """Close its stdin and wait; then have the launcher end it and its group."""
     assert process.stdin  # noqa: S101 - for mypy
     process.stdin.close()
     leaving = asyncio.create_task(process.wait())
-    await asyncio.wait({leaving}, timeout=LEAVE_SECONDS)
+    await asyncio.wait({leaving}, timeout=EXIT_TIMEOUT_SECONDS)
     for ask in (process.terminate, process.kill):
         if not leaving.done():
             with contextlib.suppress(ProcessLookupError):
                 ask()
-            await asyncio.wait({leaving}, timeout=ASKED_SECONDS)
+            await asyncio.wait({leaving}, timeout=TERMINATE_TIMEOUT_SECONDS)
     leaving.cancel()
 
 
-def _release(process: Process) -> None:
+def _close_subprocess(process: Process) -> None:
     """Close what the subprocess holds now, not when it is collected."""
     transport: Any = getattr(process, "_transport", None)
     if transport is not None:

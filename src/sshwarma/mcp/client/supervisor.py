@@ -25,46 +25,46 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from sshwarma.mcp.client.address import vetted
-from sshwarma.mcp.client.call_queue import Asker, Calls
+from sshwarma.mcp.client.address import resolve_allowed
+from sshwarma.mcp.client.call_queue import CallQueue, UserPrompter
 from sshwarma.mcp.client.link import (
-    Dial,
-    Era,
-    Greeting,
-    Hooks,
-    Link,
+    Dialer,
+    KeyRequired,
+    LinkCallbacks,
     LinkDoubtful,
     LinkLost,
-    NeedsKey,
-    NeedsSignIn,
-    Report,
+    ProgressCallback,
+    ProtocolEra,
+    ServerInfo,
+    ServerLink,
+    SignInRequired,
 )
-from sshwarma.mcp.client.log_buffer import Ring
-from sshwarma.mcp.client.sanitize import Listing, clean
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.sanitize import ToolListing, strip_invisible
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import Result
+from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
 
-State = Literal[
+ServerState = Literal[
     "new", "connecting", "up", "degraded", "down", "needs-key", "needs-sign-in", "stopped"
 ]
 
-LOCKED_OUT: Final = ("needs-key", "needs-sign-in")
+LOCKED_OUT_STATES: Final = ("needs-key", "needs-sign-in")
 """States that only people can end."""
 
-STRIKES: Final = 3
+MAX_STRIKES: Final = 3
 """Probes that fail before a connection is given up; calls that time out before one is doubted."""
 
-REASON_CHARACTERS: Final = 300
+MAX_REASON_CHARACTERS: Final = 300
 
-STRANGERS: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
+FOREIGN_LIBRARIES: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
 """Libraries whose errors tell of the server; any other is a fault of ours, and is logged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class SupervisorTiming:
     """How patient the hub is, in seconds."""
 
     probe: float = 30.0
@@ -77,10 +77,10 @@ class Timing:
     knock: float = 2.0  # while nothing listened at its address, somebody looks this often
 
 
-class Keeper(Asker, Protocol):
+class SupervisorListener(UserPrompter, Protocol):
     """Whoever keeps the record of what a server offers, and can reach people."""
 
-    async def came_up(self, greeting: Greeting, listing: Listing) -> None:
+    async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
         """It is connected and lists this, now or anew."""
 
     async def went_down(self) -> None:
@@ -97,33 +97,33 @@ class Supervisor:
         self,
         settings: McpSettings,
         folder: Path,
-        era: Era,
-        dial: Callable[[], Awaitable[Dial]],
-        keeper: Keeper,
-        timing: Timing,
+        era: ProtocolEra,
+        dial: Callable[[], Awaitable[Dialer]],
+        keeper: SupervisorListener,
+        timing: SupervisorTiming,
         slots: asyncio.Semaphore,
     ) -> None:
         self.settings = settings
-        self.ring = Ring()
-        self.state: State = "new"
+        self.ring = LogBuffer()
+        self.state: ServerState = "new"
         self.reason = ""
         self.since = time.monotonic()
         self.retry_at: float | None = None
-        self.greeting: Greeting | None = None
+        self.greeting: ServerInfo | None = None
         self._folder = folder
         self._era = era
         self._dial = dial
         self._keeper = keeper
         self._timing = timing
         self._slots = slots
-        self._link: Link | None = None
+        self._link: ServerLink | None = None
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._broken = ""
         self._doubtful = False
         self._relist_at: float | None = None
         self._unsettled: list[asyncio.Future[None]] = []
-        self._calls = Calls(settings, keeper, self.ring)
+        self._calls = CallQueue(settings, keeper, self.ring)
         self._timeouts = 0
         self._unreachable = False
 
@@ -138,7 +138,7 @@ class Supervisor:
         if self._task is not None:
             self._task.cancel()  # once: a second would cut short how a program is ended
             await asyncio.gather(self._task, return_exceptions=True)
-        self._settle()
+        self._resolve_settled()
 
     def _stopped(self) -> bool:
         return self.state == "stopped"
@@ -179,8 +179,8 @@ class Supervisor:
         arguments: dict[str, Any],
         *,
         person_id: str | None,
-        report: Report | None,
-    ) -> Result:
+        report: ProgressCallback | None,
+    ) -> ToolResult:
         """Call a tool by the server's name for it.
 
         Raises:
@@ -198,8 +198,8 @@ class Supervisor:
             raise TimeoutError(f"It took longer than {seconds:g} s.") from None
 
     async def _carry_out(
-        self, tool: str, arguments: dict[str, Any], report: Report | None, mark: object
-    ) -> Result:
+        self, tool: str, arguments: dict[str, Any], report: ProgressCallback | None, mark: object
+    ) -> ToolResult:
         link = self._link
         if link is None:  # it went while this call waited
             raise self._is_down()
@@ -212,7 +212,7 @@ class Supervisor:
                 f"{self.settings.name} went away amid it: {self._broken or self.reason or lost}.",
                 hint="It may have been done or not.",
             ) from lost
-        except NeedsKey as needs:
+        except KeyRequired as needs:
             if link is self._link:
                 self._break(str(needs))
             raise Unavailable(f"{self.settings.name} did not take it: {needs}.") from needs
@@ -241,7 +241,7 @@ class Supervisor:
 
     def _timed_out(self) -> None:
         self._timeouts += 1
-        if self._timeouts >= STRIKES and self.state == "up":
+        if self._timeouts >= MAX_STRIKES and self.state == "up":
             self._set("degraded", f"its last {self._timeouts} calls took too long")
             self._doubtful = True
             self._wake.set()
@@ -259,7 +259,7 @@ class Supervisor:
             if time.monotonic() - began > self._timing.steady and self._was_up:
                 failures = 0
             failures += 1
-            self._settle()
+            self._resolve_settled()
             wait = self._wait_after(failures)
             tell = log.info if reason != told else log.debug
             tell("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
@@ -275,27 +275,27 @@ class Supervisor:
         self._doubtful = self._was_up = self._unreachable = False
         marking: list[asyncio.Task[None]] = []
         try:
-            await self._hold(marking)
+            await self._hold_connection(marking)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                self._lose(marking)
+                self._lose_connection(marking)
                 await asyncio.gather(*marking, return_exceptions=True)
                 raise
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - a stranger's doing ends this link, no more
-            known = self._broken and not isinstance(_leaf(error), NeedsKey)
-            reason = self._broken if known else self._in_words(error)
+            known = self._broken and not isinstance(_first_error(error), KeyRequired)
+            reason = self._broken if known else self._describe_error(error)
         else:
             reason = self._broken
-        self._lose(marking)
-        if self.state not in (*LOCKED_OUT, "stopped"):
+        self._lose_connection(marking)
+        if self.state not in (*LOCKED_OUT_STATES, "stopped"):
             self._set("down", reason)
         await asyncio.gather(*marking, return_exceptions=True)
         return reason
 
-    async def _hold(self, marking: list[asyncio.Task[None]]) -> None:
-        hooks = Hooks(self._changed, self._break, self._calls.ask)
+    async def _hold_connection(self, marking: list[asyncio.Task[None]]) -> None:
+        hooks = LinkCallbacks(self._changed, self._break, self._calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
             async with self._slots, asyncio.timeout(settings.start_seconds):
@@ -310,13 +310,13 @@ class Supervisor:
             try:
                 await self._keeper.came_up(link.greeting, listing)
                 self._set("up")
-                self._settle()
-                await self._stay(link)
+                self._resolve_settled()
+                await self._watch(link)
             finally:
                 # Before the connection is taken down, which may take a while.
-                self._lose(marking)
+                self._lose_connection(marking)
 
-    def _lose(self, marking: list[asyncio.Task[None]]) -> None:
+    def _lose_connection(self, marking: list[asyncio.Task[None]]) -> None:
         """From now on nothing can be called; say so in the record, once."""
         if self._link is not None:
             self._link = None
@@ -324,7 +324,7 @@ class Supervisor:
             # In a task of its own: what broke the connection may be cancelling this one.
             marking.append(asyncio.create_task(self._keeper.went_down()))
 
-    async def _stay(self, link: Link) -> None:
+    async def _watch(self, link: ServerLink) -> None:
         timing, strikes = self._timing, 0
         now = time.monotonic()
         probe_at, refresh_at = now + timing.probe, now + timing.refresh
@@ -332,44 +332,44 @@ class Supervisor:
             due = min(probe_at, refresh_at, self._relist_at or refresh_at)
             self._wake.clear()
             if self._relist_at != 0.0 and not self._doubtful and not self._broken:
-                await self._woken(due - time.monotonic())
+                await self._wait_for_wake(due - time.monotonic())
             if self._broken:
                 return
             now = time.monotonic()
             if now >= refresh_at or (self._relist_at is not None and now >= self._relist_at):
                 self._relist_at, refresh_at = None, now + timing.refresh
-                await self._read_again(link)
+                await self._relist(link)
             elif now >= probe_at or self._doubtful:
                 probe_at, self._doubtful = now + timing.probe, False
-                strikes = 0 if await self._answers(link) else strikes + 1
+                strikes = 0 if await self._answers_probe(link) else strikes + 1
                 if strikes:
-                    probe_at = now + timing.probe / STRIKES
-                if strikes >= STRIKES:
-                    self._break(f"it did not answer {STRIKES} times")
+                    probe_at = now + timing.probe / MAX_STRIKES
+                if strikes >= MAX_STRIKES:
+                    self._break(f"it did not answer {MAX_STRIKES} times")
 
-    async def _read_again(self, link: Link) -> None:
+    async def _relist(self, link: ServerLink) -> None:
         """Read the listing anew; if it cannot be read, what was known stays, and the connection
         is looked at."""
         try:
             async with asyncio.timeout(self.settings.start_seconds):
                 listing = await link.tools(self.settings.max_tools)
         except Exception as error:  # noqa: BLE001 - as above
-            self.ring.note(f"its listing could not be read: {self._in_words(error)}")
+            self.ring.note(f"its listing could not be read: {self._describe_error(error)}")
             self._doubtful = True
         else:
             await self._keeper.came_up(link.greeting, listing)
-        self._settle()
+        self._resolve_settled()
 
-    async def _answers(self, link: Link) -> bool:
+    async def _answers_probe(self, link: ServerLink) -> bool:
         try:
             async with asyncio.timeout(self._timing.probe_timeout):
                 await link.probe()
         except Exception as error:  # noqa: BLE001 - as above
-            self.ring.note(f"a probe failed: {self._in_words(error)}")
+            self.ring.note(f"a probe failed: {self._describe_error(error)}")
             return False
         return True
 
-    async def _woken(self, seconds: float) -> bool:
+    async def _wait_for_wake(self, seconds: float) -> bool:
         """Whether something woke the task before so many seconds were over."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
@@ -386,19 +386,19 @@ class Supervisor:
         self._wake.clear()
         while (left := until - time.monotonic()) > 0:
             knocks = self._unreachable and self.settings.url is not None
-            if await self._woken(min(left, self._timing.knock) if knocks else left):
+            if await self._wait_for_wake(min(left, self._timing.knock) if knocks else left):
                 break
-            if knocks and await self._listens():
+            if knocks and await self._is_port_open():
                 break
         self.retry_at = None
 
-    async def _listens(self) -> bool:
+    async def _is_port_open(self) -> bool:
         """Whether something listens at the server's address."""
         parts = urlsplit(self.settings.url or "")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
             async with asyncio.timeout(self._timing.knock):
-                addresses = await vetted(
+                addresses = await resolve_allowed(
                     parts.hostname or "", port, allow_private=self.settings.allow_private
                 )
                 _, writer = await asyncio.open_connection(addresses[0], port)
@@ -409,7 +409,7 @@ class Supervisor:
 
     def _wait_after(self, failures: int) -> float:
         timing = self._timing
-        if self.state in LOCKED_OUT:
+        if self.state in LOCKED_OUT_STATES:
             return timing.refresh
         longest = min(timing.longest_wait, timing.first_wait * 2 ** min(failures - 1, 20))
         return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - so that not all come at once
@@ -423,12 +423,12 @@ class Supervisor:
 
     def _break(self, reason: str) -> None:
         if not self._broken:
-            self._broken = reason[:REASON_CHARACTERS] or "the connection broke"
+            self._broken = reason[:MAX_REASON_CHARACTERS] or "the connection broke"
             self._wake.set()
 
     # Words.
 
-    def _set(self, state: State, reason: str = "") -> None:
+    def _set(self, state: ServerState, reason: str = "") -> None:
         if state != self.state:
             self.since = time.monotonic()
         if self.state != "stopped":
@@ -436,34 +436,34 @@ class Supervisor:
         if reason or state == "up":
             self.reason = reason
 
-    def _settle(self) -> None:
+    def _resolve_settled(self) -> None:
         waiting, self._unsettled = self._unsettled, []
         for done in waiting:
             if not done.done():
                 done.set_result(None)
 
-    def _in_words(self, error: BaseException) -> str:
-        leaf = _leaf(error)
-        if isinstance(leaf, NeedsSignIn):
+    def _describe_error(self, error: BaseException) -> str:
+        leaf = _first_error(error)
+        if isinstance(leaf, SignInRequired):
             self._set("needs-sign-in", str(leaf))
             self._keeper.wants_sign_in(str(leaf))
-        elif isinstance(leaf, NeedsKey):
+        elif isinstance(leaf, KeyRequired):
             self._set("needs-key", str(leaf))
         self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
         if isinstance(leaf, TimeoutError):
             return f"it was not ready in {self.settings.start_seconds:g} s"
-        said = clean(str(leaf)).partition("\n")[0].rstrip(".")
+        said = strip_invisible(str(leaf)).partition("\n")[0].rstrip(".")
         said = said or f"the connection broke ({type(leaf).__name__})"
         origin = type(leaf).__module__.partition(".")[0]
         if (
-            not isinstance(leaf, (WorldError, NeedsKey, LinkLost, OSError))
-            and origin not in STRANGERS
+            not isinstance(leaf, (WorldError, KeyRequired, LinkLost, OSError))
+            and origin not in FOREIGN_LIBRARIES
         ):
             log.error("a link failed", server=self.settings.name, exc_info=leaf)
-        return said[:REASON_CHARACTERS]
+        return said[:MAX_REASON_CHARACTERS]
 
 
-def _leaf(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """What a group of errors comes down to: the first in it that is not a cancellation."""
     while isinstance(error, BaseExceptionGroup):
         inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]

@@ -7,38 +7,40 @@ import asyncio
 import time
 from typing import Final
 
-RATE: Final = 2_000
-"""Messages a second that are read of one server, once it has said BURST."""
+MAX_MESSAGES_PER_SECOND: Final = 2_000
+"""Messages a second that are read of one server, once it has said MAX_BURST_MESSAGES."""
 
-BURST: Final = 10_000
+MAX_BURST_MESSAGES: Final = 10_000
 """Messages that are read as fast as they come."""
 
-BYTES: Final = 4_096
+BYTES_PER_MESSAGE: Final = 4_096
 """As many bytes cost as much as a message."""
 
-AT_ONCE: Final = 50
+MESSAGES_PER_SLICE: Final = 50
 """After so many messages others have their turn."""
 
 
-class Flow:
+class Throttle:
     """The pace of one server."""
 
-    def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
+    def __init__(
+        self, rate: float = MAX_MESSAGES_PER_SECOND, burst: float = MAX_BURST_MESSAGES
+    ) -> None:
         self._rate = rate
         self._burst = burst
-        self._left = burst
-        self._at = time.monotonic()
+        self._budget = burst
+        self._updated_at = time.monotonic()
         self._taken = 0.0
 
     async def take(self, messages: float, size: int = 0) -> None:
         """Return when so many messages, of so many bytes in all, may be read."""
-        cost = messages + size / BYTES
+        cost = messages + size / BYTES_PER_MESSAGE
         now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - cost
-        self._at = now
+        self._budget = min(self._burst, self._budget + (now - self._updated_at) * self._rate) - cost
+        self._updated_at = now
         self._taken += cost
-        if self._left < 0:
-            await asyncio.sleep(-self._left / self._rate)
-        elif self._taken >= AT_ONCE:
+        if self._budget < 0:
+            await asyncio.sleep(-self._budget / self._rate)
+        elif self._taken >= MESSAGES_PER_SLICE:
             self._taken = 0.0
             await asyncio.sleep(0)

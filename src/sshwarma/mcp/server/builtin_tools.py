@@ -16,10 +16,15 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.mcp.server.clients import Visit
-from sshwarma.mcp.server.tool_list import hints, output_schema, tool_of_verb
-from sshwarma.mcp.server.wait_events import LONGEST_SECONDS, USUAL_SECONDS, Happened, wait_events
+from sshwarma.mcp.server.tool_list import as_object_schema, make_annotations, make_verb_tool
+from sshwarma.mcp.server.wait_events import (
+    DEFAULT_WAIT_SECONDS,
+    MAX_WAIT_SECONDS,
+    EventBatch,
+    wait_events,
+)
 from sshwarma.terminal.render import plain
-from sshwarma.tools.call import Result, Tools
+from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import as_json, draw
@@ -27,20 +32,20 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
-Report = Callable[[str], None] | None
-Run = Callable[[Visit, dict[str, Any], Report], Awaitable[Result]]
+OptionalProgressCallback = Callable[[str], None] | None
+ToolRunner = Callable[[Visit, dict[str, Any], OptionalProgressCallback], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True)
-class Standing:
+class BuiltinTool:
     """A tool that is always there."""
 
     tool: Tool
     scope: TokenScope
-    run: Run
+    run: ToolRunner
 
 
-class UseTool(BaseModel):
+class UseToolArguments(BaseModel):
     """The arguments of `use_tool`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +54,7 @@ class UseTool(BaseModel):
     arguments: dict[str, Any] = Field({}, description="What to call it with, by name.")
 
 
-class WaitEvents(BaseModel):
+class WaitEventsArguments(BaseModel):
     """The arguments of `wait_events`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -58,14 +63,14 @@ class WaitEvents(BaseModel):
         None, description="The cursor of the last answer; left out, what happens from now on."
     )
     timeout: float = Field(
-        USUAL_SECONDS,
+        DEFAULT_WAIT_SECONDS,
         ge=0,
-        le=LONGEST_SECONDS,
-        description=f"Seconds to wait for the first event, {LONGEST_SECONDS:.0f} at most.",
+        le=MAX_WAIT_SECONDS,
+        description=f"Seconds to wait for the first event, {MAX_WAIT_SECONDS:.0f} at most.",
     )
 
 
-_VERBS: Final[Mapping[str, str]] = {
+_VERB_TOOLS: Final[Mapping[str, str]] = {
     "look": "look",
     "who": "who",
     "rooms": "rooms",
@@ -83,34 +88,34 @@ _VERBS: Final[Mapping[str, str]] = {
 """Verbs by the names they have here. The last four are in `global` too, for models; a list that
 had them twice would cost twice."""
 
-_HAPPENED: Final = TypeAdapter(Happened)
+_BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
 
-def standing_tools(tools: Tools) -> dict[str, Standing]:
+def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     """The tools that are always there, by name."""
-    found = {name: _of_verb(name, _verb(verb)) for name, verb in _VERBS.items()}
-    found["use_tool"] = Standing(
+    found = {name: _make_verb_tool(name, _require_verb(verb)) for name, verb in _VERB_TOOLS.items()}
+    found["use_tool"] = BuiltinTool(
         Tool(
             name="use_tool",
             title="Call an equipped tool",
             description="Call a tool that is equipped here, by any of its names. The room sees the"
             " call and its result. For clients whose list of tools is older than the equipment.",
-            input_schema=_schema(UseTool),
-            annotations=hints(TokenScope.ACT, ours=False),
+            input_schema=_argument_schema(UseToolArguments),
+            annotations=make_annotations(TokenScope.ACT, ours=False),
         ),
         TokenScope.ACT,
         partial(_use_tool, tools),
     )
-    found["wait_events"] = Standing(
+    found["wait_events"] = BuiltinTool(
         Tool(
             name="wait_events",
             title="Wait for events",
             description="What others said and did in your room, and told you alone, since the"
             " cursor; waits for the first of it. Where `mention` is true somebody speaks to you:"
             " answer with say. Call it again with the cursor it gives.",
-            input_schema=_schema(WaitEvents),
-            output_schema=output_schema(_HAPPENED.json_schema(mode="serialization")),
-            annotations=hints(TokenScope.READ),
+            input_schema=_argument_schema(WaitEventsArguments),
+            output_schema=as_object_schema(_BATCH_ADAPTER.json_schema(mode="serialization")),
+            annotations=make_annotations(TokenScope.READ),
         ),
         TokenScope.READ,
         _wait_events,
@@ -118,22 +123,22 @@ def standing_tools(tools: Tools) -> dict[str, Standing]:
     return found
 
 
-def _verb(name: str) -> Verb:
+def _require_verb(name: str) -> Verb:
     verb = find_verb(name)
     if verb is None:
         raise LookupError(f"there is no verb {name}")
     return verb
 
 
-def _of_verb(name: str, verb: Verb) -> Standing:
-    return Standing(
-        tool_of_verb(verb, name, _context_optional(verb.input_schema)),
+def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
+    return BuiltinTool(
+        make_verb_tool(verb, name, _default_context_to_room(verb.input_schema)),
         verb.scope,
         partial(_run_verb, verb.name),
     )
 
 
-def _context_optional(schema: dict[str, Any]) -> dict[str, Any]:
+def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
     """To equip means to equip the room, unless something else is said."""
     if "context" not in schema.get("required", ()):
         return schema
@@ -143,31 +148,37 @@ def _context_optional(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties, "required": required}
 
 
-async def _run_verb(verb: str, visit: Visit, arguments: dict[str, Any], report: Report) -> Result:
+async def _run_verb(
+    verb: str, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+) -> ToolResult:
     caller: Caller = visit.caller(report)
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return Result(plain(draw(result)), as_json(result))
+    return ToolResult(plain(draw(result)), as_json(result))
 
 
 async def _use_tool(
-    tools: Tools, visit: Visit, arguments: dict[str, Any], report: Report
-) -> Result:
-    asked = _checked(UseTool, arguments)
+    tools: Tools, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+) -> ToolResult:
+    asked = _validate_arguments(UseToolArguments, arguments)
     outcome = await tools.call(visit.caller(report), asked.name, asked.arguments)
-    return Result(outcome.text, outcome.structured, outcome.how != "result", given=outcome.given)
+    return ToolResult(
+        outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
+    )
 
 
-async def _wait_events(visit: Visit, arguments: dict[str, Any], report: Report) -> Result:
-    asked = _checked(WaitEvents, arguments)
+async def _wait_events(
+    visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+) -> ToolResult:
+    asked = _validate_arguments(WaitEventsArguments, arguments)
     happened, text = await wait_events(
         partial(visit.caller, report), visit.guest, asked.cursor, asked.timeout
     )
-    return Result(text, _HAPPENED.dump_python(happened, mode="json"))
+    return ToolResult(text, _BATCH_ADAPTER.dump_python(happened, mode="json"))
 
 
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
+def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     for part in (schema, *schema["properties"].values()):
         part.pop("title", None)
@@ -175,7 +186,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _checked(model: type[Any], arguments: dict[str, Any]) -> Any:
+def _validate_arguments(model: type[Any], arguments: dict[str, Any]) -> Any:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:

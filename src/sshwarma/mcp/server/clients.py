@@ -33,19 +33,19 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-STAYS_SECONDS: Final = 300.0
+LINGER_SECONDS: Final = 300.0
 """An agent that made a request over HTTP is in its room this long after it."""
 
-VISITS_EACH: Final = 64
+MAX_VISITS_PER_AGENT: Final = 64
 """Requests, streams, sessions and channels that one agent may have open."""
 
-CALLS_EACH: Final = 32
+MAX_CALLS_PER_AGENT: Final = 32
 """Tools that one agent may have running."""
 
-STOP_SECONDS: Final = 5.0
+STOP_TIMEOUT_SECONDS: Final = 5.0
 """A call that was stopped has this long to put things in order."""
 
-NOTICES: Final = 20
+MAX_NOTICES: Final = 20
 
 
 class Visit:
@@ -53,7 +53,7 @@ class Visit:
     it must stop, for `reason`; `token` is what let it in, None where an ssh key did; `stays` says
     whether its agent stays a while after it, `session` whether it is a session."""
 
-    def __init__(self, guest: Guest, token: Token | None, stays: bool) -> None:
+    def __init__(self, guest: McpClient, token: Token | None, stays: bool) -> None:
         self.guest = guest
         self.token = token
         self.stays = stays
@@ -64,7 +64,7 @@ class Visit:
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                _left(token), guest.end, "The token expired.", {token.id}
+                _seconds_left(token), guest.end, "The token expired.", {token.id}
             )
 
     @property
@@ -118,9 +118,11 @@ class Visit:
             Forbidden: if it had to go meanwhile.
         """
         calls = self.guest.calls
-        if len(calls) >= CALLS_EACH:
+        if len(calls) >= MAX_CALLS_PER_AGENT:
             work.close()
-            raise Unavailable(f"{CALLS_EACH} calls are running for you, which is the most.")
+            raise Unavailable(
+                f"{MAX_CALLS_PER_AGENT} calls are running for you, which is the most."
+            )
         task = asyncio.get_running_loop().create_task(work)
         calls[task] = self.credential
         try:
@@ -129,7 +131,7 @@ class Visit:
             # The one who cancels may do so again and again; the call is told once, and finishes
             # what must be finished behind our back.
             task.cancel()
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(_retrieve_exception)
             raise
         finally:
             if task.done():
@@ -141,49 +143,51 @@ class Visit:
         return task.result()
 
 
-def _looked_at(task: asyncio.Task[Any]) -> None:
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     """Nobody waits for it any more, so nobody else looks at how it ended."""
     if not task.cancelled():
         task.exception()
 
 
-def _left(token: Token) -> float:
+def _seconds_left(token: Token) -> float:
     """Seconds for which a token is still good."""
     return math.inf if token.expires_at is None else max(0.0, (token.expires_at - now_ms()) / 1000)
 
 
 @dataclass(eq=False)
-class Guest:
+class McpClient:
     """An agent as it is here. `notices` are words for it that are no row of any log."""
 
-    guests: Guests
+    guests: McpClients
     agent_id: str
     link: AgentConnection | None = None
     visits: set[Visit] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
-    notices: deque[str] = field(default_factory=lambda: deque(maxlen=NOTICES))
+    notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NOTICES))
     entering: asyncio.Lock = field(default_factory=asyncio.Lock)
     stop_listening: Callable[[], None] | None = None
-    _stays: dict[str, float] = field(default_factory=dict)  # by token, seconds of time.monotonic
-    _leaving: asyncio.TimerHandle | None = None
+    _stay_until: dict[str, float] = field(
+        default_factory=dict
+    )  # by token, seconds of time.monotonic
+    _leave_timer: asyncio.TimerHandle | None = None
 
     def opened(self, visit: Visit) -> None:
         self.visits.add(visit)
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
+            self._leave_timer = None
 
     def closed(self, visit: Visit) -> None:
         self.visits.discard(visit)
         if visit.stays and visit.token is not None and not visit.ended.is_set():
-            stays = min(STAYS_SECONDS, _left(visit.token))
-            self._stays[visit.token.id] = time.monotonic() + stays
+            stays = min(LINGER_SECONDS, _seconds_left(visit.token))
+            self._stay_until[visit.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
     def forget(self, token_ids: set[str]) -> None:
         """What these tokens did keeps nobody here any longer."""
         for token_id in token_ids:
-            self._stays.pop(token_id, None)
+            self._stay_until.pop(token_id, None)
         self.leave_when_done()
 
     @property
@@ -194,20 +198,20 @@ class Guest:
     @property
     def token_ids(self) -> set[str]:
         """Tokens that keep the agent here."""
-        return {visit.token.id for visit in self.visits if visit.token} | set(self._stays)
+        return {visit.token.id for visit in self.visits if visit.token} | set(self._stay_until)
 
     def leave_when_done(self) -> None:
         """Leave, if nothing is open: at once, or when the last request is long enough ago."""
         if self.visits:
             return
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
-        wait = max(self._stays.values(), default=0.0) - time.monotonic()
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
+            self._leave_timer = None
+        wait = max(self._stay_until.values(), default=0.0) - time.monotonic()
         if wait <= 0:
             self.guests.part(self)
         else:
-            self._leaving = asyncio.get_running_loop().call_later(wait, self.leave_when_done)
+            self._leave_timer = asyncio.get_running_loop().call_later(wait, self.leave_when_done)
 
     def stop_calls(self, credential: str) -> None:
         for task, let_in_by in list(self.calls.items()):
@@ -223,18 +227,18 @@ class Guest:
         self.forget(self.token_ids if token_ids is None else token_ids)
 
 
-class Guests:
+class McpClients:
     """Everybody who is here through the MCP door."""
 
     def __init__(self, world: World, limits: LimitSettings) -> None:
         self.world = world
         self.limits = limits
-        self._guests: dict[str, Guest] = {}
+        self._clients: dict[str, McpClient] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._stopped = False
 
-    def __iter__(self) -> Iterator[Guest]:
-        return iter(list(self._guests.values()))
+    def __iter__(self) -> Iterator[McpClient]:
+        return iter(list(self._clients.values()))
 
     async def enter(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
         """Open a visit; the agent comes into the world with its first, and stays for a while
@@ -246,13 +250,13 @@ class Guests:
         """
         if self._stopped:
             raise Unavailable("The server is shutting down.")
-        guest = self._guests.get(agent_id)
+        guest = self._clients.get(agent_id)
         if guest is None:
-            guest = self._guests[agent_id] = Guest(self, agent_id)
-            guest.stop_listening = self.world.bus.on_agent(agent_id, self._told(guest))
-        if len(guest.visits) >= VISITS_EACH:
+            guest = self._clients[agent_id] = McpClient(self, agent_id)
+            guest.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(guest))
+        if len(guest.visits) >= MAX_VISITS_PER_AGENT:
             raise Unavailable(
-                f"{VISITS_EACH} requests and streams are open for you, which is the most."
+                f"{MAX_VISITS_PER_AGENT} requests and streams are open for you, which is the most."
             )
         visit = Visit(guest, token, stays)
         guest.opened(visit)
@@ -266,7 +270,7 @@ class Guests:
             raise
         return visit
 
-    async def _arrive(self, guest: Guest) -> None:
+    async def _arrive(self, guest: McpClient) -> None:
         agent = self.world.agents.get(guest.agent_id)
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
@@ -275,13 +279,13 @@ class Guests:
             room_id = (await caller.where_it_may_be()).room_id
             guest.link = AgentConnection(agent.id, room_id, "mcp")
             await moving.arrive(self.world, guest.link)
-        if self._guests.get(agent.id) is not guest:  # it had to go while it came
+        if self._clients.get(agent.id) is not guest:  # it had to go while it came
             await moving.depart(self.world, guest.link)
 
-    def part(self, guest: Guest) -> None:
+    def part(self, guest: McpClient) -> None:
         """The agent has nothing open any more: it leaves the world."""
-        if self._guests.get(guest.agent_id) is guest:
-            del self._guests[guest.agent_id]
+        if self._clients.get(guest.agent_id) is guest:
+            del self._clients[guest.agent_id]
             if guest.stop_listening is not None:
                 guest.stop_listening()
             if guest.link is not None:
@@ -294,7 +298,7 @@ class Guests:
         for guest in self:
             guest.end("The server is shutting down.")
         if waiting := {*self._background, *calls}:
-            await asyncio.wait(waiting, timeout=STOP_SECONDS)
+            await asyncio.wait(waiting, timeout=STOP_TIMEOUT_SECONDS)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run what nobody waits for; a failure is logged."""
@@ -307,19 +311,19 @@ class Guests:
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", error=repr(task.exception()))
 
-    def _told(self, guest: Guest) -> Callable[[Any], None]:
+    def _make_listener(self, guest: McpClient) -> Callable[[Any], None]:
         def told(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
                     guest.end(event.reason)
                 elif guest.link is not None and event.room_id == guest.link.room_id:
-                    self.in_background(self._put_out(guest, event.reason))
+                    self.in_background(self._move_out(guest, event.reason))
             elif isinstance(event, AgentsChanged):
-                self._check(guest)
+                self._check_account(guest)
 
         return told
 
-    async def _put_out(self, guest: Guest, reason: str) -> None:
+    async def _move_out(self, guest: McpClient, reason: str) -> None:
         guest.notices.append(reason)
         agent = self.world.agents.get(guest.agent_id)
         if agent is not None and guest.link is not None:
@@ -327,7 +331,7 @@ class Guests:
                 Caller(self.world, self.limits, agent, guest.link.room_id, "mcp", guest.link)
             )
 
-    def _check(self, guest: Guest) -> None:
+    def _check_account(self, guest: McpClient) -> None:
         """Something about the agent has changed: perhaps a token of it was revoked."""
         agent = self.world.agents.get(guest.agent_id)
         if agent is None or agent.disabled:
@@ -335,7 +339,7 @@ class Guests:
         elif guest.token_ids:
             self.in_background(self._end_revoked(guest))
 
-    async def _end_revoked(self, guest: Guest) -> None:
+    async def _end_revoked(self, guest: McpClient) -> None:
         known = await self.world.store.read(
             lambda conn: tokens.read_live_tokens(conn, guest.agent_id)
         )

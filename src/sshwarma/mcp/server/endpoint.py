@@ -17,11 +17,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from sshwarma.mcp.client.line_stream import Lines
-from sshwarma.mcp.server.clients import Guests, Visit
-from sshwarma.mcp.server.protocol import VISIT, Protocol
-from sshwarma.mcp.server.server import LINE_BYTES, Asgi, Receive, Send
-from sshwarma.mcp.server.stream import Messages
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.server.clients import McpClients, Visit
+from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
+from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES, AsgiMessage, AsgiReceive, AsgiSend
+from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import WINDOW_SECONDS, Pace
@@ -29,23 +29,23 @@ from sshwarma.world import tokens
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
 
-SESSIONS: Final = 2_000
+MAX_SESSIONS: Final = 2_000
 """Sessions of the older era, in all."""
 
-SESSIONS_EACH: Final = 32
+MAX_SESSIONS_PER_AGENT: Final = 32
 """Of them, those of one agent."""
 
-IDLE_SECONDS: Final = 1_800.0
+SESSION_IDLE_SECONDS: Final = 1_800.0
 """A session of the older era that asks nothing and listens to nothing for this long is over."""
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Serving:
+class McpEndpoint:
     """The world's MCP server, over both kinds of door. It may be made in any thread; all else is
     the event loop's."""
 
-    def __init__(self, guests: Guests, tools: Tools, http: HttpSettings, lines: Pace) -> None:
+    def __init__(self, guests: McpClients, tools: Tools, http: HttpSettings, lines: Pace) -> None:
         self._guests = guests
         self._pace = Pace(guests.limits.requests_per_10_seconds, "requests", "then ask again")
         self.protocol = self._protocol(guests, tools, lines)
@@ -55,21 +55,21 @@ class Serving:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _protocol(self, guests: Guests, tools: Tools, lines: Pace) -> Protocol:
-        return Protocol(guests, tools, lines)
+    def _protocol(self, guests: McpClients, tools: Tools, lines: Pace) -> McpHandlers:
+        return McpHandlers(guests, tools, lines)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=LINE_BYTES,
-            session_idle_timeout=IDLE_SECONDS,
-            max_sessions=SESSIONS,
+            max_request_body_size=MAX_MESSAGE_BYTES,
+            session_idle_timeout=SESSION_IDLE_SECONDS,
+            max_sessions=MAX_SESSIONS,
         )
 
     async def start(self) -> None:
         self.protocol.start()
-        self._manager = self._session_manager(security(self._hosts))
+        self._manager = self._session_manager(make_security_settings(self._hosts))
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._ready.wait()
 
@@ -85,10 +85,10 @@ class Serving:
             self._ready.set()
             await self._stopping.wait()
 
-    async def lines(self, agent_id: str, lines: Lines) -> None:
+    async def lines(self, agent_id: str, lines: LineStream) -> None:
         """Serve an agent that a key let in, until its channel ends or it must go."""
         visit = await self._guests.enter(agent_id, None)
-        messages = Messages(lines, agent_id, self._pace)
+        messages = MessageStream(lines, agent_id, self._pace)
         server = self.protocol.server
         serving = asyncio.get_running_loop().create_task(
             serve_dual_era_loop(
@@ -115,30 +115,32 @@ class Serving:
             finally:
                 visit.close()
 
-    async def http(self, scope: Asgi, receive: Receive, send: Send) -> None:
+    async def http(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         """One HTTP request."""
         try:
             token = await self._token(scope)
             if token is None:
-                await _refuse(send, 401, "That needs an agent's token: /token new LABEL makes one.")
+                await _send_refusal(
+                    send, 401, "That needs an agent's token: /token new LABEL makes one."
+                )
                 return
             if scope["method"] == "POST":
                 self._pace.check(token.agent_id)
             stays = scope["method"] == "POST"  # a stream that ends is no sign of life
             visit = await self._guests.enter(token.agent_id, token, stays=stays)
         except Unavailable as busy:
-            await _refuse(send, 429, str(busy))
+            await _send_refusal(send, 429, str(busy))
             return
         except WorldError as refused:
-            await _refuse(send, 401, str(refused))
+            await _send_refusal(send, 401, str(refused))
             return
-        answer = _Answer(visit, receive, send)
+        answer = _HttpExchange(visit, receive, send)
         try:
-            if _opens_session(scope) and visit.guest.sessions >= SESSIONS_EACH:
-                words = f"{SESSIONS_EACH} sessions are open for you, which is the most."
-                await _refuse(send, 429, words)
+            if _opens_session(scope) and visit.guest.sessions >= MAX_SESSIONS_PER_AGENT:
+                words = f"{MAX_SESSIONS_PER_AGENT} sessions are open for you, which is the most."
+                await _send_refusal(send, 429, words)
                 return
-            scope = {**scope, "user": _user(token), VISIT: visit}
+            scope = {**scope, "user": _make_user(token), VISIT_KEY: visit}
             await self._manager.handle_request(scope, answer.receive, answer.send)
             await answer.finish()
         finally:
@@ -146,7 +148,7 @@ class Serving:
             if scope["method"] == "DELETE" and answer.status == 200:
                 visit.guest.forget({token.id})  # the client has said that it goes
 
-    async def _token(self, scope: Asgi) -> Token | None:
+    async def _token(self, scope: AsgiMessage) -> Token | None:
         """The token that a request came with, if it is good."""
         words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, secret = words.decode("latin-1").partition(" ")
@@ -158,22 +160,22 @@ class Serving:
         return None if agent is None or agent.disabled else token
 
 
-class _Answer:
+class _HttpExchange:
     """The answer to one request. When its visit must end, the SDK is told that the client is gone,
     and the client that the answer is over."""
 
-    def __init__(self, visit: Visit, receive: Receive, send: Send) -> None:
+    def __init__(self, visit: Visit, receive: AsgiReceive, send: AsgiSend) -> None:
         self._visit = visit
         self._receive = receive
         self._send = send
         self.status = 0
-        self._complete = False
-        self._asking: asyncio.Task[Asgi] | None = None
+        self._is_complete = False
+        self._receive_task: asyncio.Task[AsgiMessage] | None = None
 
-    async def receive(self) -> Asgi:
+    async def receive(self) -> AsgiMessage:
         loop = asyncio.get_running_loop()
         ended = loop.create_task(self._visit.ended.wait())
-        asking = loop.create_task(self._ask())
+        asking = loop.create_task(self._receive_once())
         try:
             await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else {"type": "http.disconnect"}
@@ -181,29 +183,29 @@ class _Answer:
             ended.cancel()
             asking.cancel()
 
-    async def _ask(self) -> Asgi:
+    async def _receive_once(self) -> AsgiMessage:
         return await self._receive()
 
-    async def send(self, message: Asgi) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif message["type"] == "http.response.body" and not message.get("more_body", False):
-            self._complete = True
+            self._is_complete = True
         await self._send(message)
 
     async def finish(self) -> None:
         """End an answer that was cut short."""
-        if self._complete or not self._visit.ended.is_set():
+        if self._is_complete or not self._visit.ended.is_set():
             return
         if self.status:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            await _refuse(self._send, 401, self._visit.reason)
+            await _send_refusal(self._send, 401, self._visit.reason)
 
 
-def security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
+def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
     """Names by which the endpoint may be reached; a page of any other site may not use it."""
-    names = (*LOOPBACK, *hosts)
+    names = (*LOOPBACK_HOSTS, *hosts)
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
@@ -216,7 +218,7 @@ def security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
     )
 
 
-def _opens_session(scope: Asgi) -> bool:
+def _opens_session(scope: AsgiMessage) -> bool:
     """Whether a request of the older era belongs to no session yet."""
     headers = dict(scope["headers"])
     version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
@@ -224,7 +226,7 @@ def _opens_session(scope: Asgi) -> bool:
     return older and b"mcp-session-id" not in headers
 
 
-def _user(token: Token) -> AuthenticatedUser:
+def _make_user(token: Token) -> AuthenticatedUser:
     """Whom the SDK takes a session to belong to."""
     return AuthenticatedUser(
         AccessToken(
@@ -233,7 +235,7 @@ def _user(token: Token) -> AuthenticatedUser:
     )
 
 
-async def _refuse(send: Send, status: int, words: str) -> None:
+async def _send_refusal(send: AsgiSend, status: int, words: str) -> None:
     body = json.dumps(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": words}},
         ensure_ascii=False,

@@ -23,8 +23,8 @@ from mcp.server.subscriptions import (
 )
 
 from sshwarma.mcp.server import prompts, resources
-from sshwarma.mcp.server.clients import Guest, Visit
-from sshwarma.mcp.server.tool_list import Catalogues
+from sshwarma.mcp.server.clients import McpClient, Visit
+from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import PresenceChanged, RowAppended, WorldChanged
@@ -36,21 +36,21 @@ log = structlog.get_logger(__name__)
 SETTLE_SECONDS: Final = 0.05
 """What happens within this time is told together."""
 
-SEND_SECONDS: Final = 10.0
+SEND_TIMEOUT_SECONDS: Final = 10.0
 """A client that does not take what it is sent for this long is told nothing more of this change."""
 
-URIS: Final = 200
+MAX_SUBSCRIPTIONS: Final = 200
 """Resources that one listener may subscribe to."""
 
-Send = Callable[[ServerEvent], Awaitable[None]]
+SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 
 @dataclass(eq=False)
-class Listener:
+class ChangeListener:
     """One client that wants to hear. `lists` are the kinds of lists it wants to hear of."""
 
     visit: Visit
-    send: Send
+    send: SendEvent
     lists: frozenset[type]
     uris: dict[str, object] = field(default_factory=dict)  # with their signatures
     told: dict[type, object] = field(default_factory=dict)
@@ -58,48 +58,48 @@ class Listener:
     sending: asyncio.Task[None] | None = None
 
     @property
-    def guest(self) -> Guest:
+    def guest(self) -> McpClient:
         return self.visit.guest
 
 
-class Changes:
+class ChangeNotifier:
     """Everybody who wants to hear. `start` when the world is open, `stop` before it closes."""
 
-    def __init__(self, world: World, catalogues: Catalogues) -> None:
+    def __init__(self, world: World, catalogues: ToolListCache) -> None:
         self._world = world
-        self._catalogues = catalogues
-        self._listeners: dict[Listener, None] = {}
-        self._changed: set[str] = set()
-        self._said: set[str] = set()
+        self._tool_lists = catalogues
+        self._listeners: dict[ChangeListener, None] = {}
+        self._changed_room_ids: set[str] = set()
+        self._spoken_room_ids: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._is_stale = False
         self._stops: list[Callable[[], None]] = []
 
     def start(self) -> None:
         bus = self._world.bus
         self._stops = [
-            bus.on(WorldChanged, self._room_changed),
-            bus.on(PresenceChanged, self._room_changed),
-            bus.on(RowAppended, self._row),
+            bus.on(WorldChanged, self._on_room_changed),
+            bus.on(PresenceChanged, self._on_room_changed),
+            bus.on(RowAppended, self._on_row),
         ]
 
-    async def add(self, listener: Listener) -> None:
+    async def add(self, listener: ChangeListener) -> None:
         """Tell this client from now on."""
         caller = listener.visit.caller()
         for kind in listener.lists:
             listener.told[kind] = await self._signature(kind, caller)
         for uri in listener.uris:
-            listener.uris[uri] = await resources.signature(caller, uri, (), ())
+            listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
         self._listeners[listener] = None
-        self._soon()  # something may have changed since it was looked at
+        self._schedule()  # something may have changed since it was looked at
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: ChangeListener) -> None:
         self._listeners.pop(listener, None)
         if listener.sending is not None:
             listener.sending.cancel()
 
-    async def subscribe(self, listener: Listener, uri: str) -> None:
+    async def subscribe(self, listener: ChangeListener, uri: str) -> None:
         """Tell this client of a resource too.
 
         Raises:
@@ -107,10 +107,10 @@ class Changes:
             Invalid: if it has too many.
         """
         caller = listener.visit.caller()
-        await resources.check(caller, uri)
-        if len(listener.uris) >= URIS and uri not in listener.uris:
-            raise Invalid(f"{URIS} subscriptions is the most.")
-        listener.uris[uri] = await resources.signature(caller, uri, (), ())
+        await resources.check_readable(caller, uri)
+        if len(listener.uris) >= MAX_SUBSCRIPTIONS and uri not in listener.uris:
+            raise Invalid(f"{MAX_SUBSCRIPTIONS} subscriptions is the most.")
+        listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:
         for stop in self._stops:
@@ -123,43 +123,43 @@ class Changes:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def _room_changed(self, event: WorldChanged | PresenceChanged) -> None:
+    def _on_room_changed(self, event: WorldChanged | PresenceChanged) -> None:
         if event.room_id is not None:
-            self._changed.add(event.room_id)
-        self._soon()
+            self._changed_room_ids.add(event.room_id)
+        self._schedule()
 
-    def _row(self, event: RowAppended) -> None:
+    def _on_row(self, event: RowAppended) -> None:
         if self._listeners and event.audience is None:
-            self._said.add(event.row.room_id)
-            self._soon()
+            self._spoken_room_ids.add(event.row.room_id)
+            self._schedule()
 
-    def _soon(self) -> None:
+    def _schedule(self) -> None:
         if not self._listeners:
-            self._changed.clear()
+            self._changed_room_ids.clear()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._start_task)
 
-    def _begin(self) -> None:
+    def _start_task(self) -> None:
         self._timer = None
         if self._task is not None and not self._task.done():
-            self._again = True
+            self._is_stale = True
             return
-        self._task = asyncio.get_running_loop().create_task(self._tell())
+        self._task = asyncio.get_running_loop().create_task(self._notify_listeners())
 
-    async def _tell(self) -> None:
+    async def _notify_listeners(self) -> None:
         while True:
-            self._again = False
-            changed, self._changed = self._changed, set()
-            said, self._said = self._said, set()
+            self._is_stale = False
+            changed, self._changed_room_ids = self._changed_room_ids, set()
+            said, self._spoken_room_ids = self._spoken_room_ids, set()
             for listener in list(self._listeners):
                 try:
                     await self._compare(listener, changed, said)
                 except WorldError as refused:
                     log.debug("a listener is not told", reason=str(refused))
-            if not self._again:
+            if not self._is_stale:
                 return
 
-    async def _compare(self, listener: Listener, changed: set[str], said: set[str]) -> None:
+    async def _compare(self, listener: ChangeListener, changed: set[str], said: set[str]) -> None:
         caller = listener.visit.caller()
         for kind in listener.lists:
             signature = await self._signature(kind, caller)
@@ -168,7 +168,7 @@ class Changes:
                 self._send(listener, kind())
         for uri, before in list(listener.uris.items()):
             try:
-                signature = await resources.signature(caller, uri, changed, said)
+                signature = await resources.resource_signature(caller, uri, changed, said)
             except WorldError:
                 continue  # it may not be read now; it is not told of either
             if signature is not None and signature != before and uri in listener.uris:
@@ -177,37 +177,37 @@ class Changes:
 
     async def _signature(self, kind: type, caller: Caller) -> object:
         if kind is ToolsListChanged:
-            return (await self._catalogues.of(caller)).signature
+            return (await self._tool_lists.of(caller)).signature
         if kind is PromptsListChanged:
-            return await prompts.signature(caller)
+            return await prompts.prompts_signature(caller)
         now = now_ms()
         rooms = await self._world.rooms()
         return caller.room_id, tuple(
             (room.id, room.name) for room in rooms if room.listed_for(caller.agent, now)
         )
 
-    def _send(self, listener: Listener, event: ServerEvent) -> None:
+    def _send(self, listener: ChangeListener, event: ServerEvent) -> None:
         listener.waiting[event] = None  # that it changed twice is as good as once
         if listener.sending is None or listener.sending.done():
             work = self._deliver(listener)
             listener.sending = asyncio.get_running_loop().create_task(work)
-            listener.sending.add_done_callback(_delivered)
+            listener.sending.add_done_callback(_log_delivery_error)
 
-    async def _deliver(self, listener: Listener) -> None:
+    async def _deliver(self, listener: ChangeListener) -> None:
         while listener.waiting:
             event = next(iter(listener.waiting))
             del listener.waiting[event]
             try:
-                async with asyncio.timeout(SEND_SECONDS):
+                async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                     await listener.send(event)
             except TimeoutError:
                 log.info("a client does not read what it asked for", agent=listener.guest.agent_id)
 
 
-def _delivered(sending: asyncio.Task[None]) -> None:
+def _log_delivery_error(sending: asyncio.Task[None]) -> None:
     """A client that goes while it is told something is no trouble of ours."""
     if not sending.cancelled() and (error := sending.exception()) is not None:
         log.info("a client was not told", error=repr(error))
 
 
-LISTS: Final = frozenset({ToolsListChanged, PromptsListChanged, ResourcesListChanged})
+LIST_EVENTS: Final = frozenset({ToolsListChanged, PromptsListChanged, ResourcesListChanged})

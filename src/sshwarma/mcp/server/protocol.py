@@ -63,11 +63,17 @@ from mcp_types import (
 
 import sshwarma
 from sshwarma.mcp.server import prompts, resources
-from sshwarma.mcp.server.builtin_tools import Report, standing_tools
-from sshwarma.mcp.server.clients import Guests, Visit
-from sshwarma.mcp.server.notifications import LISTS, URIS, Changes, Listener, Send
-from sshwarma.mcp.server.tool_list import Catalogues, page
-from sshwarma.tools.call import Result, Tools
+from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
+from sshwarma.mcp.server.clients import McpClients, Visit
+from sshwarma.mcp.server.notifications import (
+    LIST_EVENTS,
+    MAX_SUBSCRIPTIONS,
+    ChangeListener,
+    ChangeNotifier,
+    SendEvent,
+)
+from sshwarma.mcp.server.tool_list import ToolListCache, paginate
+from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope
@@ -77,10 +83,10 @@ from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
-Context = ServerRequestContext[Any, Any]
+RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
-VISIT: Final = "sshwarma.visit"
+VISIT_KEY: Final = "sshwarma.visit"
 """Where an HTTP request carries its visit."""
 
 INSTRUCTIONS: Final = """\
@@ -91,7 +97,7 @@ mention true, somebody speaks to you. Tools with a dot in their names are equipp
 on you; the list changes with the room and its equipment. A refusal says what would be right.
 """
 
-COMPLETIONS: Final = 100
+MAX_COMPLETIONS: Final = 100
 
 
 class WorldServer(Server[Any]):
@@ -114,23 +120,23 @@ class WorldServer(Server[Any]):
 
 
 @dataclass(eq=False)
-class _Session:
+class _LegacySession:
     """A session of the older era. It keeps its agent here, and hears of changes."""
 
     visit: Visit
-    listener: Listener
+    listener: ChangeListener
 
 
-class Protocol:
+class McpHandlers:
     """Every method. `lines` is the pace at which an agent may talk and call, over all doors."""
 
-    def __init__(self, guests: Guests, tools: Tools, lines: Pace) -> None:
+    def __init__(self, guests: McpClients, tools: Tools, lines: Pace) -> None:
         self.guests = guests
         self._tools = tools
-        self._lines = lines
-        self._standing = standing_tools(tools)
-        self._catalogues = Catalogues()
-        self._changes = Changes(guests.world, self._catalogues)
+        self._pace = lines
+        self._builtin_tools = make_builtin_tools(tools)
+        self._tool_lists = ToolListCache()
+        self._notifier = ChangeNotifier(guests.world, self._tool_lists)
         self.server = WorldServer(
             "sshwarma",
             version=sshwarma.__version__,
@@ -152,121 +158,130 @@ class Protocol:
         self.server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.initialized
         )
-        self.server.middleware.append(self._opening)
+        self.server.middleware.append(self._session_middleware)
 
     def start(self) -> None:
-        self._changes.start()
+        self._notifier.start()
 
     async def stop(self) -> None:
-        await self._changes.stop()
+        await self._notifier.stop()
 
-    def visit(self, ctx: Context) -> Visit:
+    def visit(self, ctx: RequestContext) -> Visit:
         """What the agent has open that this request came by."""
-        visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT)
+        visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT_KEY)
         if not isinstance(visit, Visit):
             raise MCPError(INTERNAL_ERROR, "It is not known who asks.")
         return visit
 
-    def caller(self, ctx: Context) -> Caller:
+    def caller(self, ctx: RequestContext) -> Caller:
         """Who asks, where it stands now."""
         try:
             return self.visit(ctx).caller()
         except WorldError as refused:
-            raise as_error(refused) from refused
+            raise to_mcp_error(refused) from refused
 
     # Tools.
 
     async def list_tools(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         caller = self.caller(ctx)
-        catalogue = await self._catalogues.of(caller)
+        catalogue = await self._tool_lists.of(caller)
         cursor = params.cursor if params else None
-        shown, following = page(catalogue.tools, cursor, lambda tool: tool.name)
+        shown, following = paginate(catalogue.tools, cursor, lambda tool: tool.name)
         if cursor is None:
-            always = [one for one in self._standing.values() if caller.scope.allows(one.scope)]
+            always = [one for one in self._builtin_tools.values() if caller.scope.allows(one.scope)]
             shown = [*(one.tool for one in always), *shown]
         return ListToolsResult(tools=shown, next_cursor=following)
 
     async def call_tool(
-        self, ctx: Context, params: CallToolRequestParams
+        self, ctx: RequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         visit = self.visit(ctx)
         try:
-            async with _reporting(ctx) as report:
+            async with _progress_reporter(ctx) as report:
                 caller = visit.caller(report)
                 if caller.link is not None:
                     caller.link.touch()
                 work = self._call(visit, caller, params.name, params.arguments or {}, report)
-                return _as_result(await visit.run(work))
+                return _to_call_result(await visit.run(work))
         except WorldError as refused:
-            return refusal(str(refused))
+            return make_refusal(str(refused))
         except Exception:
             log.exception("a call failed", tool=params.name)
-            return refusal("Something went wrong here; the operator can see what.")
+            return make_refusal("Something went wrong here; the operator can see what.")
 
     async def _call(
-        self, visit: Visit, caller: Caller, name: str, arguments: dict[str, Any], report: Report
-    ) -> Result:
-        standing = self._standing.get(name)
+        self,
+        visit: Visit,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any],
+        report: OptionalProgressCallback,
+    ) -> ToolResult:
+        standing = self._builtin_tools.get(name)
         if standing is not None:
-            self._allow(caller, standing.scope)
+            self._check_scope(caller, standing.scope)
             return await standing.run(visit, arguments, report)
-        item = (await self._catalogues.of(caller)).names.find(name)
-        self._allow(caller, TokenScope.ACT if item is None else self._catalogues.scope_of(item))
+        item = (await self._tool_lists.of(caller)).names.find(name)
+        self._check_scope(
+            caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
+        )
         outcome = await self._tools.call(caller, name, arguments)
-        return Result(
+        return ToolResult(
             outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
         )
 
-    def _allow(self, caller: Caller, needed: TokenScope) -> None:
+    def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
         if needed is not TokenScope.READ:
-            self._lines.check(caller.agent.id)
+            self._pace.check(caller.agent.id)
 
     # Resources.
 
     async def list_resources(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        found = await _in_words(resources.listed(self.caller(ctx)))
-        shown, following = page(found, params.cursor if params else None, lambda one: one.uri)
+        found = await _with_mcp_errors(resources.list_resources(self.caller(ctx)))
+        shown, following = paginate(found, params.cursor if params else None, lambda one: one.uri)
         return ListResourcesResult(resources=shown, next_cursor=following)
 
     async def list_resource_templates(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+        return ListResourceTemplatesResult(resource_templates=list(resources.RESOURCE_TEMPLATES))
 
     async def read_resource(
-        self, ctx: Context, params: ReadResourceRequestParams
+        self, ctx: RequestContext, params: ReadResourceRequestParams
     ) -> ReadResourceResult | InputRequiredResult:
         try:
-            contents = await resources.read(self.caller(ctx), params.uri)
+            contents = await resources.read_resource(self.caller(ctx), params.uri)
         except WorldError as refused:
             raise MCPError(INVALID_PARAMS, str(refused), {"uri": params.uri}) from refused
         return ReadResourceResult(contents=list(contents))
 
-    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
-        listener = (await self._session(ctx)).listener
-        await _in_words(self._changes.subscribe(listener, params.uri))
+    async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
+        listener = (await self._get_session(ctx)).listener
+        await _with_mcp_errors(self._notifier.subscribe(listener, params.uri))
         return EmptyResult()
 
-    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        (await self._session(ctx)).listener.uris.pop(params.uri, None)
+    async def unsubscribe(
+        self, ctx: RequestContext, params: UnsubscribeRequestParams
+    ) -> EmptyResult:
+        (await self._get_session(ctx)).listener.uris.pop(params.uri, None)
         return EmptyResult()
 
     async def listen(
-        self, ctx: Context, params: SubscriptionsListenRequestParams
+        self, ctx: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """One stream of changes. Of resources the agent may not read, it is not told."""
         visit, caller = self.visit(ctx), self.caller(ctx)
         asked = params.notifications
         readable: dict[str, object] = {}
-        for uri in (asked.resource_subscriptions or [])[:URIS]:
+        for uri in (asked.resource_subscriptions or [])[:MAX_SUBSCRIPTIONS]:
             try:
-                await resources.check(caller, uri)
+                await resources.check_readable(caller, uri)
             except WorldError:
                 continue
             readable[uri] = None
@@ -278,108 +293,112 @@ class Protocol:
         wanted = frozenset(kind for kind, is_wanted in kinds.items() if is_wanted)
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus, max_subscriptions=1)
-        listener = Listener(visit, bus.publish, wanted, readable)
+        listener = ChangeListener(visit, bus.publish, wanted, readable)
         honoured = asked.model_copy(update={"resource_subscriptions": list(readable) or None})
-        await _in_words(self._changes.add(listener))
+        await _with_mcp_errors(self._notifier.add(listener))
         ending = asyncio.get_running_loop().create_task(_close_when_ended(visit, stream))
         try:
             return await stream(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
             ending.cancel()
-            self._changes.remove(listener)
+            self._notifier.remove(listener)
 
     # Prompts.
 
     async def list_prompts(
-        self, ctx: Context, params: PaginatedRequestParams | None
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
-        found = await _in_words(prompts.listed(self.caller(ctx)))
-        shown, following = page(found, params.cursor if params else None, lambda one: one.name)
+        found = await _with_mcp_errors(prompts.list_prompts(self.caller(ctx)))
+        shown, following = paginate(found, params.cursor if params else None, lambda one: one.name)
         return ListPromptsResult(prompts=shown, next_cursor=following)
 
     async def get_prompt(
-        self, ctx: Context, params: GetPromptRequestParams
+        self, ctx: RequestContext, params: GetPromptRequestParams
     ) -> GetPromptResult | InputRequiredResult:
-        return await _in_words(
-            prompts.filled(self.caller(ctx), params.name, params.arguments or {})
+        return await _with_mcp_errors(
+            prompts.fill_prompt(self.caller(ctx), params.name, params.arguments or {})
         )
 
-    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def complete(self, ctx: RequestContext, params: CompleteRequestParams) -> CompleteResult:
         """Names of rooms and things in the templates of resources; of prompts, rooms where an
         argument is called so."""
         caller, wanted, start = self.caller(ctx), params.argument.name, params.argument.value
         found: list[str] = []
         if wanted in ("room", "bag"):
-            found = await _in_words(resources.room_names(caller, start))
+            found = await _with_mcp_errors(resources.complete_room_names(caller, start))
         elif wanted == "name" and isinstance(params.ref, ResourceTemplateReference):
             bag = ((params.context and params.context.arguments) or {}).get("bag", "me")
-            found = await _in_words(resources.thing_names(caller, bag, start))
+            found = await _with_mcp_errors(resources.complete_thing_names(caller, bag, start))
         elif wanted in ("agent", "who"):
             known = sorted(agent.name for agent in caller.world.agents)
             found = [name for name in known if name.startswith(start.lower())]
         return CompleteResult(
             completion=Completion(
-                values=found[:COMPLETIONS], total=len(found), has_more=len(found) > COMPLETIONS
+                values=found[:MAX_COMPLETIONS],
+                total=len(found),
+                has_more=len(found) > MAX_COMPLETIONS,
             )
         )
 
     # Sessions of the older era.
 
-    async def _opening(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _session_middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """A session counts from the moment it is opened, said to be initialized or not."""
         result = await call_next(ctx)
         if ctx.method == "initialize":
-            await _in_words(self._session(ctx))
+            await _with_mcp_errors(self._get_session(ctx))
         return result
 
-    async def initialized(self, ctx: Context, params: NotificationParams) -> None:
+    async def initialized(self, ctx: RequestContext, params: NotificationParams) -> None:
         """A session has begun: its agent is here while it is open, and hears what changes."""
-        await self._session(ctx)
+        await self._get_session(ctx)
 
-    async def _session(self, ctx: Context) -> _Session:
+    async def _get_session(self, ctx: RequestContext) -> _LegacySession:
         """The session of a request; begun by its first, since requests overtake notifications."""
-        connection = _connection(ctx)
-        begun: asyncio.Task[_Session] | None = connection.state.get("session")
+        connection = _sdk_connection(ctx)
+        begun: asyncio.Task[_LegacySession] | None = connection.state.get("session")
         if begun is None:
-            work = self._begin_session(self.visit(ctx), connection, _sender(ctx))
+            work = self._begin_session(self.visit(ctx), connection, _make_sender(ctx))
             begun = connection.state["session"] = asyncio.get_running_loop().create_task(work)
-            begun.add_done_callback(_looked_at)
+            begun.add_done_callback(_retrieve_exception)
         return await asyncio.shield(begun)
 
-    async def _begin_session(self, opened: Visit, connection: Any, send: Send) -> _Session:
+    async def _begin_session(
+        self, opened: Visit, connection: Any, send: SendEvent
+    ) -> _LegacySession:
         visit = await self.guests.enter(opened.guest.agent_id, opened.token)
         visit.session = True
-        session = _Session(visit, Listener(visit, send, LISTS))
-        connection.exit_stack.callback(self._over, session)
-        await self._changes.add(session.listener)
+        session = _LegacySession(visit, ChangeListener(visit, send, LIST_EVENTS))
+        connection.exit_stack.callback(self._end_session, session)
+        await self._notifier.add(session.listener)
         if opened not in opened.guest.visits:  # it has gone meanwhile, and with it what ends this
-            self._over(session)
+            self._end_session(session)
         return session
 
-    def _over(self, session: _Session) -> None:
-        self._changes.remove(session.listener)
+    def _end_session(self, session: _LegacySession) -> None:
+        self._notifier.remove(session.listener)
         session.visit.close()
 
 
-def refusal(words: str) -> CallToolResult:
+def make_refusal(words: str) -> CallToolResult:
     """A call that was not carried out, in words that the one who called can act on."""
     return CallToolResult(content=[TextContent(text=words)], is_error=True)
 
 
-def as_error(refused: WorldError) -> MCPError:
+def to_mcp_error(refused: WorldError) -> MCPError:
     return MCPError(INVALID_PARAMS, str(refused))
 
 
-def _as_result(result: Result) -> CallToolResult:
+def _to_call_result(result: ToolResult) -> CallToolResult:
     structured = result.structured if isinstance(result.structured, dict) else None
     return CallToolResult(
-        content=[TextContent(text=result.text), *map(_block_of, result.given)],
+        content=[TextContent(text=result.text), *map(_to_content_block, result.given)],
         structured_content=None if result.failed else structured,
         is_error=result.failed,
     )
 
 
-def _block_of(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
+def _to_content_block(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
     """What a tool gave beside text, as clients know it."""
     data = b64encode(given.data).decode()
     match given.kind.partition("/")[0]:
@@ -392,27 +411,27 @@ def _block_of(given: Attachment) -> ImageContent | AudioContent | EmbeddedResour
     return EmbeddedResource(resource=blob)
 
 
-async def _in_words(work: Awaitable[T]) -> T:
+async def _with_mcp_errors(work: Awaitable[T]) -> T:
     """What it gives; a refusal as an error of the protocol, in its words."""
     try:
         return await work
     except WorldError as refused:
-        raise as_error(refused) from refused
+        raise to_mcp_error(refused) from refused
 
 
-def _looked_at(begun: asyncio.Task[_Session]) -> None:
+def _retrieve_exception(begun: asyncio.Task[_LegacySession]) -> None:
     """Whoever waits for it may have gone; a failure that nobody looks at is reported."""
     if not begun.cancelled():
         begun.exception()
 
 
-def _connection(ctx: Context) -> Any:
+def _sdk_connection(ctx: RequestContext) -> Any:
     """What lasts as long as the session. The SDK hands it to nobody; its `ServerSession` keeps it
     in an attribute of this name in every 2.x release so far."""
     return ctx.session._connection
 
 
-def _sender(ctx: Context) -> Send:
+def _make_sender(ctx: RequestContext) -> SendEvent:
     session = ctx.session
 
     async def send(event: ServerEvent) -> None:
@@ -434,7 +453,7 @@ async def _close_when_ended(visit: Visit, stream: ListenHandler) -> None:
 
 
 @asynccontextmanager
-async def _reporting(ctx: Context) -> AsyncIterator[Callable[[str], None] | None]:
+async def _progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str], None] | None]:
     """What tells the client how far its call is, if it asked for that. Words that come faster than
     they can be sent replace each other."""
     if progress_token_from_params(ctx.params) is None:

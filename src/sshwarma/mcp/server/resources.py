@@ -36,14 +36,14 @@ from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
-LOG_ROWS: Final = 50
+MAX_LOG_ROWS: Final = 50
 """Rows of a log that one reading gives."""
 
-WITH_TIMES: Final = Reading(timestamps=True)
+TIMESTAMPED_READING: Final = Reading(timestamps=True)
 
-URI_LENGTH: Final = 1_000
+MAX_URI_CHARACTERS: Final = 1_000
 
-TEMPLATES: Final = (
+RESOURCE_TEMPLATES: Final = (
     ResourceTemplate(
         uri_template="room://{room}",
         name="room",
@@ -54,7 +54,7 @@ TEMPLATES: Final = (
         uri_template="room://{room}/log",
         name="log",
         title="The log of a room",
-        description=f"The newest {LOG_ROWS} rows: what was said and done there.",
+        description=f"The newest {MAX_LOG_ROWS} rows: what was said and done there.",
     ),
     ResourceTemplate(
         uri_template="row://{room}/{seq}",
@@ -78,7 +78,7 @@ TEMPLATES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResourceAddress:
     """What a URI names. `bag` is the name of a room, or `me`."""
 
     kind: Literal["room", "log", "row", "attachment", "thing"]
@@ -87,7 +87,7 @@ class Place:
     number: int = 0
 
 
-def parse(uri: str) -> Place:
+def parse_uri(uri: str) -> ResourceAddress:
     """What a URI names.
 
     Raises:
@@ -95,33 +95,33 @@ def parse(uri: str) -> Place:
     """
     scheme, separator, rest = uri.partition("://")
     parts = [unquote(part) for part in rest.split("/")]
-    if separator and len(uri) <= URI_LENGTH and all(parts):
+    if separator and len(uri) <= MAX_URI_CHARACTERS and all(parts):
         match scheme, parts:
             case "room", [name]:
-                return Place("room", name)
+                return ResourceAddress("room", name)
             case "room", [name, "log"]:
-                return Place("log", name)
+                return ResourceAddress("log", name)
             case "row", [name, seq] if seq.isdecimal() and len(seq) < 16:
-                return Place("row", name, seq)
+                return ResourceAddress("row", name, seq)
             case "row", [name, seq, number] if (
                 f"{seq}{number}".isdecimal() and len(seq) < 16 and len(number) < 4
             ):
-                return Place("attachment", name, seq, int(number))
+                return ResourceAddress("attachment", name, seq, int(number))
             case "thing", [bag, name]:
-                return Place("thing", bag, name)
+                return ResourceAddress("thing", bag, name)
     raise NotFound(f"There is no resource {uri[:100]}.", hint="resources/templates/list has them.")
 
 
-def uri(scheme: str, *parts: str) -> str:
+def make_uri(scheme: str, *parts: str) -> str:
     return f"{scheme}://{'/'.join(quote(part, safe='') for part in parts)}"
 
 
-async def listed(caller: Caller) -> list[Resource]:
+async def list_resources(caller: Caller) -> list[Resource]:
     """Rooms the caller may enter, namespaces, and texts in its room's bag and its own; by URI."""
     world, now = caller.world, now_ms()
     found = [
         Resource(
-            uri=uri("room", room.name),
+            uri=make_uri("room", room.name),
             name=room.name,
             title=f"Room {room.name}",
             description=room.description or room.vibe or None,
@@ -132,25 +132,25 @@ async def listed(caller: Caller) -> list[Resource]:
     taken = {resource.name for resource in found}
     found += [
         Resource(
-            uri=uri("room", space.id),
+            uri=make_uri("room", space.id),
             name=space.name,
             title=f"Namespace {space.id}",
-            description=space.description or _counted(space.tools),
-            _meta=_state(space),
+            description=space.description or _count_tools(space.tools),
+            _meta=_namespace_meta(space),
         )
         for space in await namespaces.all_listed(caller)
         if space.id not in taken
     ]
     room = await caller.room()
     for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
-        inside = await world.memo(("texts", bag_id), partial(_texts, bag_id=bag_id))
+        inside = await world.memo(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
         found += [
             Resource(
-                uri=uri("thing", bag, thing.name),
+                uri=make_uri("thing", bag, thing.name),
                 name=thing.name,
                 description=thing.description or None,
                 mime_type="text/plain",
-                size=len(_text(thing).encode()),
+                size=len(_thing_text(thing).encode()),
             )
             for thing in inside
             if thing.metadata.get("role") not in ("state", "memory")
@@ -158,17 +158,17 @@ async def listed(caller: Caller) -> list[Resource]:
     return sorted(found, key=lambda resource: resource.uri)
 
 
-def _counted(tools: int) -> str:
+def _count_tools(tools: int) -> str:
     return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
-def _state(space: NamespaceListed) -> dict[str, Any]:
+def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
     """Whether a namespace can be loaded and is; what states it lacks, if it does."""
     state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
     return state | ({"missing": list(space.missing)} if space.missing else {})
 
 
-async def read(
+async def read_resource(
     caller: Caller, address: str
 ) -> list[TextResourceContents] | list[BlobResourceContents]:
     """What is there, as text and, but for a thing, as JSON; or the bytes, if it is some.
@@ -177,20 +177,20 @@ async def read(
         NotFound: if it is not there, or the caller must not know of it.
         Forbidden: if the caller may not read it.
     """
-    place = parse(address)
+    place = parse_uri(address)
     match place.kind:
         case "room":
             try:
                 there = await caller.elsewhere(place.bag)
             except NotFound:
-                space = await _namespace(caller, place.bag)
-                return _both(address, plain(draw(space)), as_json(space))
+                space = await _find_namespace(caller, place.bag)
+                return _make_contents(address, plain(draw(space)), as_json(space))
             seen = await look_around(there)
-            return _both(address, plain(draw(seen)), as_json(seen))
+            return _make_contents(address, plain(draw(seen)), as_json(seen))
         case "log":
             there = await caller.elsewhere(place.bag)
-            found = await caller.world.tail(there.room_id, LOG_ROWS)
-            return _both(address, *_log_seen(caller, found))
+            found = await caller.world.tail(there.room_id, MAX_LOG_ROWS)
+            return _make_contents(address, *_render_rows(caller, found))
         case "row":
             there = await caller.elsewhere(place.bag)
             seq = int(place.name)
@@ -199,35 +199,37 @@ async def read(
             )
             if not found or found[0].seq != seq:
                 raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
-            return _both(address, *_log_seen(caller, found))
+            return _make_contents(address, *_render_rows(caller, found))
         case "attachment":
             there = await caller.elsewhere(place.bag)
             kept = await fetched(there, int(place.name), place.number)
             return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
         case "thing":
-            thing = await _thing(caller, place)
-            return [TextResourceContents(uri=address, mime_type="text/plain", text=_text(thing))]
+            thing = await _find_thing(caller, place)
+            return [
+                TextResourceContents(uri=address, mime_type="text/plain", text=_thing_text(thing))
+            ]
 
 
-async def check(caller: Caller, address: str) -> None:
+async def check_readable(caller: Caller, address: str) -> None:
     """Go on only if the caller may read what is there.
 
     Raises:
-        NotFound, Forbidden: as `read`.
+        NotFound, Forbidden: as `read_resource`.
     """
-    place = parse(address)
+    place = parse_uri(address)
     if place.kind == "thing":
-        await _thing(caller, place)
+        await _find_thing(caller, place)
         return
     try:
         await caller.elsewhere(place.bag)
     except NotFound:
         if place.kind != "room":
             raise
-        await _namespace(caller, place.bag)
+        await _find_namespace(caller, place.bag)
 
 
-async def signature(
+async def resource_signature(
     caller: Caller, address: str, changed: Collection[str], said: Collection[str]
 ) -> object:
     """Something that differs from what it was before if what is there may have changed. `changed`
@@ -235,24 +237,24 @@ async def signature(
     not changed gives None.
 
     Raises:
-        NotFound, Forbidden: as `read`.
+        NotFound, Forbidden: as `read_resource`.
     """
-    place = parse(address)
+    place = parse_uri(address)
     if place.kind == "thing":
-        thing = await _thing(caller, place)
+        thing = await _find_thing(caller, place)
         return thing.id, thing.updated_at
     try:
         room_id = (await caller.elsewhere(place.bag)).room_id
     except NotFound:
         if place.kind != "room":
             raise
-        return await _namespace(caller, place.bag)
+        return await _find_namespace(caller, place.bag)
     if room_id in (changed if place.kind == "room" else said):
         return object()
     return None
 
 
-async def room_names(caller: Caller, start: str) -> list[str]:
+async def complete_room_names(caller: Caller, start: str) -> list[str]:
     """Rooms the caller may enter whose names begin so."""
     now = now_ms()
     return [
@@ -262,15 +264,15 @@ async def room_names(caller: Caller, start: str) -> list[str]:
     ]
 
 
-async def thing_names(caller: Caller, bag: str, start: str) -> list[str]:
+async def complete_thing_names(caller: Caller, bag: str, start: str) -> list[str]:
     """Texts and links in a bag whose names begin so."""
-    bag_id = await _bag(caller, bag)
-    inside = await caller.world.store.read(partial(_texts, bag_id=bag_id))
+    bag_id = await _find_bag_id(caller, bag)
+    inside = await caller.world.store.read(partial(_list_texts, bag_id=bag_id))
     return [thing.name for thing in inside if thing.name.startswith(start)]
 
 
-async def _thing(caller: Caller, place: Place) -> Thing:
-    bag_id = await _bag(caller, place.bag)
+async def _find_thing(caller: Caller, place: ResourceAddress) -> Thing:
+    bag_id = await _find_bag_id(caller, place.bag)
     found = await caller.world.store.read(
         lambda conn: things.find_child(conn, bag_id, place.name, "data", "reference")
     )
@@ -279,19 +281,19 @@ async def _thing(caller: Caller, place: Place) -> Thing:
     return found
 
 
-async def _bag(caller: Caller, bag: str) -> str:
+async def _find_bag_id(caller: Caller, bag: str) -> str:
     return caller.agent.id if bag == "me" else (await caller.elsewhere(bag)).room_id
 
 
-def _texts(conn: Connection, bag_id: str) -> list[Thing]:
+def _list_texts(conn: Connection, bag_id: str) -> list[Thing]:
     return things.read_children(conn, bag_id, "data", "reference")
 
 
-def _text(thing: Thing) -> str:
+def _thing_text(thing: Thing) -> str:
     return (thing.uri if thing.kind == "reference" else thing.content) or ""
 
 
-async def _namespace(caller: Caller, name: str) -> NamespaceShown:
+async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
     """A namespace by name. One that is not there is no room either: so it is said."""
     try:
         return await namespaces.shown(caller, name)
@@ -301,9 +303,11 @@ async def _namespace(caller: Caller, name: str) -> NamespaceShown:
         ) from None
 
 
-def _log_seen(caller: Caller, found: list[Row]) -> tuple[str, Any]:
+def _render_rows(caller: Caller, found: list[Row]) -> tuple[str, Any]:
     agents = caller.world.agents
-    text = "\n".join(plain(row_block(row, agents, caller.agent.id, WITH_TIMES)) for row in found)
+    text = "\n".join(
+        plain(row_block(row, agents, caller.agent.id, TIMESTAMPED_READING)) for row in found
+    )
     values = [
         {
             "seq": row.seq,
@@ -317,7 +321,7 @@ def _log_seen(caller: Caller, found: list[Row]) -> tuple[str, Any]:
     return text, {"rows": values}
 
 
-def _both(address: str, text: str, value: Any) -> list[TextResourceContents]:
+def _make_contents(address: str, text: str, value: Any) -> list[TextResourceContents]:
     return [
         TextResourceContents(uri=address, mime_type="text/plain", text=text),
         TextResourceContents(

@@ -24,32 +24,32 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from sshwarma.mcp.client.line_stream import Lines
-from sshwarma.mcp.server.server import LINE_BYTES
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES
 from sshwarma.verbs.dispatch import Pace
 from sshwarma.world.errors import Unavailable
 
-DRAIN_SECONDS: Final = 60.0
+DRAIN_TIMEOUT_SECONDS: Final = 60.0
 """After the end of what is read, answers are waited for this long."""
 
-PACE_SECONDS: Final = 0.1
+PACE_RETRY_SECONDS: Final = 0.1
 """Who asks too fast is read again after this time: the channel holds it back meanwhile."""
 
-OPEN: Final = "subscriptions/listen"
+LISTEN_METHOD: Final = "subscriptions/listen"
 """A request whose answer is that the stream has ended: nobody waits for that."""
 
 
-class Messages:
+class MessageStream:
     """Both ways of one channel: the SDK's `ReadStream` and `WriteStream`."""
 
-    def __init__(self, lines: Lines, agent_id: str, pace: Pace) -> None:
+    def __init__(self, lines: LineStream, agent_id: str, pace: Pace) -> None:
         self._lines = lines
         self._agent_id = agent_id
         self._pace = pace
-        self._asked: dict[RequestId, None] = {}
+        self._open_requests: dict[RequestId, None] = {}
         self._answered = asyncio.Event()
-        self._broken = False
-        self._over = False
+        self._is_broken = False
+        self._is_closed = False
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message.
@@ -67,12 +67,12 @@ class Messages:
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                await self._complain(PARSE_ERROR, "That is no JSON-RPC message.")
+                await self._send_error(PARSE_ERROR, "That is no JSON-RPC message.")
                 continue
             if isinstance(message, JSONRPCRequest):
-                if message.method != OPEN:
-                    self._asked[message.id] = None
-                await self._slow_down()
+                if message.method != LISTEN_METHOD:
+                    self._open_requests[message.id] = None
+                await self._wait_for_pace()
             return SessionMessage(message)
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -83,12 +83,12 @@ class Messages:
         """
         await self._write(item.message.model_dump_json(by_alias=True, exclude_unset=True))
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
-            self._asked.pop(item.message.id, None)
+            self._open_requests.pop(item.message.id, None)
             self._answered.set()
 
     async def aclose(self) -> None:
         """The reader and the writer are one; the channel is whose it is."""
-        self._over = True
+        self._is_closed = True
         self._answered.set()
 
     async def __aenter__(self) -> Self:
@@ -112,35 +112,35 @@ class Messages:
             raise StopAsyncIteration from None
 
     async def _next_line(self) -> bytes | None:
-        if self._broken:
+        if self._is_broken:
             return None
         try:
-            return await self._lines.read_line(LINE_BYTES)
+            return await self._lines.read_line(MAX_MESSAGE_BYTES)
         except ValueError:
-            self._broken = True
-            words = f"A message is at most {LINE_BYTES} bytes."
-            await self._complain(INVALID_REQUEST, words)
+            self._is_broken = True
+            words = f"A message is at most {MAX_MESSAGE_BYTES} bytes."
+            await self._send_error(INVALID_REQUEST, words)
             return None
 
-    async def _slow_down(self) -> None:
+    async def _wait_for_pace(self) -> None:
         while True:
             try:
                 self._pace.check(self._agent_id)
             except Unavailable:
-                await asyncio.sleep(PACE_SECONDS)
+                await asyncio.sleep(PACE_RETRY_SECONDS)
             else:
                 return
 
     async def _drain(self) -> None:
         try:
-            async with asyncio.timeout(DRAIN_SECONDS):
-                while self._asked and not self._over:
+            async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
+                while self._open_requests and not self._is_closed:
                     self._answered.clear()
                     await self._answered.wait()
         except TimeoutError:
-            self._asked.clear()
+            self._open_requests.clear()
 
-    async def _complain(self, code: int, words: str) -> None:
+    async def _send_error(self, code: int, words: str) -> None:
         """An error that answers no request: its id is null, and must be there."""
         error = {"code": code, "message": words}
         await self._write(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
@@ -149,6 +149,6 @@ class Messages:
         try:
             await self._lines.write(text.encode() + b"\n")
         except ConnectionError as error:
-            self._over = True
+            self._is_closed = True
             self._answered.set()
             raise anyio.BrokenResourceError from error

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import ValidationError
 
-from sshwarma.tools.names import NameTable, for_mcp
+from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
@@ -20,25 +20,25 @@ from sshwarma.world.loadout import Loadout, LoadoutItem
 
 T = TypeVar("T")
 
-PAGE: Final = 250
+MAX_PAGE_ENTRIES: Final = 250
 """Entries of a list that one answer holds."""
 
-DESCRIPTION: Final = 4_000
+MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 """Characters of a tool's description that are shown."""
 
-CATALOGUES: Final = 256
+MAX_CACHED_TOOL_LISTS: Final = 256
 """Catalogues kept; the least recently used goes first."""
 
-BARE: Final = frozenset(
+BARE_NAME_TOOL_IDS: Final = frozenset(
     f"global_{name}" for name in ("list_rooms", "find_rooms", "load_room", "unload_room")
 )
-"""Tools that are shown under their bare names, as `standing` has them; the others still work."""
+"""Tools shown under their bare names, as in `builtin_tools`; their other names still work."""
 
-_AFTER: Final = "after:"
+_CURSOR_PREFIX: Final = "after:"
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class AgentToolList:
     """What one agent can call in one room. `tools` are by name, in order."""
 
     load: Loadout
@@ -54,7 +54,7 @@ class Catalogue:
         return tuple((item.thing.id, item.thing.updated_at) for item in self.load.usable)
 
 
-class Catalogues:
+class ToolListCache:
     """The catalogues of agents and rooms, made anew when a loadout is."""
 
     def __init__(self) -> None:
@@ -63,21 +63,21 @@ class Catalogues:
         for verb in every_verb():
             spec = verb.tool_spec
             if spec is not None:
-                name = for_mcp(f"{spec.namespace}:{spec.name}")
+                name = mcp_tool_name(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
-                self._of_verbs[spec.id] = tool_of_verb(verb, name)
-        self._made: OrderedDict[tuple[str, str, TokenScope], Catalogue] = OrderedDict()
+                self._of_verbs[spec.id] = make_verb_tool(verb, name)
+        self._lists: OrderedDict[tuple[str, str, TokenScope], AgentToolList] = OrderedDict()
 
-    async def of(self, caller: Caller) -> Catalogue:
+    async def of(self, caller: Caller) -> AgentToolList:
         """What the caller can call where it stands, as far as its token goes."""
         load = await caller.world.loadout(caller.room_id, caller.agent.id)
         key = (caller.room_id, caller.agent.id, caller.scope)
-        known = self._made.get(key)
+        known = self._lists.get(key)
         if known is None or known.load is not load:
-            known = self._made[key] = Catalogue(load, self._tools(load, caller.scope))
-            if len(self._made) > CATALOGUES:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
+            known = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
+            if len(self._lists) > MAX_CACHED_TOOL_LISTS:
+                self._lists.popitem(last=False)
+        self._lists.move_to_end(key)
         return known
 
     def scope_of(self, item: LoadoutItem) -> TokenScope:
@@ -87,26 +87,30 @@ class Catalogues:
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
         found: dict[str, Tool] = {}
         for item in load.usable:
-            name = for_mcp(item.thing.label)
-            if "." in name and item.thing.id not in BARE and scope.allows(self.scope_of(item)):
+            name = mcp_tool_name(item.thing.label)
+            if (
+                "." in name
+                and item.thing.id not in BARE_NAME_TOOL_IDS
+                and scope.allows(self.scope_of(item))
+            ):
                 ours = self._of_verbs.get(item.thing.id)
-                found.setdefault(name, ours or _of_others(name, item))
+                found.setdefault(name, ours or _make_external_tool(name, item))
         return tuple(found[name] for name in sorted(found))
 
 
-def tool_of_verb(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:
+def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:
     """A verb as a tool of that name."""
     return Tool(
         name=name,
         title=verb.summary,
         description=f"{verb.summary}. {verb.detail}".strip(),
         input_schema=input_schema or verb.input_schema,
-        output_schema=output_schema(verb.result_adapter.json_schema(mode="serialization")),
-        annotations=hints(verb.scope),
+        output_schema=as_object_schema(verb.result_adapter.json_schema(mode="serialization")),
+        annotations=make_annotations(verb.scope),
     )
 
 
-def hints(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
+def make_annotations(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
     """What a client may expect of a tool that needs that scope. What is ours stays in the world
     and can be undone, but building changes what others see."""
     return ToolAnnotations(
@@ -116,12 +120,12 @@ def hints(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
     )
 
 
-def output_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def as_object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a result whose root says that it is an object, as older clients require."""
     return {"type": "object", **schema}
 
 
-def _of_others(name: str, item: LoadoutItem) -> Tool:
+def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
     meta = item.thing.metadata
     schema = meta.get("input_schema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
@@ -132,20 +136,20 @@ def _of_others(name: str, item: LoadoutItem) -> Tool:
     try:
         annotations = ToolAnnotations.model_validate(meta.get("annotations") or {})
     except ValidationError:
-        annotations = hints(TokenScope.BUILD, ours=False)
+        annotations = make_annotations(TokenScope.BUILD, ours=False)
     return Tool(
         name=name,
-        description=item.thing.description[:DESCRIPTION] or item.thing.label,
+        description=item.thing.description[:MAX_DESCRIPTION_CHARACTERS] or item.thing.label,
         input_schema={"type": "object", **schema},
         output_schema=result,
         annotations=annotations,
     )
 
 
-def page(
+def paginate(
     entries: Sequence[T], cursor: str | None, name: Callable[[T], str]
 ) -> tuple[list[T], str | None]:
-    """The entries after those a cursor has seen, PAGE at most, and the cursor to go on with.
+    """The entries after those a cursor has seen, at most MAX_PAGE_ENTRIES, and the next cursor.
     `entries` are sorted by `name`: what is added or removed meanwhile repeats and hides nothing.
 
     Raises:
@@ -153,13 +157,13 @@ def page(
     """
     rest: Iterable[T] = entries
     if cursor is not None:
-        if not cursor.startswith(_AFTER):
+        if not cursor.startswith(_CURSOR_PREFIX):
             raise MCPError(INVALID_PARAMS, "That is no cursor of this server.")
-        seen = cursor.removeprefix(_AFTER)
+        seen = cursor.removeprefix(_CURSOR_PREFIX)
         rest = (entry for entry in entries if name(entry) > seen)
     shown: list[T] = []
     for entry in rest:
-        if len(shown) == PAGE:
-            return shown, _AFTER + name(shown[-1])
+        if len(shown) == MAX_PAGE_ENTRIES:
+            return shown, _CURSOR_PREFIX + name(shown[-1])
         shown.append(entry)
     return shown, None

@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, or_, select
 
-from sshwarma.mcp.server.clients import Guest
+from sshwarma.mcp.server.clients import McpClient
 from sshwarma.terminal.render import plain
 from sshwarma.verbs.log_rows import Reading, row_block
 from sshwarma.world import mentions, private_messages, rows
@@ -26,14 +26,14 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import rows as rows_table
 
-LONGEST_SECONDS: Final = 60.0
-USUAL_SECONDS: Final = 25.0
+MAX_WAIT_SECONDS: Final = 60.0
+DEFAULT_WAIT_SECONDS: Final = 25.0
 """Less than the time after which most clients give a call up."""
 
-EVENTS: Final = 100
+MAX_EVENTS: Final = 100
 """Events that one answer holds."""
 
-REPORT_SECONDS: Final = 10.0
+REPORT_INTERVAL_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventBatch:
     """`cursor` is for the next call; `more` says that it would answer at once."""
 
     room: str
@@ -59,8 +59,8 @@ class Happened:
 
 
 async def wait_events(
-    caller: Callable[[], Caller], guest: Guest, cursor: str | None, seconds: float
-) -> tuple[Happened, str]:
+    caller: Callable[[], Caller], guest: McpClient, cursor: str | None, seconds: float
+) -> tuple[EventBatch, str]:
     """What others did in the agent's room, and told it, since `cursor`; waits up to
     `seconds` for the first of it. Without a cursor: from now on. Gives it
     in words too.
@@ -69,31 +69,31 @@ async def wait_events(
         Invalid: if the cursor is none, or the time is too long.
         Forbidden: if the agent may not read its room any longer.
     """
-    if not 0 <= seconds <= LONGEST_SECONDS:
-        raise Invalid(f"A wait is 0 to {LONGEST_SECONDS:.0f} seconds.")
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise Invalid(f"A wait is 0 to {MAX_WAIT_SECONDS:.0f} seconds.")
     deadline = time.monotonic() + seconds
-    since = _place(cursor)
+    since = _parse_cursor(cursor)
     while True:
         now = caller()
         room = await now.room()
         await now.require(Right.ENTER, room)
         happened = asyncio.Event()
         stops = [
-            now.world.bus.on_room(room.id, partial(_wake, happened)),
-            now.world.bus.on_agent(now.agent.id, partial(_wake, happened)),
+            now.world.bus.on_room(room.id, partial(_wake_on_change, happened)),
+            now.world.bus.on_agent(now.agent.id, partial(_wake_on_change, happened)),
         ]
         try:
             if since is None:
-                since = await now.world.store.read(_newest)
-            found, since, more = await _since(now, room.id, since)
-            told = _told(guest)
+                since = await now.world.store.read(_newest_row_number)
+            found, since, more = await _read_rows_since(now, room.id, since)
+            told = _take_notices(guest)
             if told:  # it has been moved meanwhile
                 room = await caller().room()
             left = deadline - time.monotonic()
             if found or told or left <= 0:
-                return _answer(now, room.name, since, found, told, more)
+                return _make_batch(now, room.name, since, found, told, more)
             try:
-                async with asyncio.timeout(min(left, REPORT_SECONDS)):
+                async with asyncio.timeout(min(left, REPORT_INTERVAL_SECONDS)):
                     await happened.wait()
             except TimeoutError:
                 if now.report is not None:
@@ -103,12 +103,12 @@ async def wait_events(
                 stop()
 
 
-def _wake(happened: asyncio.Event, event: object) -> None:
+def _wake_on_change(happened: asyncio.Event, event: object) -> None:
     if not isinstance(event, (StreamUpdated, StreamEnded)):  # what streams will be a row
         happened.set()
 
 
-def _place(cursor: str | None) -> int | None:
+def _parse_cursor(cursor: str | None) -> int | None:
     if cursor is None or cursor == "":
         return None
     if not cursor.isdecimal() or len(cursor) > 18:
@@ -119,16 +119,16 @@ def _place(cursor: str | None) -> int | None:
     return int(cursor)
 
 
-def _newest(conn: Connection) -> int:
+def _newest_row_number(conn: Connection) -> int:
     return int(conn.execute(select(func.coalesce(func.max(rows_table.c.n), 0))).scalar_one())
 
 
-async def _since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
+async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
     """What others did after a place in the log, the place after it, and whether there is more."""
     me = caller.agent.id
 
     def read(conn: Connection) -> tuple[list[Row], int]:
-        newest = _newest(conn)
+        newest = _newest_row_number(conn)
         logs = [room_id, *private_messages.read_private_logs(conn, me)]
         query = (
             select(rows_table)
@@ -138,25 +138,25 @@ async def _since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], i
                 or_(rows_table.c.author_id != me, rows_table.c.author_id.is_(None)),
             )
             .order_by(rows_table.c.n)
-            .limit(EVENTS + 1)
+            .limit(MAX_EVENTS + 1)
         )
         return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest
 
     found, newest = await caller.world.store.read(read)
-    if len(found) > EVENTS:
-        return found[:EVENTS], found[EVENTS - 1].n, True
+    if len(found) > MAX_EVENTS:
+        return found[:MAX_EVENTS], found[MAX_EVENTS - 1].n, True
     return found, max(newest, since), False
 
 
-def _told(guest: Guest) -> list[str]:
+def _take_notices(guest: McpClient) -> list[str]:
     told = list(guest.notices)
     guest.notices.clear()
     return told
 
 
-def _answer(
+def _make_batch(
     caller: Caller, room: str, since: int, found: list[Row], told: list[str], more: bool
-) -> tuple[Happened, str]:
+) -> tuple[EventBatch, str]:
     agents, me = caller.world.agents, caller.agent
     events = [
         Event(
@@ -173,4 +173,4 @@ def _answer(
     events += [Event("put_out", "sshwarma", words, now, 0, True) for words in told]
     lines = [plain(row_block(row, agents, me.id, Reading(timestamps=True))) for row in found]
     text = "\n".join([*lines, *told]) or "Nothing happened."
-    return Happened(room, str(since), tuple(events), more), text
+    return EventBatch(room, str(since), tuple(events), more), text

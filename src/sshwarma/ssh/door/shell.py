@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.models.turn_runner import Turns
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.ssh.door.context import House, is_aside, question, refusal
 from sshwarma.ssh.door.room_view import Hearing
 from sshwarma.ssh.transport.ports import Channel, Link
@@ -163,7 +163,7 @@ class Shell:
 
     def _stop_answers(self) -> bool:
         """Stop what models are answering this agent here. Whether there was something."""
-        answering = self._world.part(Turns)
+        answering = self._world.part(TurnRunner)
         return answering is not None and bool(
             answering.stop(self._room_id, opened_by=self._agent_id)
         )
