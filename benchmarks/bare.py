@@ -26,14 +26,14 @@ import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
 from sshwarma.ssh.transport import server as door
-from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.connection import LeanConnection
-from sshwarma.ssh.transport.ports import Channel, Handler, Link, Peer
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Peer
 
 VARIANTS = ("stock", "lean", "door")
 GCM = ["aes128-gcm@openssh.com"]
 LINE = b"x" * 78 + b"\r\n"
-MANY = Limits(
+MANY = AdmissionLimits(
     exempt_loopback=True,
     pending=5_000,
     connections=20_000,
@@ -86,14 +86,14 @@ class EchoWorld:
     async def enter(self, peer: Peer) -> object:
         return peer.fingerprint
 
-    def shell(self, link: Link, channel: Channel) -> Handler:
+    def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         channels[channel] = None
         return EchoHandler(channel)
 
-    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+    def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         return EchoHandler(channel)
 
-    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+    def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         return None
 
 
@@ -125,7 +125,7 @@ async def start(variant: str) -> int:
     key = asyncssh.generate_private_key("ssh-ed25519")
     if variant == "door":
         world = EchoWorld()
-        served = await door.listen(
+        served = await door.start_ssh_server(
             "127.0.0.1", 0, host_keys=[key], gate=world, sessions=world, limits=MANY
         )
         return served.port

@@ -14,10 +14,10 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from time import process_time
 
-from sshwarma.terminal.clock import FRAME, FrameClock
+from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate
-from sshwarma.terminal.markdown import KEPT, marked, prepare
-from sshwarma.terminal.render import Look, render
+from sshwarma.terminal.markdown import MAX_CACHED_TEXTS, highlight_newest_code, render_markdown
+from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, block, line
 
@@ -35,7 +35,7 @@ class HandLoop(asyncio.SelectorEventLoop):
         return self.now
 
     def advance(self) -> None:
-        self.now += FRAME
+        self.now += FRAME_SECONDS
         for _ in range(2):
             self.call_soon(self.stop)
             self.run_forever()
@@ -176,13 +176,17 @@ def main() -> None:
         person.close()
 
     start = process_time()
-    prepare(answer(0))
+    highlight_newest_code(answer(0))
     print(f"code in an answer, first time  {(process_time() - start) * 1000:8.1f} ms in a thread")
-    texts = [answer(number) for number in range(2 * KEPT)]  # so that none is kept until it returns
+    texts = [
+        answer(number) for number in range(2 * MAX_CACHED_TEXTS)
+    ]  # so that none is kept until it returns
 
     def draw() -> None:
         for text in texts:
-            render(Block(tuple(marked(("model", "qwen"), text=text))), Look(80))
+            render_block(
+                Block(tuple(render_markdown(("model", "qwen"), text=text))), DisplayOptions(80)
+            )
 
     drawn = microseconds(draw, len(texts)) / 1000
     print(

@@ -27,25 +27,25 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import Settings, is_loopback, split_address
-from sshwarma.ssh.door.context import House
-from sshwarma.ssh.door.login import WorldGate
-from sshwarma.ssh.door.router import WorldSessions
-from sshwarma.ssh.transport.admission import Limits
-from sshwarma.ssh.transport.host_key import fingerprint, load_host_key
-from sshwarma.ssh.transport.server import Server, listen
+from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.login import WorldAuthenticator
+from sshwarma.ssh.door.router import SessionRouter
+from sshwarma.ssh.transport.admission import AdmissionLimits
+from sshwarma.ssh.transport.host_key import compute_fingerprint, load_host_key
+from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import ToolProvider, Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.dispatch import Pace
-from sshwarma.verbs.preferences import topics
+from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.preferences import load_help_topics
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import Verbs
-from sshwarma.web.api import Api
-from sshwarma.web.http import Http
-from sshwarma.web.metrics import LoopLag, WorldCollector
-from sshwarma.web.oauth_callback import our_addresses, signing_routes
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
+from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.world.errors import WorldError
 from sshwarma.world.names import check_name
 from sshwarma.world.room_states import RoomStateWatcher
@@ -82,8 +82,8 @@ class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.world: World
-        self.ssh: Server
-        self.http: Http | None = None
+        self.ssh: SshServer
+        self.http: HttpServer | None = None
         self.admitted: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
@@ -137,12 +137,14 @@ class App:
         parts.push_async_callback(scripts.close)
         lua_tools = LuaToolProvider(scripts)
         hub = Hub(self.world, settings.data_dir / "mcp")
-        providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), Verbs())
+        providers: dict[str, ToolProvider] = dict.fromkeys(
+            ("internal", "global"), VerbToolProvider()
+        )
         providers[server_records.MCP_PROVIDER] = hub
         providers[LUA_PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = ContextComposer(lua)
-        roster = await Roster.open(self.world, settings.models, topics(), os.environ)
+        roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
         parts.push_async_callback(roster.close)
         budgets = ModelBudgets(self.world, roster.limits)
         turns = TurnRunner(self.world, tools, roster, settings.limits, composer, budgets)
@@ -151,10 +153,10 @@ class App:
             self.world.provide(part)
         parts.push_async_callback(hub.close)
         await hub.start(settings.mcp)
-        gate = WorldGate(self.world, settings.registration)
+        gate = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
-        pace = Pace(settings.limits.lines_per_10_seconds)
-        self.house = House(
+        pace = LineRateLimiter(settings.limits.lines_per_10_seconds)
+        self.house = SshContext(
             self.world,
             gate,
             settings.limits,
@@ -165,17 +167,17 @@ class App:
         parts.push_async_callback(self.house.settle)
         mcp = McpServer(self.world, tools, settings.limits, settings.http, pace)
         self.house.services["mcp"] = mcp.lines
-        self.ssh = await listen(
+        self.ssh = await start_ssh_server(
             host,
             port,
             host_keys=[self.host_key],
             gate=gate,
-            sessions=WorldSessions(self.house),
+            sessions=SessionRouter(self.house),
             limits=_connection_limits(settings),
         )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
         registry = CollectorRegistry()
-        registry.register(WorldCollector(self.world, self.ssh))
+        registry.register(WorldMetricsCollector(self.world, self.ssh))
         finder = NamespaceSearch(
             await asyncio.to_thread(choose_embedder), settings.finding.threshold
         )
@@ -184,16 +186,18 @@ class App:
         parts.push_async_callback(_cancel_task, ahead)
         watching = asyncio.get_running_loop().create_task(RoomStateWatcher(self.world).watch())
         parts.push_async_callback(_cancel_task, watching)
-        lag = asyncio.get_running_loop().create_task(LoopLag(registry).watch())
+        lag = asyncio.get_running_loop().create_task(LoopLagMonitor(registry).watch())
         parts.push_async_callback(_cancel_task, lag)
         if settings.http.listen != "off":
-            api = Api(self.world, settings.limits, pace)
-            others = {"/mcp": mcp.http, **signing_routes(hub.signing)}
-            http = Http(self.world, registry, api, others)
+            api = HttpApi(self.world, settings.limits, pace)
+            others = {"/mcp": mcp.http, **oauth_callback_routes(hub.signing)}
+            http = HttpServer(self.world, registry, api, others)
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
-        hub.signing.ours = our_addresses(settings.http, self.http.port if self.http else None)
+        hub.signing.ours = make_client_metadata(
+            settings.http, self.http.port if self.http else None
+        )
         mcp.start()
         parts.push_async_callback(mcp.stop)
         door = control_socket.ControlServer(settings.data_dir, partial(run_operation, self.world))
@@ -202,7 +206,7 @@ class App:
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
 
     def host_fingerprint(self) -> str:
-        return fingerprint(self.host_key)
+        return compute_fingerprint(self.host_key)
 
 
 async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | None:
@@ -274,9 +278,9 @@ def _choose_operator_name() -> str:
         return "owner"
 
 
-def _connection_limits(settings: Settings) -> Limits:
+def _connection_limits(settings: Settings) -> AdmissionLimits:
     ssh = settings.ssh
-    return Limits(
+    return AdmissionLimits(
         pending=ssh.max_pending,
         pending_per_address=ssh.max_pending_per_address,
         login_seconds=ssh.login_seconds,

@@ -14,7 +14,7 @@ from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.supervisor import SupervisorTiming
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import CallOutcome, Tools
-from sshwarma.verbs.tool_provider import Verbs
+from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import equipment, things
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -43,7 +43,7 @@ class Hubbed:
         self.tools = Tools(
             world,
             {
-                **dict.fromkeys(("internal", "global"), Verbs()),
+                **dict.fromkeys(("internal", "global"), VerbToolProvider()),
                 server_records.MCP_PROVIDER: self.hub,
             },
         )

@@ -23,8 +23,8 @@ from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, Stor
 from sshwarma.mcp.client.oauth import sign_in
 from sshwarma.mcp.client.oauth_login import ClientMetadata, PendingSignIn
 from sshwarma.settings import HttpSettings, McpSettings
-from sshwarma.verbs.mcp_login import SignInBegun
-from sshwarma.web.oauth_callback import our_addresses
+from sshwarma.verbs.mcp_login import SignInInstructions
+from sshwarma.web.oauth_callback import make_client_metadata
 from sshwarma.world.errors import Unavailable, WorldError
 from world.living import do, refused
 
@@ -37,13 +37,13 @@ def guarded() -> Iterator[Guarded]:
         yield server
 
 
-async def begun(hubbed: Hubbed) -> SignInBegun:
+async def begun(hubbed: Hubbed) -> SignInInstructions:
     page = await do(hubbed.owner, "/mcp login guarded")
-    assert isinstance(page, SignInBegun)
+    assert isinstance(page, SignInInstructions)
     return page
 
 
-async def visited(page: SignInBegun) -> str:
+async def visited(page: SignInInstructions) -> str:
     return await asyncio.to_thread(visit, page.address)
 
 
@@ -431,4 +431,6 @@ async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
 def test_where_a_page_comes_back_to(
     settings: dict[str, str], port: int | None, redirect: str, document: str
 ) -> None:
-    assert our_addresses(HttpSettings(**settings), port) == ClientMetadata(redirect, document)
+    assert make_client_metadata(HttpSettings(**settings), port) == ClientMetadata(
+        redirect, document
+    )

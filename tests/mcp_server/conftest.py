@@ -26,11 +26,11 @@ from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.tools.embedding import HashedNgrams
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.dispatch import Pace, run_line
+from sshwarma.verbs.dispatch import LineRateLimiter, run_line
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import Verbs
-from sshwarma.web.api import Api
-from sshwarma.web.http import Http
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
 from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -215,13 +215,13 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     )
     world = await World.open(path, tool_specs())
     workshop = Workshop()
-    providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
+    providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
     tools = Tools(world, _Providers(providers, workshop))
     world.provide(tools)
     world.provide(NamespaceSearch(HashedNgrams()))
-    pace = Pace(bounds.lines_per_10_seconds)
+    pace = LineRateLimiter(bounds.lines_per_10_seconds)
     door = McpServer(world, tools, bounds, HttpSettings(), pace)
-    http = Http(world, CollectorRegistry(), Api(world, bounds, pace), {"/mcp": door.http})
+    http = HttpServer(world, CollectorRegistry(), HttpApi(world, bounds, pace), {"/mcp": door.http})
     await http.start("127.0.0.1", 0)
     door.start()
     yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)

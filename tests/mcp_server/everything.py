@@ -68,11 +68,11 @@ from sshwarma.mcp.server.clients import McpClients
 from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import Verbs
-from sshwarma.web.api import Api
-from sshwarma.web.http import Http
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
 from sshwarma.world import agents, equipment, things, tokens
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
@@ -453,7 +453,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 class Everything(McpHandlers):
     """The world's server with what the suite wants beside it."""
 
-    def __init__(self, guests: McpClients, tools: Tools, lines: Pace) -> None:
+    def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
         super().__init__(guests, tools, lines)
         tests = Tests(self)
         names = [name for name in dir(tests) if not name.startswith("_")]
@@ -644,7 +644,7 @@ class Open(endpoint.McpEndpoint):
 
     agent_id = ""
 
-    def _protocol(self, guests: McpClients, tools: Tools, lines: Pace) -> McpHandlers:
+    def _protocol(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
         return Everything(guests, tools, lines)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
@@ -671,14 +671,14 @@ async def serve() -> None:
         agent = await world.change(lambda tx: agents.create_agent(tx, "suite", role="owner"))
         await world.change(lambda tx: tokens.issue_token(tx, agent.id, "suite", None, None))
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
-        tools = Tools(world, dict.fromkeys(("internal", "global"), Verbs()))
-        pace = Pace(limits.lines_per_10_seconds)
+        tools = Tools(world, dict.fromkeys(("internal", "global"), VerbToolProvider()))
+        pace = LineRateLimiter(limits.lines_per_10_seconds)
         guests = McpClients(world, limits)
         Open.agent_id = agent.id
         serving = Open(guests, tools, HttpSettings(), pace)
         await serving.start()
-        api = Api(world, limits, pace)
-        http = Http(world, CollectorRegistry(), api, {"/mcp": serving.http})
+        api = HttpApi(world, limits, pace)
+        http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.http})
         await http.start("127.0.0.1", 0)
         sys.stdout.write(f"http://127.0.0.1:{http.port}/mcp\n")
         sys.stdout.flush()

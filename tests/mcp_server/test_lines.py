@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sshwarma.ssh.door.line_channel import HELD_BACK, PIECE, LineChannel
+from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, WRITE_CHUNK_BYTES, LineChannel
 from sshwarma.tools.names import MAX_MCP_NAME_CHARACTERS, mcp_tool_name
 
 
@@ -76,24 +76,24 @@ async def test_who_sends_more_than_is_read_is_held_back() -> None:
 async def test_one_long_line_is_not_held_back_or_it_would_never_end() -> None:
     wire, lines = made()
     for _ in range(8):
-        lines.data(b"x" * (HELD_BACK // 2))
+        lines.data(b"x" * (MAX_UNREAD_BYTES // 2))
     assert wire.reading
     lines.data(b"\n")
-    line = await lines.read_line(HELD_BACK * 10)
-    assert line is not None and len(line) == HELD_BACK * 4
+    line = await lines.read_line(MAX_UNREAD_BYTES * 10)
+    assert line is not None and len(line) == MAX_UNREAD_BYTES * 4
     assert wire.reading
 
 
 async def test_a_writer_waits_for_room_and_others_wait_their_turn() -> None:
     wire, lines = made()
     lines.pause()
-    first = asyncio.create_task(lines.write(b"a" * (PIECE + 1)))
+    first = asyncio.create_task(lines.write(b"a" * (WRITE_CHUNK_BYTES + 1)))
     second = asyncio.create_task(lines.write(b"b"))
     await asyncio.sleep(0)
     assert wire.written == []
     lines.resume()
     await asyncio.gather(first, second)
-    assert wire.written == [b"a" * PIECE, b"a", b"b"]
+    assert wire.written == [b"a" * WRITE_CHUNK_BYTES, b"a", b"b"]
     lines.pause()
     third = asyncio.create_task(lines.write(b"c"))
     await asyncio.sleep(0)

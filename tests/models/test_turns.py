@@ -34,9 +34,9 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.preferences import topics
+from sshwarma.verbs.preferences import load_help_topics
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import Verbs
+from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import agents, namespaces, notes, rows, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
@@ -71,7 +71,7 @@ class House:
         self.world = world
         self.backend = Scripted(nothing)
         self.backends: dict[str, Any] = {}
-        self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), Verbs())
+        self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
         self.tools = Tools(world, self.providers)
         self.limits = BudgetLimits()
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
@@ -119,7 +119,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     )
     made = House(world)
     made.backends[qwen.id] = made.backend
-    roster = await Roster.open(world, (), topics(), {})
+    roster = await Roster.open(world, (), load_help_topics(), {})
     made.backends |= roster
     yield made
     await made.turns.close()

@@ -62,9 +62,9 @@ def test_a_directory_others_can_read(data: Path) -> None:
 
 
 def test_a_host_key_others_can_read(data: Path) -> None:
-    from sshwarma.ssh.transport.host_key import HOST_KEY
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
 
-    key = data / HOST_KEY
+    key = data / HOST_KEY_FILENAME
     key.write_text("x")
     key.chmod(0o644)
     assert of(data, "host key").remedy == f"chmod 600 {key}"

@@ -11,14 +11,14 @@ import pytest
 
 from sshwarma.ssh.door import live_answers as coming
 from sshwarma.ssh.door.live_answers import (
-    LIVE_CHARACTERS,
-    LIVE_LINES,
-    LIVE_STEP,
-    Answers,
-    Coming,
-    newest,
+    LIVE_CUT_STEP_CHARACTERS,
+    MAX_LIVE_CHARACTERS,
+    MAX_LIVE_LINES,
+    LiveAnswerFeed,
+    LiveAnswerView,
+    cut_to_newest,
 )
-from sshwarma.terminal.highlight import highlighted
+from sshwarma.terminal.highlight import highlight_code
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.events import EventBus, StreamEnded, StreamUpdated
 
@@ -27,11 +27,11 @@ class Watcher:
     """Remembers what it was shown."""
 
     def __init__(self) -> None:
-        self.shown: dict[str, Coming] = {}
+        self.shown: dict[str, LiveAnswerView] = {}
         self.times = 0
         self.told = asyncio.Event()
 
-    def show_answer(self, turn_id: str, coming: Coming | None) -> None:
+    def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
         self.times += 1
         self.told.set()
         if coming is None:
@@ -58,7 +58,7 @@ class Room:
         agents.load([Agent("q", "qwen", kind="model")], ())
         self.tasks: list[asyncio.Task[Any]] = []
         world: Any = SimpleNamespace(bus=self.bus, agents=agents)
-        self.answers = Answers(world, self._in_background)
+        self.answers = LiveAnswerFeed(world, self._in_background)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
@@ -116,7 +116,7 @@ async def test_who_comes_later_is_shown_what_is_there_and_who_goes_nothing_more(
 async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coming, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(coming, "ELAPSED_REDRAW_SECONDS", 0.01)
     watcher = Watcher()
     room.answers.watch("r", watcher)
     assert room.answers._timer is None
@@ -140,8 +140,8 @@ async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
 async def test_a_turn_that_never_tells_its_end_is_given_up(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coming, "TICK_SECONDS", 0.01)
-    monkeypatch.setattr(coming, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(coming, "ELAPSED_REDRAW_SECONDS", 0.01)
+    monkeypatch.setattr(coming, "MAX_SILENT_TURN_SECONDS", 0.02)
     watcher = Watcher()
     room.answers.watch("r", watcher)
     room.streams("x")
@@ -152,27 +152,27 @@ async def test_a_turn_that_never_tells_its_end_is_given_up(
 
 async def test_code_is_highlighted_when_it_is_whole(room: Room) -> None:
     room.answers.watch("r", Watcher())
-    highlighted.cache_clear()
+    highlight_code.cache_clear()
     text = "So:\n```python\nx = 1\n```\nand"
     for end in range(len(text) + 1):
         room.streams(text[:end])
     await asyncio.gather(*room.tasks)
     assert len(room.tasks) == 1
-    assert highlighted.cache_info().currsize == 1
+    assert highlight_code.cache_info().currsize == 1
     room.ends()
 
 
 def test_the_newest_of_a_long_text() -> None:
-    assert newest("short\ntext") == "short\ntext"
+    assert cut_to_newest("short\ntext") == "short\ntext"
     words = "word " * 10_000
     starts = set()
     for size in range(20_000, 30_000, 50):
-        shown = newest(words[:size])
-        assert len(shown) <= LIVE_CHARACTERS + 1
+        shown = cut_to_newest(words[:size])
+        assert len(shown) <= MAX_LIVE_CHARACTERS + 1
         assert shown.startswith("…word ")
         starts.add(size - len(shown))
-    assert len(starts) <= 10_000 // LIVE_STEP + 1  # rows do not jump with every word
+    assert len(starts) <= 10_000 // LIVE_CUT_STEP_CHARACTERS + 1  # rows do not jump with every word
     lines = "\n".join(f"{number}" for number in range(1000))
-    assert newest(lines).split("\n") == ["…900", *(f"{n}" for n in range(901, 1000))]
-    assert len(newest(lines).split("\n")) == LIVE_LINES
-    assert len(newest("x" * 200_000)) <= LIVE_CHARACTERS + 1
+    assert cut_to_newest(lines).split("\n") == ["…900", *(f"{n}" for n in range(901, 1000))]
+    assert len(cut_to_newest(lines).split("\n")) == MAX_LIVE_LINES
+    assert len(cut_to_newest("x" * 200_000)) <= MAX_LIVE_CHARACTERS + 1

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from sshwarma.settings import LimitSettings
-from sshwarma.ssh.door.context import House
-from sshwarma.ssh.door.line_shell import LineShell
+from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.line_shell import LineShellHandler
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
 from world.living import newborn, world
@@ -35,9 +35,9 @@ async def test_who_hangs_up_while_they_are_let_in_leaves_no_ghost(world: World) 
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None
-    house = House(world, gate, LimitSettings(), clock, "", Pace(100))
+    house = SshContext(world, gate, LimitSettings(), clock, "", LineRateLimiter(100))
     other_end: Any = Nobody()
-    shell = LineShell(house, carol.id, other_end, other_end)
+    shell = LineShellHandler(house, carol.id, other_end, other_end)
     await asyncio.sleep(0)
     assert world.presence.links_of(carol.id), "they stand there, and it is not told yet"
     shell.closed(None)

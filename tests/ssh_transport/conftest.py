@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.admission import Limits
-from sshwarma.ssh.transport.ports import Channel, Handler, Link, Peer, Refused
-from sshwarma.ssh.transport.server import Server, listen
+from sshwarma.ssh.transport.admission import AdmissionLimits
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Peer, Rejected
+from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 
 SECONDS = 30.0
 """The longest any test waits for one thing."""
@@ -92,7 +92,7 @@ class World:
         if self.admit:
             await self.admit.wait()
         if self.refusal:
-            raise Refused(self.refusal)
+            raise Rejected(self.refusal)
         self.entered.append(peer)
         return f"agent of {peer.fingerprint}"
 
@@ -101,12 +101,12 @@ class World:
         self.programs.append(program)
         return program
 
-    def shell(self, link: Link, channel: Channel) -> Handler:
+    def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         columns, rows = channel.size
         channel.write(f"{link.peer.username} {channel.term} {columns}x{rows}\r\n".encode())
         return self._run(channel, None)
 
-    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+    def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         match command.split():
             case ["exit", status]:
                 channel.write(b"bye\n")
@@ -115,16 +115,16 @@ class World:
                 channel.write(repr(dict(sorted(channel.env.items()))).encode())
                 channel.exit(0)
             case ["refuse"]:
-                raise Refused("not that one")
+                raise Rejected("not that one")
             case ["crash"]:
                 raise RuntimeError("as asked")
         return self._run(channel, command)
 
-    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+    def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         return self._run(channel, name) if name == "mcp" else None
 
 
-Serve = Callable[..., Awaitable[Server]]
+Serve = Callable[..., Awaitable[SshServer]]
 
 
 @pytest.fixture
@@ -142,14 +142,14 @@ async def serve(world: World) -> AsyncIterator[Serve]:
     """Start a server, with other limits if named; all are closed, and empty, after the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(**limits: Any) -> Server:
-            server = await listen(
+        async def start(**limits: Any) -> SshServer:
+            server = await start_ssh_server(
                 "127.0.0.1",
                 0,
                 host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
                 gate=world,
                 sessions=world,
-                limits=replace(Limits(), **limits),
+                limits=replace(AdmissionLimits(), **limits),
             )
             stack.push_async_callback(within, server.close())
             return server
@@ -158,7 +158,7 @@ async def serve(world: World) -> AsyncIterator[Serve]:
 
 
 @pytest.fixture
-async def server(serve: Serve) -> Server:
+async def server(serve: Serve) -> SshServer:
     return await serve()
 
 
@@ -170,7 +170,7 @@ async def connect(key: asyncssh.SSHKey) -> AsyncIterator[Connect]:
     """Log in with asyncssh's client."""
     async with AsyncExitStack() as stack:
 
-        async def start(server: Server, **options: Any) -> asyncssh.SSHClientConnection:
+        async def start(server: SshServer, **options: Any) -> asyncssh.SSHClientConnection:
             options = {"username": "alice", "client_keys": [key], **options}
             connection = await within(
                 asyncssh.connect(
@@ -214,7 +214,7 @@ async def ssh(tmp_path: Path, key: asyncssh.SSHKey) -> AsyncIterator[Ssh]:
     running: list[asyncio.subprocess.Process] = []
 
     async def start(
-        server: Server, *arguments: str, env: dict[str, str] | None = None
+        server: SshServer, *arguments: str, env: dict[str, str] | None = None
     ) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             *("ssh", *options, "-p", str(server.port), "-l", "alice"),

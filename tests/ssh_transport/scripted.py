@@ -11,7 +11,7 @@ from asyncssh.connection import SSHClientConnection, SSHClientConnectionOptions
 from asyncssh.constants import MSG_USERAUTH_REQUEST
 from asyncssh.packet import Boolean, String
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import within
 
@@ -80,7 +80,7 @@ class Scripted(SSHClientConnection):
         self.send_packet(MSG_USERAUTH_REQUEST, request[1:])
 
 
-async def scripted(server: Server, script: Callable[[Scripted], None]) -> Scripted:
+async def scripted(server: SshServer, script: Callable[[Scripted], None]) -> Scripted:
     """Connect and run the script; the caller waits for what should follow."""
     loop = asyncio.get_running_loop()
     options = await SSHClientConnectionOptions.construct(

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from sshwarma.ssh.transport.admission import (
-    ADDRESSES_REMEMBERED,
+    MAX_REMEMBERED_ADDRESSES,
     Admission,
-    Limits,
-    LogWindow,
-    NotAdmitted,
-    Ticket,
+    AdmissionLimits,
+    AdmissionRefused,
+    AdmissionTicket,
+    LogThrottle,
 )
-from sshwarma.ssh.transport.ports import Refused
+from sshwarma.ssh.transport.ports import Rejected
 
 
 class Clock:
@@ -30,13 +30,13 @@ class Book(Admission):
     def __init__(self, **limits: object) -> None:
         self.clock = Clock()
         self.dropped: list[str] = []
-        super().__init__(replace(Limits(), **limits), self.clock)
+        super().__init__(replace(AdmissionLimits(), **limits), self.clock)
 
-    def knock(self, address: str = "192.0.2.1") -> Ticket:
+    def knock(self, address: str = "192.0.2.1") -> AdmissionTicket:
         return self.admit(address, lambda: self.dropped.append(address))
 
     def refused(self, address: str = "192.0.2.1") -> str:
-        with pytest.raises(NotAdmitted) as no:
+        with pytest.raises(AdmissionRefused) as no:
             self.knock(address)
         return no.value.reason
 
@@ -79,7 +79,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
             try:
                 book.leave(book.knock())
                 break
-            except NotAdmitted as no:
+            except AdmissionRefused as no:
                 assert no.reason == "failures"
                 book.clock.now += 1
         shut.append(round(book.clock.now - start))
@@ -98,7 +98,7 @@ def test_one_key_may_hold_only_so_many() -> None:
     book = Book(connections_per_key=1)
     first, second = book.knock(), book.knock()
     book.authenticated(first, "SHA256:a")
-    with pytest.raises(Refused, match="already has 1 connections"):
+    with pytest.raises(Rejected, match="already has 1 connections"):
         book.authenticated(second, "SHA256:a")
     book.leave(first)
     book.leave(first)
@@ -137,18 +137,18 @@ def test_loopback_is_spared_only_when_asked(loopback: str) -> None:
 
 def test_memory_of_addresses_is_bounded() -> None:
     book = Book()
-    for number in range(3 * ADDRESSES_REMEMBERED):
+    for number in range(3 * MAX_REMEMBERED_ADDRESSES):
         ticket = book.knock(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
         book.failed(ticket)
         book.leave(ticket)
-    assert len(book._addresses) <= ADDRESSES_REMEMBERED
+    assert len(book._addresses) <= MAX_REMEMBERED_ADDRESSES
 
 
 def test_the_log_speaks_once_a_window_and_counts_the_rest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()
-    log = LogWindow(10, clock)
+    log = LogThrottle(10, clock)
     for _ in range(500):
         log.note("ssh.refused", "pending")
     log.note("ssh.refused", "failures")

@@ -21,7 +21,7 @@ from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import GuardedConnection
-from sshwarma.ssh.transport.server import KEX
+from sshwarma.ssh.transport.server import KEX_ALGORITHMS
 
 READ_AT = "2.24.1"
 
@@ -96,7 +96,7 @@ def test_nothing_new_is_answered_by_a_new_asyncssh() -> None:
 
 async def test_the_algorithms_offered_are_the_cheap_and_strong() -> None:
     options = await SSHServerConnectionOptions.construct(
-        server_host_keys=[], gss_host="x", kex_algs=KEX
+        server_host_keys=[], gss_host="x", kex_algs=KEX_ALGORITHMS
     )
     assert b"curve25519-sha256" in options.kex_algs
     assert b"ecdh-sha2-nistp256" in options.kex_algs

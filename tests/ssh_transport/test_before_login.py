@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Serve, World, until, within
 
@@ -22,7 +22,7 @@ class Socket:
         self.writer = writer
 
     @classmethod
-    async def open(cls, server: Server) -> Socket:
+    async def open(cls, server: SshServer) -> Socket:
         return cls(*await within(asyncio.open_connection("127.0.0.1", server.port)))
 
     async def said(self) -> bytes:
@@ -123,7 +123,7 @@ async def test_hundreds_of_silent_sockets_do_not_keep_an_honest_client_out(
     ],
 )
 async def test_garbage_is_closed_and_the_honest_served(
-    garbage: bytes, server: Server, connect: Connect
+    garbage: bytes, server: SshServer, connect: Connect
 ) -> None:
     socket = await Socket.open(server)
     socket.writer.write(garbage)

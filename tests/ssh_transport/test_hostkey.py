@@ -10,9 +10,9 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.host_key import (
-    HOST_KEY,
+    HOST_KEY_FILENAME,
     UnusableKey,
-    fingerprint,
+    compute_fingerprint,
     load_host_key,
     parse_public_key,
 )
@@ -24,25 +24,25 @@ def test_the_first_start_makes_a_key_and_the_next_finds_it(tmp_path: Path) -> No
         first = load_host_key(tmp_path / "data")
     finally:
         os.umask(old)
-    path = tmp_path / "data" / HOST_KEY
+    path = tmp_path / "data" / HOST_KEY_FILENAME
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert first.get_algorithm() == "ssh-ed25519"
-    assert fingerprint(load_host_key(tmp_path / "data")) == fingerprint(first)
-    assert fingerprint(first).startswith("SHA256:")
-    assert [file.name for file in path.parent.iterdir()] == [HOST_KEY]
+    assert compute_fingerprint(load_host_key(tmp_path / "data")) == compute_fingerprint(first)
+    assert compute_fingerprint(first).startswith("SHA256:")
+    assert [file.name for file in path.parent.iterdir()] == [HOST_KEY_FILENAME]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_a_key_others_can_read_is_refused(mode: int, tmp_path: Path) -> None:
     load_host_key(tmp_path)
-    (tmp_path / HOST_KEY).chmod(mode)
+    (tmp_path / HOST_KEY_FILENAME).chmod(mode)
     with pytest.raises(UnusableKey, match=f"can be read by others .*{mode:04o}"):
         load_host_key(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"ssh-ed25519 AAAA"])
 def test_a_broken_key_is_refused_and_kept(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / HOST_KEY
+    path = tmp_path / HOST_KEY_FILENAME
     path.write_bytes(content)
     path.chmod(0o600)
     with pytest.raises(UnusableKey, match="not a usable private key"):

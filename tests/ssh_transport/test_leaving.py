@@ -8,7 +8,7 @@ import signal
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Serve, Ssh, World, finish, until, within
 
@@ -58,7 +58,7 @@ async def test_a_quiet_peer_that_lives_stays(serve: Serve, connect: Connect) -> 
     assert server.connections == 1
 
 
-async def test_drain_says_why_and_leaves_nobody(server: Server, ssh: Ssh, world: World) -> None:
+async def test_drain_says_why_and_leaves_nobody(server: SshServer, ssh: Ssh, world: World) -> None:
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
@@ -88,7 +88,7 @@ async def test_drain_drops_who_does_not_read(serve: Serve, connect: Connect, wor
     assert program.count("closed") == 1
 
 
-async def test_a_link_can_be_closed_from_within(server: Server, ssh: Ssh, world: World) -> None:
+async def test_a_link_can_be_closed_from_within(server: SshServer, ssh: Ssh, world: World) -> None:
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
@@ -104,7 +104,7 @@ async def test_a_link_can_be_closed_from_within(server: Server, ssh: Ssh, world:
 
 
 async def test_the_channel_outlives_the_end_of_input(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process("answer later", encoding=None)
@@ -117,7 +117,7 @@ async def test_the_channel_outlives_the_end_of_input(
 
 
 async def test_an_exit_flushes_what_the_window_held_back(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=1_000)
@@ -133,7 +133,7 @@ async def test_an_exit_flushes_what_the_window_held_back(
 
 @pytest.mark.parametrize("when", ["before channel", "before shell", "running", "during gate"])
 async def test_nothing_is_left_of_a_client_killed_at_any_time(
-    when: str, server: Server, connect: Connect, world: World
+    when: str, server: SshServer, connect: Connect, world: World
 ) -> None:
     tasks = asyncio.all_tasks()
     if when == "during gate":

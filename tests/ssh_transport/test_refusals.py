@@ -8,7 +8,7 @@ import asyncssh
 import pytest
 from asyncssh.packet import Boolean, String, UInt32
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Ssh, World, finish, until, within
 
@@ -70,7 +70,7 @@ async def _unknown_subsystem(client: Client) -> None:
     ],
 )
 async def test_other_channels_are_refused(
-    attempt: Callable[[Client], Awaitable[None]], server: Server, connect: Connect
+    attempt: Callable[[Client], Awaitable[None]], server: SshServer, connect: Connect
 ) -> None:
     client = await connect(server)
     with pytest.raises((asyncssh.ChannelOpenError, asyncssh.SFTPError)):
@@ -92,7 +92,7 @@ async def test_other_channels_are_refused(
     ],
 )
 async def test_global_requests_are_refused(
-    request_: bytes, fields: tuple[bytes, ...], server: Server, connect: Connect
+    request_: bytes, fields: tuple[bytes, ...], server: SshServer, connect: Connect
 ) -> None:
     client = await connect(server)
     from asyncssh.constants import MSG_REQUEST_FAILURE
@@ -118,7 +118,7 @@ async def test_global_requests_are_refused(
     ],
 )
 async def test_channel_requests_are_refused(
-    request_: bytes, fields: tuple[bytes, ...], server: Server, connect: Connect
+    request_: bytes, fields: tuple[bytes, ...], server: SshServer, connect: Connect
 ) -> None:
     client = await connect(server)
     process = await client.create_process(encoding=None)
@@ -126,14 +126,18 @@ async def test_channel_requests_are_refused(
     await _answered(client)
 
 
-async def test_ten_thousand_variables_leave_six_at_most(server: Server, connect: Connect) -> None:
+async def test_ten_thousand_variables_leave_six_at_most(
+    server: SshServer, connect: Connect
+) -> None:
     flood = {f"NAME{number}": "x" for number in range(10_000)} | {"LANG": "C"}
     client = await connect(server)
     done = await within(client.run("env", env=flood))  # a loaded machine takes 6 s
     assert done.stdout == "{'LANG': 'C'}"
 
 
-async def test_the_stock_client_asking_for_everything_still_works(server: Server, ssh: Ssh) -> None:
+async def test_the_stock_client_asking_for_everything_still_works(
+    server: SshServer, ssh: Ssh
+) -> None:
     done = await finish(
         await ssh(
             *(server, "-A", "-X", "-R", "0:127.0.0.1:9", "exit 3"),
@@ -143,13 +147,13 @@ async def test_the_stock_client_asking_for_everything_still_works(server: Server
     assert done.status == 3
 
 
-async def test_forwarding_a_pipe_is_refused(server: Server, ssh: Ssh) -> None:
+async def test_forwarding_a_pipe_is_refused(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "-W", "127.0.0.1:22", ""))
     assert done.status == 255
     assert b"only sessions are served here" in done.err
 
 
-async def test_a_tiny_packet_size_is_refused(server: Server, connect: Connect) -> None:
+async def test_a_tiny_packet_size_is_refused(server: SshServer, connect: Connect) -> None:
     client = await connect(server)
     with pytest.raises(asyncssh.ChannelOpenError):
         await within(client.create_process("cat", max_pktsize=1))
@@ -157,7 +161,7 @@ async def test_a_tiny_packet_size_is_refused(server: Server, connect: Connect) -
 
 
 async def test_the_eleventh_channel_is_refused_and_the_ten_live(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     ten = [await within(client.create_process("cat", encoding=None)) for _ in range(10)]
@@ -173,7 +177,7 @@ async def test_the_eleventh_channel_is_refused_and_the_ten_live(
     await _answered(client)
 
 
-async def test_two_hundred_opens_at_once_leave_ten(server: Server, connect: Connect) -> None:
+async def test_two_hundred_opens_at_once_leave_ten(server: SshServer, connect: Connect) -> None:
     import asyncio
 
     client = await connect(server)
@@ -185,7 +189,7 @@ async def test_two_hundred_opens_at_once_leave_ten(server: Server, connect: Conn
 
 
 async def test_a_second_command_on_one_channel_is_refused(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process("cat", encoding=None)
@@ -193,14 +197,14 @@ async def test_a_second_command_on_one_channel_is_refused(
     assert len(world.programs) == 1
 
 
-async def test_a_subsystem_the_world_knows_is_served(server: Server, connect: Connect) -> None:
+async def test_a_subsystem_the_world_knows_is_served(server: SshServer, connect: Connect) -> None:
     client = await connect(server)
     process = await within(client.create_process(subsystem="mcp", encoding=None))
     process.stdin.write(b"{}\n")
     assert await within(process.stdout.readexactly(3)) == b"{}\n"
 
 
-async def test_a_crash_ends_that_connection_alone(server: Server, connect: Connect) -> None:
+async def test_a_crash_ends_that_connection_alone(server: SshServer, connect: Connect) -> None:
     honest, unlucky = await connect(server), await connect(server)
     process = await unlucky.create_process("cat", encoding=None)
     process.stdin.write(b"crash")

@@ -8,7 +8,7 @@ import socket
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Program, Serve, World, until, within
 
@@ -27,7 +27,7 @@ def _fill(program: Program) -> int:
 
 @pytest.mark.parametrize("window", [4_096, 1 << 31], ids=["ssh window full", "socket full"])
 async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
-    window: int, server: Server, connect: Connect, world: World
+    window: int, server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=window)
@@ -87,7 +87,7 @@ async def _ask_without_end(client: asyncssh.SSHClientConnection) -> None:
 
 
 async def test_data_waits_for_a_key_exchange_in_its_channel(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=1 << 31)

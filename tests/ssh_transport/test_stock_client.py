@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from asyncssh import SSHKey
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Serve, Ssh, World, finish, until, within
 
 
-async def test_a_shell_has_a_terminal_and_echoes(server: Server, ssh: Ssh, world: World) -> None:
+async def test_a_shell_has_a_terminal_and_echoes(server: SshServer, ssh: Ssh, world: World) -> None:
     client = await ssh(server, "-tt", "", env={"TERM": "xterm-256color"})
     assert client.stdin
     assert client.stdout
@@ -21,7 +21,7 @@ async def test_a_shell_has_a_terminal_and_echoes(server: Server, ssh: Ssh, world
 
 
 async def test_the_peer_is_the_key_that_signed(
-    server: Server, ssh: Ssh, world: World, key: SSHKey
+    server: SshServer, ssh: Ssh, world: World, key: SSHKey
 ) -> None:
     assert (await finish(await ssh(server, "exit 0"))).status == 0
     (peer,) = world.entered
@@ -31,19 +31,19 @@ async def test_the_peer_is_the_key_that_signed(
     assert peer.client.startswith("OpenSSH_")
 
 
-async def test_a_command_that_ends_at_once_reports_its_status(server: Server, ssh: Ssh) -> None:
+async def test_a_command_that_ends_at_once_reports_its_status(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "exit 7"))
     assert (done.status, done.out) == (7, b"bye\n")
 
 
-async def test_piped_input_comes_back_whole_in_order(server: Server, ssh: Ssh) -> None:
+async def test_piped_input_comes_back_whole_in_order(server: SshServer, ssh: Ssh) -> None:
     text = b"".join(b"line %d\n" % number for number in range(100_000))
     done = await finish(await ssh(server, "cat"), text)
     assert done.status == 0
     assert done.out == text
 
 
-async def test_a_refused_command_says_why_on_standard_error(server: Server, ssh: Ssh) -> None:
+async def test_a_refused_command_says_why_on_standard_error(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "refuse"))
     assert (done.status, done.out) == (1, b"")
     assert b"not that one" in done.err
@@ -81,18 +81,18 @@ async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect)
             assert await within(process.stdout.readexactly(4)) == b"%4d" % number
 
 
-async def test_a_client_without_gcm_is_served_with_ctr(server: Server, connect: Connect) -> None:
+async def test_a_client_without_gcm_is_served_with_ctr(server: SshServer, connect: Connect) -> None:
     client = await connect(server, encryption_algs=["aes256-ctr"])
     done = await within(client.run("cat", input="plain enough"))
     assert (done.exit_status, done.stdout) == (0, "plain enough")
 
 
-async def test_openssh_gets_gcm_and_never_chacha(server: Server, ssh: Ssh) -> None:
+async def test_openssh_gets_gcm_and_never_chacha(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "-v", "exit 0"))
     assert b"server->client cipher: aes128-gcm@openssh.com" in done.err
 
 
-async def test_only_a_few_variables_arrive(server: Server, ssh: Ssh) -> None:
+async def test_only_a_few_variables_arrive(server: SshServer, ssh: Ssh) -> None:
     sent = {
         "LANG": "pl_PL.UTF-8",
         "LD_PRELOAD": "/tmp/x.so",
@@ -104,7 +104,7 @@ async def test_only_a_few_variables_arrive(server: Server, ssh: Ssh) -> None:
 
 
 async def test_the_handler_hears_of_the_end_exactly_once(
-    server: Server, ssh: Ssh, world: World
+    server: SshServer, ssh: Ssh, world: World
 ) -> None:
     client = await ssh(server, "-tt", "")
     await until(lambda: world.programs)

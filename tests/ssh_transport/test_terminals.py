@@ -7,7 +7,7 @@ import asyncio
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Serve, World, until, within
 
@@ -27,7 +27,7 @@ HUGE = 2**31 - 1
     ],
 )
 async def test_sizes_are_clamped(
-    asked: tuple[int, int], seen: tuple[int, int], server: Server, connect: Connect, world: World
+    asked: tuple[int, int], seen: tuple[int, int], server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process(term_type="xterm", term_size=asked, encoding=None)
@@ -57,7 +57,7 @@ async def test_a_flood_of_resizes_is_one_and_the_last(
 
 
 async def test_without_a_pty_there_is_no_terminal(
-    server: Server, connect: Connect, world: World
+    server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process(encoding=None)
@@ -67,7 +67,7 @@ async def test_without_a_pty_there_is_no_terminal(
 
 @pytest.mark.parametrize("term", ["../../etc/passwd", "x" * 500, "\x1b]0;x\x07", "(a+)+$", " "])
 async def test_terminal_names_are_made_harmless(
-    term: str, server: Server, connect: Connect, world: World
+    term: str, server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
     process = await client.create_process(term_type=term, encoding=None)
@@ -78,7 +78,9 @@ async def test_terminal_names_are_made_harmless(
     assert all(char.isalnum() or char in "._-" for char in channel.term)
 
 
-async def test_signals_and_breaks_interrupt(server: Server, connect: Connect, world: World) -> None:
+async def test_signals_and_breaks_interrupt(
+    server: SshServer, connect: Connect, world: World
+) -> None:
     client = await connect(server)
     process = await client.create_process("cat", encoding=None)
     for name in ("INT", "TERM", "USR1", "KILL", "MADEUP"):
@@ -106,7 +108,7 @@ async def test_input_waits_while_a_handler_has_paused_reading(
 
 
 async def test_pty_modes_cut_short_end_only_that_connection(
-    server: Server, connect: Connect
+    server: SshServer, connect: Connect
 ) -> None:
     from asyncssh.packet import String, UInt32
 

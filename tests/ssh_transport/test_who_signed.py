@@ -15,7 +15,7 @@ from collections.abc import Callable
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.server import Server
+from sshwarma.ssh.transport.server import SshServer
 
 from .conftest import Connect, Serve, Ssh, World, until, within
 from .scripted import Scripted, scripted
@@ -72,7 +72,7 @@ FOLLOWED_BY_SOMETHING_ELSE = [_sign_then_offer_victim, _sign_rename_offer_victim
 
 @pytest.mark.parametrize("order", ENDING_IN_OWN_SIGNATURE + FOLLOWED_BY_SOMETHING_ELSE)
 async def test_whoever_comes_in_is_the_key_that_signed(
-    order: Script, server: Server, world: World, connect: Connect
+    order: Script, server: SshServer, world: World, connect: Connect
 ) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
     own = asyncssh.generate_private_key("ssh-ed25519")
@@ -92,14 +92,14 @@ async def test_whoever_comes_in_is_the_key_that_signed(
     assert world.entered[0].fingerprint == victim.get_fingerprint()
 
 
-async def test_asking_alone_lets_nobody_in(server: Server, world: World, key: Key) -> None:
+async def test_asking_alone_lets_nobody_in(server: SshServer, world: World, key: Key) -> None:
     client = await scripted(server, lambda c: c.ask("alice", key))
     await until(lambda: client.answered)
     assert (client.let_in, world.entered) == (False, [])
     client.abort()
 
 
-async def test_signing_last_comes_in_as_oneself(server: Server, world: World) -> None:
+async def test_signing_last_comes_in_as_oneself(server: SshServer, world: World) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
     own = asyncssh.generate_private_key("ssh-ed25519")
     client = await scripted(server, lambda c: _offer_victim_rename_sign(c, victim, own))
@@ -109,7 +109,7 @@ async def test_signing_last_comes_in_as_oneself(server: Server, world: World) ->
     client.abort()
 
 
-async def test_another_keys_signature_is_refused(server: Server, world: World) -> None:
+async def test_another_keys_signature_is_refused(server: SshServer, world: World) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
     own = asyncssh.generate_private_key("ssh-ed25519")
 
@@ -129,7 +129,7 @@ async def test_another_keys_signature_is_refused(server: Server, world: World) -
     await until(lambda: server.counters.auth_failed == 1)
 
 
-async def test_only_keys_are_offered_as_a_way_in(server: Server) -> None:
+async def test_only_keys_are_offered_as_a_way_in(server: SshServer) -> None:
     methods = await within(
         asyncssh.get_server_auth_methods("127.0.0.1", server.port, username="alice", config=None)
     )
@@ -138,7 +138,7 @@ async def test_only_keys_are_offered_as_a_way_in(server: Server) -> None:
 
 @pytest.mark.parametrize("username", ["", "a" * 1023, "../x", "@all", "ａｄｍｉｎ", "bob "])
 async def test_a_name_is_a_wish_and_is_cut(
-    username: str, server: Server, world: World, key: Key
+    username: str, server: SshServer, world: World, key: Key
 ) -> None:
     client = await scripted(server, lambda c: c.sign(username, key))
     await until(lambda: world.entered)
@@ -177,7 +177,7 @@ async def test_asking_without_end_about_good_keys_is_limited(serve: Serve, key: 
     await until(lambda: server.connections == 0)
 
 
-async def test_sha1_signatures_are_refused(server: Server, world: World) -> None:
+async def test_sha1_signatures_are_refused(server: SshServer, world: World) -> None:
     old = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
 
     def script(c: Scripted) -> None:
@@ -190,7 +190,7 @@ async def test_sha1_signatures_are_refused(server: Server, world: World) -> None
 
 
 @pytest.mark.parametrize("bits", [1024, 2048])
-async def test_weak_rsa_keys_are_refused(bits: int, server: Server, connect: Connect) -> None:
+async def test_weak_rsa_keys_are_refused(bits: int, server: SshServer, connect: Connect) -> None:
     weak = asyncssh.generate_private_key("ssh-rsa", key_size=bits)
     if bits < 2048:
         with pytest.raises(asyncssh.PermissionDenied):
@@ -199,7 +199,7 @@ async def test_weak_rsa_keys_are_refused(bits: int, server: Server, connect: Con
         await connect(server, client_keys=[weak])
 
 
-async def test_the_gate_may_refuse_with_words(server: Server, world: World, ssh: Ssh) -> None:
+async def test_the_gate_may_refuse_with_words(server: SshServer, world: World, ssh: Ssh) -> None:
     world.refusal = "registration is closed; ask for an invite"
     client = await ssh(server, "exit 0")
     _, err = await within(client.communicate())
@@ -210,7 +210,7 @@ async def test_the_gate_may_refuse_with_words(server: Server, world: World, ssh:
 
 
 async def test_no_channel_begins_before_the_gate_has_answered(
-    server: Server, world: World, connect: Connect
+    server: SshServer, world: World, connect: Connect
 ) -> None:
     world.admit = asyncio.Event()
     client = await connect(server)

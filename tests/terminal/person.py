@@ -13,8 +13,8 @@ from typing import Any
 import pyte
 from wcwidth import iter_graphemes, wcswidth
 
-from sshwarma.terminal.clock import FRAME, FrameClock
-from sshwarma.terminal.completion import Candidate, Source
+from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
+from sshwarma.terminal.completion import Candidate, CompletionSource
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, Line, block
 
@@ -34,7 +34,7 @@ class HandLoop(asyncio.SelectorEventLoop):
         self.call_soon(self.stop)
         self.run_forever()
 
-    def advance(self, seconds: float = FRAME) -> None:
+    def advance(self, seconds: float = FRAME_SECONDS) -> None:
         """Let time pass and everything happen that falls into it."""
         self.now += seconds
         for _ in range(4):
@@ -93,7 +93,7 @@ class Person:
         columns: int = 40,
         rows: int = 10,
         prompt: str = "> ",
-        complete: Source = nothing,
+        complete: CompletionSource = nothing,
         measure: Callable[[str], int] | None = None,
         **options: Any,
     ) -> None:
@@ -139,7 +139,7 @@ class Person:
         if b"\r" in data:
             self.loop.turn()
 
-    def wait(self, seconds: float = FRAME) -> None:
+    def wait(self, seconds: float = FRAME_SECONDS) -> None:
         self.loop.advance(seconds)
 
     def hear(self, *lines: Line | str) -> None:

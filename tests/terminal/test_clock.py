@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from person import HandLoop
 
-from sshwarma.terminal.clock import FRAME, FrameClock
+from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 
 
 class Drawn:
@@ -32,7 +32,7 @@ def test_after_that_one_frame_in_each_interval(loop: HandLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
     for _ in range(100):
         clock.mark(screen)
-        loop.advance(FRAME / 10)
+        loop.advance(FRAME_SECONDS / 10)
     assert 10 <= screen.frames <= 12
 
 
@@ -72,10 +72,10 @@ def test_frames_that_take_long_are_further_apart(loop: HandLoop) -> None:
     class Slow(Drawn):
         def frame(self) -> None:
             super().frame()
-            loop.now += 2 * FRAME
+            loop.now += 2 * FRAME_SECONDS
 
     clock, screen = FrameClock(loop), Slow()
     for _ in range(100):
         clock.mark(screen)
-        loop.advance(FRAME / 10)
+        loop.advance(FRAME_SECONDS / 10)
     assert 2 <= screen.frames <= 5

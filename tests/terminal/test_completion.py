@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from person import Person
 
-from sshwarma.terminal.completion import Candidate, Menu, shared
+from sshwarma.terminal.completion import Candidate, CandidateMenu, common_prefix
 
 Sit = Callable[..., Person]
 WORDS = ("join", "journal", "look")
@@ -157,13 +157,13 @@ def test_in_the_middle_of_a_line_the_rest_stays(sit: Sit) -> None:
 
 
 def test_the_shared_beginning_ends_on_a_whole_character() -> None:
-    assert shared([Candidate("e\u0301a"), Candidate("e\u0300a")]) == ""
-    assert shared([Candidate("abc"), Candidate("abd")]) == "ab"
-    assert shared([Candidate("abc"), Candidate("abd", start=1)]) == ""
+    assert common_prefix([Candidate("e\u0301a"), Candidate("e\u0300a")]) == ""
+    assert common_prefix([Candidate("abc"), Candidate("abd")]) == "ab"
+    assert common_prefix([Candidate("abc"), Candidate("abd", start=1)]) == ""
 
 
 def test_menu_lines_are_at_most_eight() -> None:
-    menu = Menu([Candidate(str(number)) for number in range(50)], "", 0)
+    menu = CandidateMenu([Candidate(str(number)) for number in range(50)], "", 0)
     menu.step(-1)
     lines = menu.lines(20)
     assert len(lines) == 8

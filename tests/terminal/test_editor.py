@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.buffer import LINE_LIMIT
-from sshwarma.terminal.editor import Act, Editor
-from sshwarma.terminal.keys import Key
-from sshwarma.terminal.width import boundary
+from sshwarma.terminal.buffer import MAX_BUFFER_BYTES
+from sshwarma.terminal.editor import Editor, EditorAction
+from sshwarma.terminal.keys import KeyPress
+from sshwarma.terminal.width import snap_to_boundary
 
 
-def press(editor: Editor, *names: str) -> Act:
+def press(editor: Editor, *names: str) -> EditorAction:
     """Keys by name; whatever is not the name of a key is typed."""
-    act = Act.NOTHING
+    act = EditorAction.NOTHING
     for name in names:
-        act = editor.press(Key(name[1:]) if name.startswith(":") else Key("text", name))
+        act = editor.press(KeyPress(name[1:]) if name.startswith(":") else KeyPress("text", name))
     return act
 
 
@@ -114,7 +114,7 @@ def test_vi_walks_history_and_submits() -> None:
     editor = Editor(["old"], vi=True)
     press(editor, ":escape", "k")
     assert editor.text == "old"
-    assert press(editor, ":enter") is Act.SUBMIT
+    assert press(editor, ":enter") is EditorAction.SUBMIT
     editor.take()
     press(editor, "typed")
     assert editor.text == "typed"
@@ -128,24 +128,24 @@ def test_escape_and_a_letter_in_one_packet() -> None:
 
 def test_what_exceeds_the_limit_is_refused_and_the_rest_stays() -> None:
     editor = Editor()
-    assert press(editor, "x" * LINE_LIMIT) is Act.DRAW
-    assert press(editor, "y") is Act.BELL
-    assert str(LINE_LIMIT) in editor.notice
-    assert editor.text == "x" * LINE_LIMIT
+    assert press(editor, "x" * MAX_BUFFER_BYTES) is EditorAction.DRAW
+    assert press(editor, "y") is EditorAction.BELL
+    assert str(MAX_BUFFER_BYTES) in editor.notice
+    assert editor.text == "x" * MAX_BUFFER_BYTES
     press(editor, ":c-h")
-    assert press(editor, "é") is Act.BELL
-    assert press(editor, "y") is Act.DRAW
+    assert press(editor, "é") is EditorAction.BELL
+    assert press(editor, "y") is EditorAction.DRAW
 
 
 def test_the_limit_counts_bytes() -> None:
     editor = Editor()
-    assert press(editor, "日" * (LINE_LIMIT // 3)) is Act.DRAW
-    assert press(editor, "日") is Act.BELL
-    assert press(editor, "x") is Act.DRAW
+    assert press(editor, "日" * (MAX_BUFFER_BYTES // 3)) is EditorAction.DRAW
+    assert press(editor, "日") is EditorAction.BELL
+    assert press(editor, "x") is EditorAction.DRAW
 
 
-@pytest.mark.parametrize(("size", "act"), [(100, Act.SUBMIT), (101, Act.BELL)])
-def test_submit_limit(size: int, act: Act) -> None:
+@pytest.mark.parametrize(("size", "act"), [(100, EditorAction.SUBMIT), (101, EditorAction.BELL)])
+def test_submit_limit(size: int, act: EditorAction) -> None:
     editor = Editor()
     editor.submit_limit = 100
     press(editor, "x" * size)
@@ -169,14 +169,14 @@ def test_undo_is_bounded() -> None:
     for _ in range(200):
         press(editor, ":c-b", ":c-d", ":c-y", "z", ":c-h")
     held = sum(len(text) for text, _ in editor.buffer._undo or ())
-    assert held <= 4 * LINE_LIMIT
+    assert held <= 4 * MAX_BUFFER_BYTES
 
 
 KEYS = st.one_of(
     st.text(st.sampled_from("ab 日👨👩\u200d\u0301\ufe0f🇫🇷\x07\n"), min_size=1, max_size=4).map(
-        lambda text: Key("text", text)
+        lambda text: KeyPress("text", text)
     ),
-    st.text(max_size=5).map(lambda text: Key("paste", text)),
+    st.text(max_size=5).map(lambda text: KeyPress("paste", text)),
     st.sampled_from(
         [
             "left",
@@ -220,20 +220,20 @@ KEYS = st.one_of(
             "m-x",
             "m-d",
         ]
-    ).map(Key),
+    ).map(KeyPress),
 )
 
 
 @given(st.lists(KEYS, max_size=40), st.booleans())
-def test_any_keys_keep_the_editor_whole(keys: list[Key], vi: bool) -> None:
+def test_any_keys_keep_the_editor_whole(keys: list[KeyPress], vi: bool) -> None:
     editor = Editor(["older", "日本 old", "👨‍👩‍👧 x"], vi=vi)
     for key in keys:
-        if editor.press(key) is Act.SUBMIT:
+        if editor.press(key) is EditorAction.SUBMIT:
             editor.take()
         text, cursor = editor.text, editor.cursor
         assert 0 <= cursor <= len(text)
         if editor.searching is None:
-            assert boundary(text, cursor) == cursor
+            assert snap_to_boundary(text, cursor) == cursor
             assert all(char == "\n" or char >= " " for char in text)
             assert editor.buffer._bytes >= len(text.encode())
 
@@ -245,7 +245,7 @@ class Model:
         self.chars: list[str] = []
         self.at = 0
 
-    def press(self, key: Key) -> None:
+    def press(self, key: KeyPress) -> None:
         chars, at = self.chars, self.at
         if key.name == "text":
             chars[at:at] = key.data
@@ -271,15 +271,15 @@ class Model:
 
 
 SIMPLE = st.one_of(
-    st.text(st.sampled_from("ab 日本é"), min_size=1, max_size=5).map(lambda t: Key("text", t)),
+    st.text(st.sampled_from("ab 日本é"), min_size=1, max_size=5).map(lambda t: KeyPress("text", t)),
     st.sampled_from(
         ["left", "right", "c-b", "c-f", "c-a", "c-e", "c-h", "delete", "c-k", "c-u"]
-    ).map(Key),
+    ).map(KeyPress),
 )
 
 
 @given(st.lists(SIMPLE, max_size=60))
-def test_the_editor_agrees_with_a_simple_model(keys: list[Key]) -> None:
+def test_the_editor_agrees_with_a_simple_model(keys: list[KeyPress]) -> None:
     editor, model = Editor(), Model()
     for key in keys:
         editor.press(key)

@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.keys import PASTE_MAX, SEQUENCE_MAX, Key, Parser
+from sshwarma.terminal.keys import (
+    MAX_PASTE_CHARACTERS,
+    MAX_SEQUENCE_CHARACTERS,
+    KeyParser,
+    KeyPress,
+)
 
 
 def keys(*packets: bytes) -> list[str]:
-    parser = Parser()
-    found: list[Key] = []
+    parser = KeyParser()
+    found: list[KeyPress] = []
     for packet in packets:
         found += parser.feed(packet)
     found += parser.flush()
@@ -89,14 +94,14 @@ def _merged(names: list[str]) -> list[str]:
 
 
 def test_a_paste_larger_than_the_limit_is_marked() -> None:
-    parser = Parser()
-    found = list(parser.feed(b"\x1b[200~" + b"x" * (PASTE_MAX + 1) + b"\x1b[201~"))
+    parser = KeyParser()
+    found = list(parser.feed(b"\x1b[200~" + b"x" * (MAX_PASTE_CHARACTERS + 1) + b"\x1b[201~"))
     assert [(key.name, len(key.data), key.overflow) for key in found] == [
-        ("paste", PASTE_MAX, True)
+        ("paste", MAX_PASTE_CHARACTERS, True)
     ]
 
 
-def _held(parser: Parser) -> int:
+def _held(parser: KeyParser) -> int:
     return len(parser._held) + sum(map(len, parser._paste))
 
 
@@ -105,23 +110,23 @@ def _held(parser: Parser) -> int:
     [b"x" * 4096, b"\x1b[200~" + b"y" * 4096, b"\x1b[" + b"1;" * 2048, b"\x1b]0;" + b"z" * 4096],
 )
 def test_memory_is_bounded_and_cpu_is_linear(part: bytes) -> None:
-    parser = Parser()
+    parser = KeyParser()
     start = process_time()
     for _ in range(256):
         for _ in parser.feed(part):
             pass
-        assert _held(parser) <= PASTE_MAX + SEQUENCE_MAX
+        assert _held(parser) <= MAX_PASTE_CHARACTERS + MAX_SEQUENCE_CHARACTERS
     assert process_time() - start < 0.5
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_give_keys_and_never_raise(packets: list[bytes]) -> None:
-    parser = Parser()
+    parser = KeyParser()
     for packet in packets:
         for key in parser.feed(packet):
             assert key.name
             assert key.name != "text" or key.data
-        assert _held(parser) <= PASTE_MAX + SEQUENCE_MAX
+        assert _held(parser) <= MAX_PASTE_CHARACTERS + MAX_SEQUENCE_CHARACTERS
     parser.flush()
     assert not parser.pending
 

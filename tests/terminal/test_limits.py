@@ -6,59 +6,59 @@ from collections.abc import Callable
 
 from person import Person
 
-from sshwarma.terminal.buffer import UNDO_MAX
-from sshwarma.terminal.editor import QUERY_MAX, Editor
-from sshwarma.terminal.history import ADDED_MAX, SEARCH_MAX, History
-from sshwarma.terminal.keys import PASTE_MAX, Key
-from sshwarma.terminal.output import QUEUE_MAX, RECENT_MAX
-from sshwarma.terminal.terminal import DRAFT_LONG, KEYS_BURST
+from sshwarma.terminal.buffer import MAX_UNDO_STEPS
+from sshwarma.terminal.editor import MAX_QUERY_CHARACTERS, Editor
+from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
+from sshwarma.terminal.keys import MAX_PASTE_CHARACTERS, KeyPress
+from sshwarma.terminal.output import MAX_QUEUED_BLOCKS, MAX_RECENT_BLOCKS
+from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS, MAX_KEYS_PER_BURST
 from sshwarma.terminal.text import block
-from sshwarma.terminal.vi import COUNT_MAX
+from sshwarma.terminal.vi import MAX_REPEAT_COUNT
 
 Sit = Callable[..., Person]
 
 
 def test_added_history() -> None:
-    history = History()
-    for number in range(ADDED_MAX + 1):
+    history = InputHistory()
+    for number in range(MAX_ADDED_LINES + 1):
         history.add(str(number))
-    assert (len(history.added), history.added[0]) == (ADDED_MAX, "1")
+    assert (len(history.added), history.added[0]) == (MAX_ADDED_LINES, "1")
 
 
 def test_lines_a_search_looks_at() -> None:
-    history = History(["needle", *["hay"] * SEARCH_MAX])
+    history = InputHistory(["needle", *["hay"] * MAX_SEARCHED_LINES])
     assert history.find("needle", len(history) - 1) is None
     assert history.find("needle", len(history) - 2) == 0
 
 
 def test_undo_steps() -> None:
     editor = Editor()
-    for _ in range(UNDO_MAX + 1):
-        editor.press(Key("paste", "x"))
-    for _ in range(UNDO_MAX + 1):
-        editor.press(Key("c-_"))
+    for _ in range(MAX_UNDO_STEPS + 1):
+        editor.press(KeyPress("paste", "x"))
+    for _ in range(MAX_UNDO_STEPS + 1):
+        editor.press(KeyPress("c-_"))
     assert editor.text == "x"
 
 
 def test_search_query() -> None:
     editor = Editor()
-    editor.press(Key("c-r"))
-    editor.press(Key("text", "x" * (QUERY_MAX + 1)))
-    assert len(editor.searching or "") == QUERY_MAX
+    editor.press(KeyPress("c-r"))
+    editor.press(KeyPress("text", "x" * (MAX_QUERY_CHARACTERS + 1)))
+    assert len(editor.searching or "") == MAX_QUERY_CHARACTERS
 
 
 def test_vi_count() -> None:
     editor = Editor(vi=True)
-    editor.press(Key("text", "x" * 2000))
-    editor.press(Key("escape"))
-    editor.press(Key("text", "099999x"))
-    assert len(editor.text) == 2000 - COUNT_MAX
+    editor.press(KeyPress("text", "x" * 2000))
+    editor.press(KeyPress("escape"))
+    editor.press(KeyPress("text", "099999x"))
+    assert len(editor.text) == 2000 - MAX_REPEAT_COUNT
 
 
 def test_queue_while_paused(sit: Sit) -> None:
     alice = sit()
     alice.terminal.pause()
-    for number in range(QUEUE_MAX + 1):
+    for number in range(MAX_QUEUED_BLOCKS + 1):
         alice.terminal.print(block(str(number)))
     alice.terminal.resume()
     alice.wait()
@@ -69,26 +69,28 @@ def test_queue_while_paused(sit: Sit) -> None:
 
 def test_nothing_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
     alice = sit()
-    for number in range(QUEUE_MAX * 3):
+    for number in range(MAX_QUEUED_BLOCKS * 3):
         alice.terminal.print(block(str(number)))
     alice.wait()
-    assert alice.glass.everything()[: QUEUE_MAX * 3] == list(map(str, range(QUEUE_MAX * 3)))
+    assert alice.glass.everything()[: MAX_QUEUED_BLOCKS * 3] == list(
+        map(str, range(MAX_QUEUED_BLOCKS * 3))
+    )
 
 
 def test_blocks_painted_again(sit: Sit) -> None:
     alice = sit(rows=200)
     alice.terminal.set_live("none", None)
-    for number in range(RECENT_MAX + 50):
+    for number in range(MAX_RECENT_BLOCKS + 50):
         alice.terminal.print(block(str(number)))
     alice.wait()
     alice.resize(50, 200)
     assert alice.rows()[0] == "51"  # 199 rows above the prompt
-    assert len(alice.terminal._output._recent) == RECENT_MAX
+    assert len(alice.terminal._output._recent) == MAX_RECENT_BLOCKS
 
 
 def test_a_burst_of_keys(sit: Sit) -> None:
     alice = sit()
-    alice.type("\x02" * KEYS_BURST)
+    alice.type("\x02" * MAX_KEYS_PER_BURST)
     assert not any("more than a person" in row for row in alice.rows())
     alice.type("\x02")
     alice.wait()
@@ -98,7 +100,7 @@ def test_a_burst_of_keys(sit: Sit) -> None:
 def test_a_paste_over_the_limit_is_refused_whole(sit: Sit) -> None:
     alice = sit()
     alice.type("before")
-    alice.type(b"\x1b[200~" + b"x" * (PASTE_MAX + 1) + b"\x1b[201~")
+    alice.type(b"\x1b[200~" + b"x" * (MAX_PASTE_CHARACTERS + 1) + b"\x1b[201~")
     alice.wait()
     assert alice.terminal.draft == "before"
     assert "too much" in alice.rows()[0]
@@ -106,7 +108,7 @@ def test_a_paste_over_the_limit_is_refused_whole(sit: Sit) -> None:
 
 def test_a_long_draft_is_drawn_with_the_frame(sit: Sit) -> None:
     alice = sit()
-    alice.type("x" * (DRAFT_LONG + 1))
+    alice.type("x" * (MAX_INSTANT_DRAFT_CHARACTERS + 1))
     alice.wait()
     alice.written.clear()
     for _ in range(20):
@@ -122,7 +124,7 @@ def test_an_unfinished_paste_costs_no_more_than_the_limit(sit: Sit) -> None:
     alice.type(b"\x1b[200~")
     for _ in range(100):
         alice.type(b"y" * 4096)
-    assert sum(map(len, alice.terminal._parser._paste)) == PASTE_MAX
+    assert sum(map(len, alice.terminal._parser._paste)) == MAX_PASTE_CHARACTERS
     alice.wait(1.1)
     alice.wait()
     assert alice.terminal.draft == ""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from person import HandLoop, Person
 
-from sshwarma.terminal.output import ANSWER_SECONDS
+from sshwarma.terminal.output import PROMPT_DELAY_SECONDS
 from sshwarma.terminal.text import block, line
 
 Sit = Callable[..., Person]
@@ -46,7 +46,7 @@ def test_the_prompt_after_a_line_comes_with_its_answer_if_that_is_there_soon(sit
     alice.hear("a room")
     assert alice.rows() == ["> /look", "a room", ">"]
     alice.type("/sleep\r")
-    alice.wait(ANSWER_SECONDS)
+    alice.wait(PROMPT_DELAY_SECONDS)
     assert alice.rows()[-2:] == ["> /sleep", ">"]
     alice.hear("slept")
     assert alice.rows()[-3:] == [">", "slept", ">"]

@@ -10,22 +10,33 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sshwarma.terminal import markdown
-from sshwarma.terminal.highlight import LANGUAGES, code_lines, highlighted, style_of
-from sshwarma.terminal.markdown import BRACKETS_MAX, CELLS_MAX, NESTING_MAX, marked, prepare
-from sshwarma.terminal.render import Look, plain, render
-from sshwarma.terminal.text import STYLES, Block, Line, Table
-from sshwarma.terminal.width import width
+from sshwarma.terminal.highlight import (
+    HIGHLIGHTED_LANGUAGES,
+    draw_code_lines,
+    highlight_code,
+    style_of_token,
+)
+from sshwarma.terminal.markdown import (
+    MAX_NESTING_LEVELS,
+    MAX_PARAGRAPH_BRACKETS,
+    MAX_TABLE_CELLS,
+    highlight_newest_code,
+    render_markdown,
+)
+from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
+from sshwarma.terminal.text import STYLE_NAMES, Block, Line, Table
+from sshwarma.terminal.width import text_width
 
-WIDE = Look(60, "mono", True, False)
+WIDE = DisplayOptions(60, "mono", True, False)
 
 
 def drawn(text: str) -> Block:
-    return Block(tuple(marked(("model", "qwen"), ("", ": "), text=text)))
+    return Block(tuple(render_markdown(("model", "qwen"), ("", ": "), text=text)))
 
 
-def rows(text: str, look: Look = WIDE) -> list[str]:
+def rows(text: str, look: DisplayOptions = WIDE) -> list[str]:
     """What is seen of a text, without its colours."""
-    written = render(drawn(text), look).decode().replace("\x1b[0m", "")
+    written = render_block(drawn(text), look).decode().replace("\x1b[0m", "")
     for number in ("1", "4"):
         written = written.replace(f"\x1b[{number}m", "")
     return written.split("\r\n")[:-1]
@@ -97,19 +108,19 @@ def test_a_table_is_aligned_where_it_fits() -> None:
 def test_a_table_is_lines_where_it_does_not_fit_or_nothing_is_drawn() -> None:
     long = TABLE.replace("alpha", "alpha " * 5)
     listed = ["  Name: 日本", "  Count: 1200", "", "  Name: gone"]
-    assert rows(long, Look(30, "mono"))[-4:] == listed
-    assert rows(TABLE, Look(60, "dark", plain=True))[-4:] == listed
-    assert plain(drawn(TABLE)).split("\n")[-4:] == listed
+    assert rows(long, DisplayOptions(30, "mono"))[-4:] == listed
+    assert rows(TABLE, DisplayOptions(60, "dark", plain=True))[-4:] == listed
+    assert render_plain(drawn(TABLE)).split("\n")[-4:] == listed
 
 
 def test_a_quotation_has_its_mark_on_every_row() -> None:
     text = "> " + "word " * 12 + "\n> > " + "deep " * 8
-    assert all(row.startswith("  > ") for row in rows(text, Look(30, "mono"))[1:])
-    assert rows(text, Look(30, "mono"))[-1].startswith("  > > deep")
+    assert all(row.startswith("  > ") for row in rows(text, DisplayOptions(30, "mono"))[1:])
+    assert rows(text, DisplayOptions(30, "mono"))[-1].startswith("  > > deep")
 
 
 def test_wrapped_items_and_code_hang_under_their_text() -> None:
-    look = Look(24, "mono")
+    look = DisplayOptions(24, "mono")
     assert rows("1. " + "word " * 6, look)[1:] == ["  1. word word word word", "     word word"]
     assert rows("```\n  call(one, two, three)\n```", look)[1:] == [
         "      call(one, two,",
@@ -124,7 +135,9 @@ def test_styles() -> None:
     ]  # fmt: skip
     assert ("heading code", "x") in spans("# A `x`")
     assert spans("[a **b**](http://c)")[1:] == [("link strong", "b"), ("dim", " (http://c)")]
-    assert b"\x1b[1m\x1b[3mboth\x1b[0m" in render(drawn("**a _both_**"), Look(60, "dark"))
+    assert b"\x1b[1m\x1b[3mboth\x1b[0m" in render_block(
+        drawn("**a _both_**"), DisplayOptions(60, "dark")
+    )
 
 
 def test_code_is_highlighted_by_its_language() -> None:
@@ -137,13 +150,13 @@ def test_code_is_highlighted_by_its_language() -> None:
     assert ("code-added", "+new") in spans("```diff\n-old\n+new\n```")
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
+@pytest.mark.parametrize("language", sorted(HIGHLIGHTED_LANGUAGES))
 def test_every_language_is_known_and_keeps_every_character(language: str) -> None:
     code = 'a = "x" # {b}\n\n\tif (1) { <c d="e"> } // f\n-- \'g\' $h @i\n'
     for text in (code, code.replace("\n", "\x85 ")):
-        found = highlighted(text, language)
+        found = highlight_code(text, language)
         assert "\n".join("".join(part for _, part in line) for line in found) == text
-        assert {style for line in found for style, _ in line} <= set(STYLES)
+        assert {style for line in found for style, _ in line} <= set(STYLE_NAMES)
 
 
 WILD = [
@@ -155,20 +168,20 @@ WILD = [
 ]
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
+@pytest.mark.parametrize("language", sorted(HIGHLIGHTED_LANGUAGES))
 def test_no_code_takes_long(language: str) -> None:
-    highlighted("x", language)  # loading it is another matter
+    highlight_code("x", language)  # loading it is another matter
     for text in WILD:
         start = time.process_time()
-        code_lines(text[:4000], language)
+        draw_code_lines(text[:4000], language)
         assert time.process_time() - start < 0.5, text[:20]
 
 
 def test_kinds_below_a_known_one_look_like_it() -> None:
     from pygments.token import Token  # type: ignore[import-untyped]
 
-    assert style_of(Token.Literal.String.Double.Strange) == "code-string"
-    assert style_of(Token.Text) == style_of(Token) == ""
+    assert style_of_token(Token.Literal.String.Double.Strange) == "code-string"
+    assert style_of_token(Token.Text) == style_of_token(Token) == ""
 
 
 def test_code_is_clean_to_copy() -> None:
@@ -179,13 +192,13 @@ def test_code_is_clean_to_copy() -> None:
 
 
 def test_where_nothing_is_drawn_headings_are_known_by_their_mark() -> None:
-    bare = Look(60, "dark", plain=True)
+    bare = DisplayOptions(60, "dark", plain=True)
     assert rows("## **Part** two\ntext", bare)[1:] == ["  ## Part two", "  text"]
-    assert b"\x1b" not in render(drawn("# a\n\n`b` **c**\n\n```python\nif 1: x\n```"), bare)
+    assert b"\x1b" not in render_block(drawn("# a\n\n`b` **c**\n\n```python\nif 1: x\n```"), bare)
 
 
 def test_an_ascii_terminal_gets_ascii() -> None:
-    assert render(drawn("- é → “x”"), Look(60, "mono", utf8=False)).isascii()
+    assert render_block(drawn("- é → “x”"), DisplayOptions(60, "mono", utf8=False)).isascii()
 
 
 NESTED = "- " * 11 + "x"
@@ -193,11 +206,11 @@ NESTED = "- " * 11 + "x"
 
 def test_what_is_too_much_is_shown_as_it_was_written() -> None:
     assert rows(NESTED)[-1].endswith("• x")
-    for deep in ("> " * (NESTING_MAX + 2) + "end", "- " * NESTING_MAX + "end"):
-        assert rows(deep, Look(200, "mono")) == [f"qwen: {deep}"]
-    wild = "[*a*" * (BRACKETS_MAX + 1)
-    assert rows(f"{wild}\n\n*calm*", Look(500, "mono")) == [f"qwen: {wild}", "", "  calm"]
-    table = "|a|b|\n|-|-|\n" + "|1|**2**|\n" * CELLS_MAX
+    for deep in ("> " * (MAX_NESTING_LEVELS + 2) + "end", "- " * MAX_NESTING_LEVELS + "end"):
+        assert rows(deep, DisplayOptions(200, "mono")) == [f"qwen: {deep}"]
+    wild = "[*a*" * (MAX_PARAGRAPH_BRACKETS + 1)
+    assert rows(f"{wild}\n\n*calm*", DisplayOptions(500, "mono")) == [f"qwen: {wild}", "", "  calm"]
+    table = "|a|b|\n|-|-|\n" + "|1|**2**|\n" * MAX_TABLE_CELLS
     assert rows(table)[-1] == "  |1|**2**|"
 
 
@@ -214,7 +227,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
 def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()
-    written = render(drawn(text), Look(80))
+    written = render_block(drawn(text), DisplayOptions(80))
     assert time.process_time() - start < 0.5
     assert len(written) < 40 * len(text)
 
@@ -226,24 +239,26 @@ def test_what_acts_on_terminals_does_not(name: str, payload: str) -> None:
         f"| {payload} |\n|--|\n| {payload} |", f"[{payload}](<{payload}>)", f"```{payload}\nx\n```",
         f"> **{payload}**", f"![{payload}](http://{payload})",
     ):  # fmt: skip
-        assert is_harmless(render(drawn(text), Look(40, "dark")))
-        assert is_harmless(render(drawn(text), Look(40, "dark", plain=True)))
+        assert is_harmless(render_block(drawn(text), DisplayOptions(40, "dark")))
+        assert is_harmless(render_block(drawn(text), DisplayOptions(40, "dark", plain=True)))
 
 
 def test_finished_code_is_highlighted_before_its_answer_is_drawn() -> None:
-    highlighted.cache_clear()
-    prepare("So:\n\n```python\nx = 1\n```\n\nand\n\n```js\nlet y;\n\nz()\n```\nstill com")
-    assert highlighted.cache_info().misses == 1
+    highlight_code.cache_clear()
+    highlight_newest_code(
+        "So:\n\n```python\nx = 1\n```\n\nand\n\n```js\nlet y;\n\nz()\n```\nstill com"
+    )
+    assert highlight_code.cache_info().misses == 1
     spans("```js\nlet y;\n\nz()\n```")
-    assert highlighted.cache_info().hits == 1
-    prepare("nothing ``` here")
+    assert highlight_code.cache_info().hits == 1
+    highlight_newest_code("nothing ``` here")
 
 
 def test_what_was_drawn_is_kept_for_the_next() -> None:
-    markdown._body.cache_clear()
-    marked(("", "a"), text="**x**")
-    assert marked(("", "b"), text="**x**")[0].plain() == "bx"
-    assert markdown._body.cache_info().hits == 1
+    markdown._parse_body.cache_clear()
+    render_markdown(("", "a"), text="**x**")
+    assert render_markdown(("", "b"), text="**x**")[0].plain() == "bx"
+    assert markdown._parse_body.cache_info().hits == 1
 
 
 MARKS = st.text(
@@ -271,11 +286,11 @@ PARTS = st.lists(
 def test_whatever_is_written_is_shown_within_the_width(
     text: str, columns: int, utf8: bool, bare: bool
 ) -> None:
-    look = Look(columns, "mono", utf8, bare)
+    look = DisplayOptions(columns, "mono", utf8, bare)
     for row in rows(text, look):
-        assert width(row) <= look.columns
+        assert text_width(row) <= look.columns
         assert row.isprintable() or not row.isascii()
-    written = render(drawn(text), Look(columns, "dark", utf8, bare))
+    written = render_block(drawn(text), DisplayOptions(columns, "dark", utf8, bare))
     assert is_harmless(written)
 
 
@@ -289,7 +304,7 @@ def test_whatever_is_written_is_shown_within_the_width(
 def test_plain_text_loses_no_visible_character(lines: list[str], columns: int) -> None:
     # Digits and a dot would begin a list, which is drawn with other spaces and the same marks.
     text = "\n".join(f"x{line}" for line in lines)
-    seen = "".join(rows(text, Look(columns, "mono")))
+    seen = "".join(rows(text, DisplayOptions(columns, "mono")))
     assert "".join(seen.split()) == "".join(f"qwen:{text}".split())
 
 
@@ -297,7 +312,7 @@ def test_plain_text_loses_no_visible_character(lines: list[str], columns: int) -
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=200))
 def test_code_of_any_kind_keeps_its_text(code: str) -> None:
     for language in ("python", "js", "bash", "json", "html", "yaml", "diff", "pycon", "console"):
-        found = code_lines(code, language)
+        found = draw_code_lines(code, language)
         assert "\n".join("".join(part for _, part in line) for line in found) == code
 
 

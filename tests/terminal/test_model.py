@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from person import HandLoop, Person
 
-from sshwarma.terminal.layout import layout
+from sshwarma.terminal.layout import lay_out_input
 from sshwarma.terminal.text import block, line
 
 LOOP = HandLoop()
@@ -53,7 +53,7 @@ def expected(alice: Person, columns: int, rows: int) -> tuple[list[str], tuple[i
     """The rows of the prompt and the draft, and where in them the cursor is."""
     terminal = alice.terminal
     buffer = terminal._editor.buffer
-    placed = layout(buffer.text, buffer.cursor, columns - 1, 2, True)
+    placed = lay_out_input(buffer.text, buffer.cursor, columns - 1, 2, True)
     lines = ["> " + placed.rows[0], *placed.rows[1:]]
     return [text.rstrip() for text in lines], (placed.column, placed.row)
 

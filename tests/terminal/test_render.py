@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.render import RENDERINGS_MAX, Look, plain, render
-from sshwarma.terminal.text import BARE, Block, Line, block, line
-from sshwarma.terminal.width import width
+from sshwarma.terminal.render import MAX_RENDERINGS, DisplayOptions, render_block, render_plain
+from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, block, line
+from sshwarma.terminal.width import text_width
 
-PLAIN = Look(20, "mono", True, False)
+PLAIN = DisplayOptions(20, "mono", True, False)
 
 
-def rows(heard: Block, look: Look = PLAIN) -> list[str]:
-    return render(heard, look).decode().split("\r\n")[:-1]
+def rows(heard: Block, look: DisplayOptions = PLAIN) -> list[str]:
+    return render_block(heard, look).decode().split("\r\n")[:-1]
 
 
 @pytest.mark.parametrize(
@@ -39,48 +39,59 @@ def test_wrapping(text: str, hang: int, expected: list[str]) -> None:
 
 
 def test_colours_are_carried_to_the_next_row_and_reset() -> None:
-    written = render(block(line(("error", "one two three four five"))), Look(20, "dark"))
+    written = render_block(
+        block(line(("error", "one two three four five"))), DisplayOptions(20, "dark")
+    )
     assert written == b"\x1b[91mone two three four\x1b[0m\r\n\x1b[91mfive\x1b[0m\r\n"
 
 
 def test_mono_has_no_colour() -> None:
-    from sshwarma.terminal.text import STYLES
+    from sshwarma.terminal.text import STYLE_NAMES
 
-    everything = block(line(*[(style, "x") for style in STYLES]))
-    written = render(everything, Look(80, "mono")).decode()
+    everything = block(line(*[(style, "x") for style in STYLE_NAMES]))
+    written = render_block(everything, DisplayOptions(80, "mono")).decode()
     assert not any(f"\x1b[{number}" in written for number in (3, 9))
 
 
 def test_marks_become_ascii() -> None:
     heard = block("✓ ✗ ○ · → █ … é 日")
-    assert render(heard, Look(80, "mono", utf8=False)) == b"+ x o - -> # ... ? ?\r\n"
-    assert plain(heard, utf8=False) == "+ x o - -> # ... ? ?"
-    assert plain(heard) == "✓ ✗ ○ · → █ … é 日"
+    assert (
+        render_block(heard, DisplayOptions(80, "mono", utf8=False)) == b"+ x o - -> # ... ? ?\r\n"
+    )
+    assert render_plain(heard, utf8=False) == "+ x o - -> # ... ? ?"
+    assert render_plain(heard) == "✓ ✗ ○ · → █ … é 日"
 
 
 def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
     heard = block(line(("error", "x" * 45)))
-    assert rows(heard, Look(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
+    assert rows(heard, DisplayOptions(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
 
 
 def test_a_folded_line_is_one_row_as_long_as_there_is_room() -> None:
     folded = Line((("", "head "), ("", "a text that goes on"), ("", " /expand 7")), hang=2, fold=1)
-    assert rows(Block((folded,)), Look(40, "mono")) == ["head a text that goes on /expand 7"]
-    assert rows(Block((folded,)), Look(26, "mono")) == ["head a text tha… /expand 7"]
-    assert rows(Block((folded,)), Look(26, "mono", utf8=False)) == ["head a text t... /expand 7"]
-    assert rows(Block((folded,)), Look(20, "mono")) == ["head a tex… /expand", "  7"]
+    assert rows(Block((folded,)), DisplayOptions(40, "mono")) == [
+        "head a text that goes on /expand 7"
+    ]
+    assert rows(Block((folded,)), DisplayOptions(26, "mono")) == ["head a text tha… /expand 7"]
+    assert rows(Block((folded,)), DisplayOptions(26, "mono", utf8=False)) == [
+        "head a text t... /expand 7"
+    ]
+    assert rows(Block((folded,)), DisplayOptions(20, "mono")) == ["head a tex… /expand", "  7"]
 
 
 def test_several_styles_at_once() -> None:
     heard = block(line(("heading link", "x"), ("no-such", "y"), ("verb no-such", "z")))
-    assert render(heard, Look(20, "dark")) == b"\x1b[1m\x1b[4;94mx\x1b[0my\x1b[1mz\x1b[0m\r\n"
+    assert (
+        render_block(heard, DisplayOptions(20, "dark"))
+        == b"\x1b[1m\x1b[4;94mx\x1b[0my\x1b[1mz\x1b[0m\r\n"
+    )
 
 
 def test_what_stands_in_for_styles_is_shown_where_there_are_none() -> None:
-    heard = block(line((BARE, "# "), ("heading", "Top")))
-    assert rows(heard, Look(20, "mono"))[0].endswith("Top\x1b[0m")
-    assert "#" not in rows(heard, Look(20, "mono"))[0]
-    assert rows(heard, Look(20, "mono", plain=True)) == [plain(heard)] == ["# Top"]
+    heard = block(line((PLAIN_ONLY_STYLE, "# "), ("heading", "Top")))
+    assert rows(heard, DisplayOptions(20, "mono"))[0].endswith("Top\x1b[0m")
+    assert "#" not in rows(heard, DisplayOptions(20, "mono"))[0]
+    assert rows(heard, DisplayOptions(20, "mono", plain=True)) == [render_plain(heard)] == ["# Top"]
 
 
 @given(
@@ -90,8 +101,8 @@ def test_what_stands_in_for_styles_is_shown_where_there_are_none() -> None:
 def test_wrapping_keeps_each_character_in_its_style(
     spans: list[tuple[str, str]], columns: int
 ) -> None:
-    written = "".join(rows(block(line(*spans)), Look(columns, "dark")))
-    shown = plain(block(line(*spans)))
+    written = "".join(rows(block(line(*spans)), DisplayOptions(columns, "dark")))
+    shown = render_plain(block(line(*spans)))
     red = "".join(part.partition("\x1b[0m")[0] for part in written.split("\x1b[91m")[1:])
     wanted = "".join(text for style, text in spans if style == "error")
     assert "".join(red.split()) == "".join(wanted.split())
@@ -103,9 +114,9 @@ def test_wrapping_keeps_each_character_in_its_style(
 def test_the_memo_is_bounded() -> None:
     heard = block("hello")
     for columns in range(20, 120):
-        render(heard, Look(columns))
-    assert len(heard.renderings) == RENDERINGS_MAX
-    assert render(heard, Look(119)) is render(heard, Look(119))
+        render_block(heard, DisplayOptions(columns))
+    assert len(heard.renderings) == MAX_RENDERINGS
+    assert render_block(heard, DisplayOptions(119)) is render_block(heard, DisplayOptions(119))
 
 
 TEXT = st.text(
@@ -124,6 +135,6 @@ def test_no_row_is_wider_than_the_width_and_no_word_is_lost(
     spans: list[tuple[str, str]], hang: int, columns: int, utf8: bool
 ) -> None:
     heard = block(line(*spans, hang=hang))
-    found = rows(heard, Look(columns, "dark", utf8, True))
-    assert all(width(row) < columns for row in found)
-    assert "".join("".join(found).split(" ")) == "".join(plain(heard, utf8).split(" "))
+    found = rows(heard, DisplayOptions(columns, "dark", utf8, True))
+    assert all(text_width(row) < columns for row in found)
+    assert "".join("".join(found).split(" ")) == "".join(render_plain(heard, utf8).split(" "))

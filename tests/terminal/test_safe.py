@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from person import Person
 
-from sshwarma.terminal.escape import safe
-from sshwarma.terminal.render import Look, plain, render
-from sshwarma.terminal.text import STYLES, block, line
-from sshwarma.terminal.width import MARKS_MAX, clusters, width
+from sshwarma.terminal.escape import escape_controls
+from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
+from sshwarma.terminal.text import STYLE_NAMES, block, line
+from sshwarma.terminal.width import MAX_COMBINING_MARKS, split_clusters, text_width
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\r\n\u202e\u200d👨🏽é"))
@@ -39,11 +39,11 @@ HOSTILE = st.text(
         ("a\u200db", "a<U+200D>b"),
         ("👨\u200d", "👨<U+200D>"),
         ("नमस्ते", "नमस्ते"),
-        ("e" + "\u0301" * 9, "e" + "\u0301" * MARKS_MAX),
+        ("e" + "\u0301" * 9, "e" + "\u0301" * MAX_COMBINING_MARKS),
     ],
 )
 def test_shown_form(text: str, shown: str) -> None:
-    assert safe(text) == shown
+    assert escape_controls(text) == shown
 
 
 def _acts(char: str) -> bool:
@@ -52,20 +52,20 @@ def _acts(char: str) -> bool:
 
 def test_no_code_point_passes_that_could_act() -> None:
     everything = "x".join(map(chr, range(sys.maxunicode + 1)))
-    assert {char for char in safe(everything) if _acts(char)} == set()
+    assert {char for char in escape_controls(everything) if _acts(char)} == set()
 
 
 @given(HOSTILE)
 def test_safe_holds_for_any_text_and_is_idempotent(text: str) -> None:
-    shown = safe(text)
+    shown = escape_controls(text)
     assert {char for char in shown if _acts(char)} <= {"\u200d"}
-    assert safe(shown) == shown
+    assert escape_controls(shown) == shown
 
 
 @given(HOSTILE)
 def test_every_cluster_of_safe_text_is_narrow_and_short(text: str) -> None:
-    for cluster in clusters(safe(text)):
-        assert width(cluster) <= 2
+    for cluster in split_clusters(escape_controls(text)):
+        assert text_width(cluster) <= 2
         assert len(cluster) <= 32
 
 
@@ -74,11 +74,11 @@ def test_every_cluster_of_safe_text_is_narrow_and_short(text: str) -> None:
 def test_a_payload_rendered_is_harmless(payload: str, utf8: bool) -> None:
     said = block(line(("name", payload), ": ", ("text", payload), payload))
     for is_plain in (False, True):
-        written = render(said, Look(40, "dark", utf8, is_plain))
+        written = render_block(said, DisplayOptions(40, "dark", utf8, is_plain))
         assert is_harmless(written)
         assert utf8 or written.isascii()
-    assert is_harmless(plain(said, utf8).encode())
-    assert "\n" not in plain(said, utf8)
+    assert is_harmless(render_plain(said, utf8).encode())
+    assert "\n" not in render_plain(said, utf8)
 
 
 @pytest.mark.parametrize("payload", [text for _, text in PAYLOADS], ids=[n for n, _ in PAYLOADS])
@@ -110,8 +110,8 @@ def test_a_payload_is_harmless_wherever_a_terminal_shows_it(
 
 
 def test_every_style_has_no_effect_past_its_line() -> None:
-    for style in STYLES:
+    for style in STYLE_NAMES:
         for theme in ("dark", "light", "mono"):
-            written = render(block(line((style, "x" * 100))), Look(40, theme))
+            written = render_block(block(line((style, "x" * 100))), DisplayOptions(40, theme))
             for row in written.split(b"\r\n"):
                 assert b"\x1b" not in row or row.endswith(b"\x1b[0m")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from person import Person
 
-from sshwarma.terminal.screen import shares
+from sshwarma.terminal.screen import divide_rows
 from sshwarma.terminal.text import Block, block, line
 
 Sit = Callable[..., Person]
@@ -331,7 +331,7 @@ def test_more_live_blocks_than_rows_show_the_last_row_of_the_newest(sit: Sit) ->
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 40))
 def test_shares_are_fair(needs: list[int], height: int) -> None:
-    granted = shares(needs, height)
+    granted = divide_rows(needs, height)
     assert sum(granted) == min(height, sum(needs))
     assert all(share <= need for share, need in zip(granted, needs, strict=True))
     hungry = [share for share, need in zip(granted, needs, strict=True) if share < need]

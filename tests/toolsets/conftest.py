@@ -9,7 +9,7 @@ import pytest
 
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.tools.call import ToolProvider, Tools
-from sshwarma.verbs.tool_provider import Verbs
+from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
 from world.living import Someone, alice, bob, do, guest, newborn, qwen, world
@@ -22,7 +22,7 @@ async def tools(world: World) -> AsyncIterator[Tools]:
     """Tools that can be called, those in Lua with short limits."""
     host = await LuaHost.start(replace(SCRIPT_LIMITS, seconds=1.0, total_seconds=60.0))
     lua = LuaToolProvider(host)
-    providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), Verbs())
+    providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), VerbToolProvider())
     providers[LUA_PROVIDER] = lua
     made = Tools(world, providers)
     world.provide(made)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.terminal.render import plain
-from sshwarma.verbs.commands import EXPANDED
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.commands import MAX_COMMAND_CHARACTERS
 from sshwarma.verbs.completion import complete
-from sshwarma.verbs.views import draw
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.world import World
 from world.living import Someone, do, refused
@@ -66,7 +66,7 @@ async def test_a_script_answers_whoever_typed_it(
     await command(alice, "do-it", source)
     before = len(await world.tail(den, 100))
     answer = await do(bob, f"/do-it {typed}")
-    assert plain(draw(answer)) == text
+    assert render_plain(draw_result(answer)) == text
     assert len(await world.tail(den, 100)) == before
 
 
@@ -78,9 +78,9 @@ async def test_only_whole_words_make_a_script(alice: Someone, den: str, text: st
 
 async def test_what_was_printed_is_shown(alice: Someone, den: str) -> None:
     await command(alice, "p", "-- x\nprint('a') return 'b'")
-    assert plain(draw(await do(alice, "/p"))) == "b\na"
+    assert render_plain(draw_result(await do(alice, "/p"))) == "b\na"
     await command(alice, "q", "-- x\nprint('a')")
-    assert plain(draw(await do(alice, "/q"))) == "a"
+    assert render_plain(draw_result(await do(alice, "/q"))) == "a"
 
 
 async def test_a_script_that_goes_wrong_is_a_refusal_with_the_place(
@@ -171,7 +171,7 @@ async def test_a_pipe_is_part_of_what_is_typed(alice: Someone, den: str) -> None
 
 async def test_a_line_cannot_grow_without_end(alice: Someone, den: str) -> None:
     await command(alice, "big", "/say " + "{args}" * 20)
-    assert str(EXPANDED) in (await refused(alice, "/big " + "x" * 5000)).message
+    assert str(MAX_COMMAND_CHARACTERS) in (await refused(alice, "/big " + "x" * 5000)).message
 
 
 async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
@@ -179,11 +179,11 @@ async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
     await command(alice, "wave", "/me waves")
     index = await do(alice, "/help")
     assert index.commands == (("shout", "Says it loudly."), ("wave", "/me waves"))
-    assert "Commands equipped here" in plain(draw(index))
+    assert "Commands equipped here" in render_plain(draw_result(index))
     for topic in ("shout", "/shout"):
         shown = await do(alice, f"/help {topic}")
         assert (shown.kind, shown.summary) == ("script", "Says it loudly.")
-        assert "return args:upper()" in plain(draw(shown))
+        assert "return args:upper()" in render_plain(draw_result(shown))
     found = await complete(alice.caller, "/sho", 4)
     assert [(candidate.text, candidate.note) for candidate in found] == [
         ("/shout", "Says it loudly.")

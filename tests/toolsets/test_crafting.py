@@ -8,8 +8,8 @@ from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
-from sshwarma.verbs.bags import Edit
-from sshwarma.verbs.examine import Examined
+from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.examine import ThingDetails
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
@@ -151,7 +151,7 @@ async def test_show_tells_all_about_a_tool(alice: Someone, bob: Someone, den: st
     await do(alice, "/tool new dice", DICE)
     await do(bob, "/run dice sides=20")
     seen = await do(bob, "/tool show dice")
-    assert isinstance(seen, Examined)
+    assert isinstance(seen, ThingDetails)
     assert seen == await do(bob, "/examine dice")
     assert (seen.name, seen.status, seen.content) == ("den:dice", "available", DICE)
     assert seen.parameters == (("sides?", "integer=6", "Sides"),)
@@ -176,7 +176,7 @@ async def test_a_trial_is_seen_by_its_maker_alone(world: World, alice: Someone, 
 async def test_edit_brings_the_script_back_to_the_line(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = return 1")
     edit = await do(alice, "/tool edit dice")
-    assert isinstance(edit, Edit)
+    assert isinstance(edit, EditDraft)
     assert edit.line == "/tool new dice = return 1"
     assert (await do(alice, edit.line)).made is False
     await do(alice, "/tool new me:own = return 2")

@@ -11,7 +11,7 @@ import pytest
 from sshwarma.lua_tools import provider as lua_tools
 from sshwarma.lua_tools.provider import render_value
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.run import Ran
+from sshwarma.verbs.run import RunResult
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
 from world.living import Someone, do
@@ -34,10 +34,10 @@ async def make(who: Someone, name: str, source: str) -> None:
     await do(who, f"/tool new {name}", source)
 
 
-async def run(who: Someone, source: str, arguments: str = "") -> Ran:
+async def run(who: Someone, source: str, arguments: str = "") -> RunResult:
     await make(who, "try", source)
     ran = await do(who, f"/run den:try {arguments}")
-    assert isinstance(ran, Ran)
+    assert isinstance(ran, RunResult)
     return ran
 
 

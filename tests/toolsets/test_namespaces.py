@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.terminal.render import plain
+from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import Tools
 from sshwarma.tools.namespace_index import index_namespaces
-from sshwarma.verbs.views import draw
+from sshwarma.verbs.views import draw_result
 from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from world.living import Someone, arrive, do, refused
@@ -33,7 +33,7 @@ async def usable(who: Someone) -> list[str]:
 
 
 async def told(who: Someone, line: str) -> str:
-    return plain(draw(await do(who, line)))
+    return render_plain(draw_result(await do(who, line)))
 
 
 async def test_one_that_is_removed_takes_along_all_that_is_in_it(git: None, bob: Someone) -> None:

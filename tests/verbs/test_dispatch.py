@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sshwarma.verbs import dispatch
-from sshwarma.verbs.dispatch import Pace, invoke
+from sshwarma.verbs.dispatch import LineRateLimiter, invoke
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
-from sshwarma.verbs.views import draw
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.world import World
@@ -205,7 +205,7 @@ class Clock:
 def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(dispatch, "time", clock)
-    pace = Pace(3)
+    pace = LineRateLimiter(3)
     for _ in range(3):
         pace.check("alice")
         clock.now += 1
@@ -220,8 +220,8 @@ def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pace_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "WATCHED_AGENTS", 5)
-    pace = Pace(1)
+    monkeypatch.setattr(dispatch, "MAX_TRACKED_AGENTS", 5)
+    pace = LineRateLimiter(1)
     for n in range(50):
         pace.check(str(n))
     assert len(pace._recent) == 5
@@ -508,7 +508,7 @@ def test_whatever_is_typed_is_done_or_refused(
         except WorldError as refused:
             assert refused.message
         else:
-            assert draw(result) is not None
+            assert draw_result(result) is not None
 
     runner.run(typed())
 

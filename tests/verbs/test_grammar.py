@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma import verbs
-from sshwarma.verbs.grammar import parse, split_verb
+from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import every_verb, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 
@@ -18,7 +18,7 @@ _ = verbs.__all__
 
 def parsed(line: str) -> dict[str, Any]:
     verb, start = split_verb(line)
-    return parse(verb, line, start)
+    return parse_arguments(verb, line, start)
 
 
 def at_fault(line: str) -> str:

@@ -9,37 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.render import Look, plain, render
+from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.verbs.log_rows import (
-    ANSWER_CHARACTERS,
-    ANSWER_LINES,
-    FOLDED_CHARACTERS,
-    FULL_LINES,
-    ROW_LINES,
-    Reading,
-    row_block,
-    shows,
+    MAX_ANSWER_CHARACTERS,
+    MAX_ANSWER_LINES,
+    MAX_FOLDED_CHARACTERS,
+    MAX_RESULT_LINES,
+    MAX_ROW_LINES,
+    RowDisplayOptions,
+    draw_row,
+    is_row_visible,
 )
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.events import Row
 
 AGENTS = AgentDirectory()
 AGENTS.load([Agent("1", "ann"), Agent("2", "qwen", kind="model")], ())
-DRAWN = Reading(markdown=True)
+DRAWN = RowDisplayOptions(markdown=True)
 
 
 def row(kind: str, content: str, author: str = "2", **meta: Any) -> Row:
     return Row("r", "room", 42, kind, content, author, 0, meta=meta)
 
 
-def seen(made: Row, reading: Reading = DRAWN, viewer: str | None = None) -> str:
-    return plain(row_block(made, AGENTS, viewer, reading))
+def seen(made: Row, reading: RowDisplayOptions = DRAWN, viewer: str | None = None) -> str:
+    return render_plain(draw_row(made, AGENTS, viewer, reading))
 
 
 def test_only_what_models_say_is_markdown() -> None:
     text = "# Top\n\n*x*"
     assert seen(row("chat", text)) == "qwen:\n  # Top\n\n  x"
-    assert seen(row("chat", text), Reading()) == "qwen: # Top\n\n  *x*"
+    assert seen(row("chat", text), RowDisplayOptions()) == "qwen: # Top\n\n  *x*"
     for author in ("1", "gone"):
         assert seen(row("chat", text, author)).endswith("# Top\n\n  *x*")
     assert seen(row("emote", "*x*")) == "* qwen *x*"
@@ -47,19 +47,19 @@ def test_only_what_models_say_is_markdown() -> None:
 
 
 def test_who_is_called_by_a_model_sees_that() -> None:
-    made = row_block(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
+    made = draw_row(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
     assert ("mention", "qwen") in made.lines[0].spans  # type: ignore[union-attr]
     assert ("strong", "look") in made.lines[0].spans  # type: ignore[union-attr]
 
 
 def test_an_answer_may_be_longer_than_what_people_say_but_not_without_end() -> None:
-    long = "\n".join(f"line {number}" for number in range(ROW_LINES * 2))
+    long = "\n".join(f"line {number}" for number in range(MAX_ROW_LINES * 2))
     assert "more characters" not in seen(row("chat", long))
     assert seen(row("chat", long, "1")).endswith("more characters: /history --row 42")
-    for text in ("x\n" * (ANSWER_LINES + 5), "word " * ANSWER_CHARACTERS):
+    for text in ("x\n" * (MAX_ANSWER_LINES + 5), "word " * MAX_ANSWER_CHARACTERS):
         shown = seen(row("chat", text))
         assert shown.endswith("more characters: /history --row 42")
-        assert len(shown) < ANSWER_CHARACTERS + 5 * ANSWER_LINES
+        assert len(shown) < MAX_ANSWER_CHARACTERS + 5 * MAX_ANSWER_LINES
 
 
 @pytest.mark.parametrize(
@@ -89,25 +89,27 @@ def test_a_result_is_one_line_with_its_tool_and_its_size() -> None:
     long = row("tool.result", "one\n" * 700, tool="a:b", seconds=2)
     assert seen(long).startswith("  ✓ a:b 2.0s · 700 lines, 2.8 kB · one one one")
     assert seen(long).endswith("… /expand 42")
-    look = Look(70, "mono")
-    assert render(row_block(long, AGENTS, None), look).count(b"\r\n") == 1
+    look = DisplayOptions(70, "mono")
+    assert render_block(draw_row(long, AGENTS, None), look).count(b"\r\n") == 1
 
 
 def test_a_result_in_full_has_its_first_lines() -> None:
     text = "\n".join(f"  line {number}" for number in range(30))
-    shown = seen(row("tool.result", text, tool="a:b"), Reading(tools="full")).split("\n")
+    shown = seen(row("tool.result", text, tool="a:b"), RowDisplayOptions(tools="full")).split("\n")
     assert shown[0] == "  ✓ a:b · 30 lines, 289 B"
-    assert shown[1 : FULL_LINES + 1] == [f"      line {number}" for number in range(FULL_LINES)]
-    assert shown[FULL_LINES + 1 :] == ["    … /expand 42"]
-    whole = seen(row("tool.result", "a\nb\n", tool="a:b"), Reading(tools="full"))
+    assert shown[1 : MAX_RESULT_LINES + 1] == [
+        f"      line {number}" for number in range(MAX_RESULT_LINES)
+    ]
+    assert shown[MAX_RESULT_LINES + 1 :] == ["    … /expand 42"]
+    whole = seen(row("tool.result", "a\nb\n", tool="a:b"), RowDisplayOptions(tools="full"))
     assert whole == "  ✓ a:b · 2 lines, 3 B\n    a\n    b"
 
 
 def test_hidden_tools_are_seen_when_they_fail() -> None:
-    hidden = Reading(tools="hidden")
+    hidden = RowDisplayOptions(tools="hidden")
     for kind in ("tool.call", "tool.result"):
-        assert not shows(row(kind, "x"), hidden)
-        assert not row_block(row(kind, "x"), AGENTS, None, hidden).lines
+        assert not is_row_visible(row(kind, "x"), hidden)
+        assert not draw_row(row(kind, "x"), AGENTS, None, hidden).lines
     for kind in ("tool.error", "tool.timeout"):
         assert seen(row(kind, "it broke", tool="a:b"), hidden) == "  ✗ a:b · it broke"
     assert "thought: hm" in seen(row("thought", "hm"), hidden)
@@ -121,6 +123,6 @@ def test_whatever_a_tool_is_called_with_is_shown_and_bounded(text: str, tools: A
         row("tool.result", text, tool="t"),
         row("thought", text),
     ):
-        shown = row_block(made, AGENTS, None, Reading(tools=tools)).plain()
-        assert tools == "full" or len(shown) < 4 * FOLDED_CHARACTERS + 20
+        shown = draw_row(made, AGENTS, None, RowDisplayOptions(tools=tools)).plain()
+        assert tools == "full" or len(shown) < 4 * MAX_FOLDED_CHARACTERS + 20
         assert tools == "full" or "\n" not in shown

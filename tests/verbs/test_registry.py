@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from sshwarma import verbs
-from sshwarma.verbs.grammar import parse, split_verb
+from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import (
     GROUPS,
     Verb,
@@ -65,7 +65,7 @@ class TestEveryVerb:
         for example in declared.examples:
             found, start = split_verb(example)
             assert found is declared
-            parse(declared, example, start)
+            parse_arguments(declared, example, start)
 
     def test_has_a_view_of_its_result(self, declared: Verb) -> None:
         options = get_args(declared.result_type) or (declared.result_type,)

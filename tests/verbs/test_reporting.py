@@ -8,12 +8,12 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from sshwarma.terminal.render import plain
+from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.history import SNIPPET, snippet
-from sshwarma.verbs.tool_provider import Verbs
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.history import MAX_SNIPPET_CHARACTERS, make_snippet
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import calls, equipment, rows, things, turns, usage
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.store import Change
@@ -51,7 +51,7 @@ async def drop(world: World, turn: Turn) -> None:
 
 
 def shown(result: object) -> str:
-    return plain(draw(result))
+    return render_plain(draw_result(result))
 
 
 # -- schema
@@ -97,7 +97,7 @@ async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> Non
     assert "more not shown" in screen and "cut at 1000 characters: substr() reads on" in screen
     long = shown(await do(bob, "/sql SELECT printf('%.*c', 100, 'x'), 1"))
     assert "x" * 59 + "…  1" in long
-    assert as_json(await do(bob, "/sql SELECT 1 AS one, 'x' AS two")) == {
+    assert dump_json(await do(bob, "/sql SELECT 1 AS one, 'x' AS two")) == {
         "columns": ["one", "two"], "rows": [[1, "x"]], "more": 0, "uncounted": False,
         "cut_cells": 0,
     }  # fmt: skip
@@ -146,7 +146,7 @@ async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
 async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
-    tools = Tools(world, {"internal": Verbs(), "global": Verbs()})
+    tools = Tools(world, {"internal": VerbToolProvider(), "global": VerbToolProvider()})
     with pytest.raises(NotFound, match="not equipped"):
         await tools.call(qwen.caller, "sshwarma:sql", {"text": "SELECT 1"})
     await do(alice, "/equip room sshwarma:sql,schema")
@@ -308,7 +308,7 @@ async def test_a_search_does_not_find_the_search_before(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     await do(alice, "a needle")
-    tools = Tools(world, {"internal": Verbs(), "global": Verbs()})
+    tools = Tools(world, {"internal": VerbToolProvider(), "global": VerbToolProvider()})
     for _ in range(2):
         found = await tools.call(qwen.caller, "global:search", {"text": "needle"})
         assert [entry["text"] for entry in found.structured["entries"]] == ["a needle"]
@@ -323,8 +323,8 @@ async def test_words_after_a_number_are_too_many(alice: Someone) -> None:
     ("before", "after"), [(0, 0), (0, 900), (900, 0), (900, 900), (40, 900), (900, 40)]
 )
 def test_a_snippet_shows_the_words_that_were_found(before: int, after: int) -> None:
-    cut = snippet("x" * before + " Needle " + "y" * after, 'a "needle')
+    cut = make_snippet("x" * before + " Needle " + "y" * after, 'a "needle')
     assert "Needle" in cut
-    assert len(cut) <= SNIPPET + 1
-    assert cut.startswith("…") == (before > SNIPPET)
-    assert cut.endswith("…") == (after > SNIPPET)
+    assert len(cut) <= MAX_SNIPPET_CHARACTERS + 1
+    assert cut.startswith("…") == (before > MAX_SNIPPET_CHARACTERS)
+    assert cut.endswith("…") == (after > MAX_SNIPPET_CHARACTERS)

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, tool_specs
-from sshwarma.web.api import Api
-from sshwarma.web.http import Http
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
 from sshwarma.world import agents
 from sshwarma.world.world import World
 
@@ -67,7 +67,7 @@ async def web(tmp_path: Path) -> AsyncIterator[Client]:
         await world.change(
             lambda tx, name=name, role=role: agents.create_agent(tx, name, role=role)
         )
-    http = Http(world, CollectorRegistry(), Api(world, LIMITS, Pace(1000)))
+    http = HttpServer(world, CollectorRegistry(), HttpApi(world, LIMITS, LineRateLimiter(1000)))
     await http.start("127.0.0.1", 0)
     yield Client(world, http.port)
     await http.stop()

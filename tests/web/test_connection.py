@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web import connection
-from sshwarma.web.api import Api
-from sshwarma.web.http import Http
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
 from sshwarma.world.world import World
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -23,7 +23,9 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[int]:
     world = await World.open(tmp_path / "world.db", tool_specs())
-    http = Http(world, CollectorRegistry(), Api(world, LimitSettings(), Pace(1_000)))
+    http = HttpServer(
+        world, CollectorRegistry(), HttpApi(world, LimitSettings(), LineRateLimiter(1_000))
+    )
     await http.start("127.0.0.1", 0)
     yield http.port
     await http.stop()
@@ -55,7 +57,7 @@ async def ask(link: Link) -> bytes:
 async def test_who_does_not_say_what_it_wants_has_to_go(
     port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 1.5)
+    monkeypatch.setattr(connection, "REQUEST_HEAD_TIMEOUT_SECONDS", 1.5)
     reader, writer = await connect(port, said)
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -65,7 +67,7 @@ async def test_who_does_not_say_what_it_wants_has_to_go(
 async def test_a_second_request_has_no_more_time_than_the_first(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 1.5)
+    monkeypatch.setattr(connection, "REQUEST_HEAD_TIMEOUT_SECONDS", 1.5)
     link = await connect(port)
     assert b" 200 " in await ask(link)
     link[1].write(b"GET /hea")
@@ -77,7 +79,7 @@ async def test_a_second_request_has_no_more_time_than_the_first(
 async def test_connections_have_a_most_and_the_next_is_told(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "CONNECTIONS", 3)
+    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 3)
     links = [await connect(port) for _ in range(3)]
     for link in links:
         assert b" 200 " in await ask(link)

@@ -12,7 +12,7 @@ import pytest
 
 import sshwarma.verbs as declared
 from driver.covers import covered
-from sshwarma.verbs.grammar import parse, split_verb
+from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.verbs.views import has_view
 
@@ -42,7 +42,7 @@ def test_every_verb_has_examples_that_parse_as_that_verb(verb: Verb) -> None:
     for example in verb.examples:
         found, start = split_verb(example)
         assert found is verb
-        parse(verb, example, start)
+        parse_arguments(verb, example, start)
 
 
 @each_verb

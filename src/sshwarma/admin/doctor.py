@@ -94,9 +94,9 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
-    from sshwarma.ssh.transport.host_key import HOST_KEY
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
 
-    path = settings.data_dir / HOST_KEY
+    path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
         yield CheckResult("host key", True, "will be made at the first start")
         return

@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sshwarma.terminal.escape import TAB
-from sshwarma.terminal.width import after, before, boundary, cluster_width
+from sshwarma.terminal.escape import TAB_SPACES
+from sshwarma.terminal.width import cluster_end, cluster_start, cluster_width, snap_to_boundary
 
-LINE_LIMIT: Final = 64 * 1024
+MAX_BUFFER_BYTES: Final = 64 * 1024
 """Bytes of UTF-8 in the text; what would exceed it is refused."""
 
-UNDO_MAX: Final = 64
+MAX_UNDO_STEPS: Final = 64
 """Steps that can be undone, as long as they add up to at most UNDO_SIZE characters."""
 
-UNDO_SIZE: Final = 4 * LINE_LIMIT
+MAX_UNDO_CHARACTERS: Final = 4 * MAX_BUFFER_BYTES
 
-_REMOVED: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_CONTROL_CHARACTERS: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 class Buffer:
@@ -45,7 +45,7 @@ class Buffer:
         with the typing before it.
         """
         if not text.isprintable():
-            text = _REMOVED.sub("", text.replace("\t", TAB))
+            text = _CONTROL_CHARACTERS.sub("", text.replace("\t", TAB_SPACES))
         if not text:
             return True
         if not self._fits(text):
@@ -54,7 +54,7 @@ class Buffer:
             self._remember()
         at = self.cursor
         self.text = self.text[:at] + text + self.text[at:]
-        self.cursor = boundary(self.text, at + len(text))
+        self.cursor = snap_to_boundary(self.text, at + len(text))
         self._typing = typed
         return True
 
@@ -66,7 +66,7 @@ class Buffer:
             self._remember()
             self.text = self.text[:start] + self.text[end:]
             self._bytes -= len(gone)
-            self.cursor = boundary(self.text, start)
+            self.cursor = snap_to_boundary(self.text, start)
             self._typing = False
         return gone
 
@@ -83,7 +83,7 @@ class Buffer:
     def replace(self, start: int, end: int, text: str) -> bool:
         """Put `text` in the place of a part, with the cursor behind it; False if it is too long."""
         whole = self.text[:start] + text + self.text[end:]
-        if _REMOVED.search(whole) or _size(whole) > LINE_LIMIT:
+        if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_BUFFER_BYTES:
             return False
         self._remember()
         self._put(whole, start + len(text))
@@ -92,9 +92,9 @@ class Buffer:
     def set(self, text: str, cursor: int | None = None) -> None:
         """Take another text, as from history; what cannot be held is left out."""
         self._remember()
-        text = _REMOVED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-        if len(text) * 4 > LINE_LIMIT:
-            text = text.encode()[:LINE_LIMIT].decode(errors="ignore")
+        text = _CONTROL_CHARACTERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+        if len(text) * 4 > MAX_BUFFER_BYTES:
+            text = text.encode()[:MAX_BUFFER_BYTES].decode(errors="ignore")
         self._put(text, len(text) if cursor is None else cursor)
 
     def clear(self) -> None:
@@ -108,10 +108,10 @@ class Buffer:
         """Swap the characters around the cursor, as emacs does."""
         middle = self.cursor
         if middle == len(self.text):
-            middle = before(self.text, middle)
+            middle = cluster_start(self.text, middle)
         if middle <= 0:
             return
-        start, end = before(self.text, middle), after(self.text, middle)
+        start, end = cluster_start(self.text, middle), cluster_end(self.text, middle)
         if "\n" not in self.text[start:end]:
             self.replace(start, end, self.text[middle:end] + self.text[start:middle])
 
@@ -125,10 +125,10 @@ class Buffer:
     # -- places
 
     def left(self, at: int) -> int:
-        return before(self.text, at)
+        return cluster_start(self.text, at)
 
     def right(self, at: int) -> int:
-        return after(self.text, at)
+        return cluster_end(self.text, at)
 
     def line_start(self, at: int) -> int:
         return self.text.rfind("\n", 0, at) + 1
@@ -140,20 +140,20 @@ class Buffer:
     def word_left(self, at: int) -> int:
         """The start of the word before a place; a word is letters, digits and `_`."""
         text = self.text
-        while at > 0 and not _wordy(text[at - 1]):
+        while at > 0 and not _is_word_character(text[at - 1]):
             at -= 1
-        while at > 0 and _wordy(text[at - 1]):
+        while at > 0 and _is_word_character(text[at - 1]):
             at -= 1
-        return boundary(text, at)
+        return snap_to_boundary(text, at)
 
     def word_right(self, at: int) -> int:
         """The end of the word after a place."""
         text, size = self.text, len(self.text)
-        while at < size and not _wordy(text[at]):
+        while at < size and not _is_word_character(text[at]):
             at += 1
-        while at < size and _wordy(text[at]):
+        while at < size and _is_word_character(text[at]):
             at += 1
-        return boundary(text, at)
+        return snap_to_boundary(text, at)
 
     def space_left(self, at: int) -> int:
         """The start of the run of non-spaces before a place, as Ctrl-W cuts."""
@@ -162,11 +162,11 @@ class Buffer:
             at -= 1
         while at > 0 and not text[at - 1].isspace():
             at -= 1
-        return boundary(text, at)
+        return snap_to_boundary(text, at)
 
     def move(self, at: int) -> None:
         """Put the cursor at the nearest boundary not before a place."""
-        self.cursor = boundary(self.text, at)
+        self.cursor = snap_to_boundary(self.text, at)
         self._typing = False
 
     def move_lines(self, count: int) -> bool:
@@ -191,21 +191,21 @@ class Buffer:
     def _fits(self, text: str) -> bool:
         # Four bytes a character is the most there can be; count only when that is too much.
         self._bytes += 4 * len(text)
-        if self._bytes <= LINE_LIMIT:
+        if self._bytes <= MAX_BUFFER_BYTES:
             return True
-        if len(self.text) + len(text) <= LINE_LIMIT:
-            self._bytes = _size(self.text) + _size(text)
-            if self._bytes <= LINE_LIMIT:
+        if len(self.text) + len(text) <= MAX_BUFFER_BYTES:
+            self._bytes = _utf8_size(self.text) + _utf8_size(text)
+            if self._bytes <= MAX_BUFFER_BYTES:
                 return True
-            self._bytes -= _size(text)
+            self._bytes -= _utf8_size(text)
         else:
             self._bytes -= 4 * len(text)
         return False
 
     def _put(self, text: str, cursor: int) -> None:
         self.text = text
-        self.cursor = boundary(text, cursor)
-        self._bytes = _size(text)
+        self.cursor = snap_to_boundary(text, cursor)
+        self._bytes = _utf8_size(text)
         self._typing = False
 
     def _remember(self) -> None:
@@ -213,18 +213,18 @@ class Buffer:
             self._undo = []
         steps = self._undo
         steps.append((self.text, self.cursor))
-        if len(steps) > UNDO_MAX:
+        if len(steps) > MAX_UNDO_STEPS:
             del steps[0]
-        if len(self.text) > UNDO_SIZE // UNDO_MAX:
+        if len(self.text) > MAX_UNDO_CHARACTERS // MAX_UNDO_STEPS:
             size = sum(len(text) for text, _ in steps)
-            while size > UNDO_SIZE:
+            while size > MAX_UNDO_CHARACTERS:
                 size -= len(steps.pop(0)[0])
 
 
-def _size(text: str) -> int:
+def _utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _wordy(char: str) -> bool:
+def _is_word_character(char: str) -> bool:
     # Combining marks are part of the word they stand in; they are neither letters nor digits.
     return char.isalnum() or char == "_" or (char > "\u02ff" and cluster_width(char) == 0)

@@ -12,20 +12,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-FRAME: Final = 0.02
+FRAME_SECONDS: Final = 0.02
 """Seconds between two frames."""
 
-FRAME_LONGEST: Final = 0.1
+MAX_FRAME_SECONDS: Final = 0.1
 """Seconds between two frames, however long they take."""
 
-FRAMES_A_TURN: Final = 100
+MAX_FRAMES_PER_TURN: Final = 100
 """Terminals drawn in one turn of the loop: about 5 ms."""
 
-REST: Final = 3
+FRAME_REST_FACTOR: Final = 3
 """Times as long as a frame took is waited before the next."""
 
 
-class Drawn(Protocol):
+class FrameTarget(Protocol):
     """Who has frames drawn."""
 
     def frame(self) -> None:
@@ -39,19 +39,19 @@ class FrameClock:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._dirty: dict[Drawn, None] = {}
-        self._drawing: dict[Drawn, None] = {}
-        self._last = -FRAME_LONGEST
-        self._wait = FRAME
+        self._dirty: dict[FrameTarget, None] = {}
+        self._drawing: dict[FrameTarget, None] = {}
+        self._last = -MAX_FRAME_SECONDS
+        self._wait = FRAME_SECONDS
         self._scheduled = False
 
-    def mark(self, terminal: Drawn) -> None:
+    def mark(self, terminal: FrameTarget) -> None:
         """Have the terminal's `frame` called soon, once for all marks until then."""
         self._dirty[terminal] = None
         if not self._scheduled:
             self._schedule()
 
-    def forget(self, terminal: Drawn) -> None:
+    def forget(self, terminal: FrameTarget) -> None:
         """The terminal is gone."""
         self._dirty.pop(terminal, None)
         self._drawing.pop(terminal, None)
@@ -82,7 +82,7 @@ class FrameClock:
         """Some of the frames; the rest in the next turns, so that a crowd's do not hold up keys."""
         drawing = self._drawing
         try:
-            for _ in range(min(FRAMES_A_TURN, len(drawing))):
+            for _ in range(min(MAX_FRAMES_PER_TURN, len(drawing))):
                 terminal, _ = drawing.popitem()
                 terminal.frame()
         finally:
@@ -91,7 +91,7 @@ class FrameClock:
                 self.loop.call_soon(self._draw)
             else:
                 took = self.loop.time() - self._last
-                self._wait = min(max(FRAME, REST * took), FRAME_LONGEST)
+                self._wait = min(max(FRAME_SECONDS, FRAME_REST_FACTOR * took), MAX_FRAME_SECONDS)
                 self._scheduled = False
                 if self._dirty:
                     self._schedule()

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sshwarma.terminal.escape import safe
+from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.text import Line, line
-from sshwarma.terminal.width import boundary, clip, width
+from sshwarma.terminal.width import clip_text, snap_to_boundary, text_width
 
-MENU_ROWS: Final = 8
+MAX_MENU_ROWS: Final = 8
 """Rows of the menu; with more candidates it scrolls."""
 
-_DISPLAY_MAX: Final = 32  # columns of the left part of the menu, before the notes
+_MAX_DISPLAY_COLUMNS: Final = 32  # columns of the left part of the menu, before the notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Candidate:
         return self.display or self.text
 
 
-Source: TypeAlias = Callable[[str, int], Awaitable[Sequence[Candidate]]]
+CompletionSource: TypeAlias = Callable[[str, int], Awaitable[Sequence[Candidate]]]
 """Called with the text and the cursor (in code points) of the line as it is."""
 
-Answer: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
+CompletionCallback: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
 
 
-class Request:
+class CompletionRequest:
     """A question under way to a source. A newer one is to cancel it."""
 
     __slots__ = ("_task",)
@@ -54,22 +54,22 @@ class Request:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        source: Source,
+        source: CompletionSource,
         text: str,
         cursor: int,
-        answer: Answer,
+        answer: CompletionCallback,
     ) -> None:
         async def ask() -> None:
             answer(text, cursor, await source(text, cursor))
 
         self._task = loop.create_task(ask())
-        self._task.add_done_callback(_report)
+        self._task.add_done_callback(_report_failure)
 
     def cancel(self) -> None:
         self._task.cancel()
 
 
-def _report(task: asyncio.Task[None]) -> None:
+def _report_failure(task: asyncio.Task[None]) -> None:
     """A source that fails proposes nothing; its error goes where the loop's errors go."""
     if not task.cancelled() and (error := task.exception()):
         task.get_loop().call_exception_handler(
@@ -77,7 +77,7 @@ def _report(task: asyncio.Task[None]) -> None:
         )
 
 
-def shared(candidates: Sequence[Candidate]) -> str:
+def common_prefix(candidates: Sequence[Candidate]) -> str:
     """The beginning all candidates have in common, if they replace the same part of the line."""
     if len({candidate.start for candidate in candidates}) != 1:
         return ""
@@ -86,12 +86,12 @@ def shared(candidates: Sequence[Candidate]) -> str:
     size = next((at for at, char in enumerate(low) if char != high[at]), len(low))
     common = low[:size]
     # Half a character is not something to insert.
-    while common and any(boundary(text, len(common)) != len(common) for text in texts):
+    while common and any(snap_to_boundary(text, len(common)) != len(common) for text in texts):
         common = common[:-1]
     return common
 
 
-class Menu:
+class CandidateMenu:
     """Several candidates, one of them chosen or none yet.
 
     `text` and `cursor` are the line as it was when the menu opened.
@@ -119,17 +119,19 @@ class Menu:
     def lines(self, height: int) -> list[Line]:
         """At most `height` lines of the menu, the chosen one among them."""
         count = len(self.candidates)
-        height = min(height, MENU_ROWS, count)
+        height = min(height, MAX_MENU_ROWS, count)
         if height <= 0:
             return []
         top = max(0, min(self.index - height // 2, count - height))
         seen = self.candidates[top : top + height]
-        labels = [clip(safe(candidate.label), _DISPLAY_MAX) for candidate in seen]
-        column = max(map(width, labels))
+        labels = [
+            clip_text(escape_controls(candidate.label), _MAX_DISPLAY_COLUMNS) for candidate in seen
+        ]
+        column = max(map(text_width, labels))
         lines = []
         for number, candidate in enumerate(seen, top):
             label = labels[number - top]
-            label += " " * (column - width(label))
+            label += " " * (column - text_width(label))
             chosen = number == self.index
             parts = [("mark" if chosen else "dim", "> " if chosen else "  ")]
             parts.append(("mention" if chosen else "", label))

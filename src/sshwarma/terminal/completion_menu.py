@@ -6,17 +6,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sshwarma.terminal.completion import Candidate, Menu, Request, Source, shared
+from sshwarma.terminal.completion import (
+    Candidate,
+    CandidateMenu,
+    CompletionRequest,
+    CompletionSource,
+    common_prefix,
+)
 from sshwarma.terminal.editor import Editor
-from sshwarma.terminal.keys import Key
-from sshwarma.terminal.output import Output
+from sshwarma.terminal.keys import KeyPress
+from sshwarma.terminal.output import TerminalOutput
 from sshwarma.terminal.text import block
 
-_NEXT: Final = ("tab", "down", "c-n")
-_PREVIOUS: Final = ("s-tab", "up", "c-p")
+_NEXT_KEYS: Final = ("tab", "down", "c-n")
+_PREVIOUS_KEYS: Final = ("s-tab", "up", "c-p")
 
 
-class Choosing:
+class TabCompletion:
     """Completion of one person's line. `answered` is called when an answer has changed what is to
     be seen; the other methods are called in the course of a key."""
 
@@ -24,9 +30,9 @@ class Choosing:
 
     def __init__(
         self,
-        source: Source,
+        source: CompletionSource,
         editor: Editor,
-        output: Output,
+        output: TerminalOutput,
         loop: asyncio.AbstractEventLoop,
         answered: Callable[[], None],
     ) -> None:
@@ -35,22 +41,24 @@ class Choosing:
         self._output = output
         self._loop = loop
         self._answered = answered
-        self._request: Request | None = None
+        self._request: CompletionRequest | None = None
 
     def ask(self) -> None:
         """Ask the source about the line as it is."""
         self.close()
         buffer = self._editor.buffer
-        self._request = Request(self._loop, self._source, buffer.text, buffer.cursor, self._answer)
+        self._request = CompletionRequest(
+            self._loop, self._source, buffer.text, buffer.cursor, self._answer
+        )
 
-    def press(self, key: Key) -> bool:
+    def press(self, key: KeyPress) -> bool:
         """A key; False when there is no menu, or the key closes it and means something else."""
         menu = self._output.view.menu
         if menu is None:
             return False
         buffer = self._editor.buffer
-        if key.name in _NEXT or key.name in _PREVIOUS:
-            candidate = menu.step(1 if key.name in _NEXT else -1)
+        if key.name in _NEXT_KEYS or key.name in _PREVIOUS_KEYS:
+            candidate = menu.step(1 if key.name in _NEXT_KEYS else -1)
             whole = menu.text[: candidate.start] + candidate.text
             buffer.set(whole + menu.text[menu.cursor :], len(whole))
             return True
@@ -86,10 +94,10 @@ class Choosing:
             only = candidates[0]
             self._insert(only.start, only.text + " " * only.space)
         else:
-            start, common = candidates[0].start, shared(candidates)
+            start, common = candidates[0].start, common_prefix(candidates)
             if len(common) > cursor - start:
                 self._insert(start, common)
-            self._output.view.menu = Menu(candidates, buffer.text, buffer.cursor)
+            self._output.view.menu = CandidateMenu(candidates, buffer.text, buffer.cursor)
             if self._output.look.plain:
                 self._output.print(block("  ".join(item.label for item in candidates)))
         self._answered()

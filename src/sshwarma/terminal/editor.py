@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from sshwarma.terminal.buffer import LINE_LIMIT, Buffer
-from sshwarma.terminal.history import History
-from sshwarma.terminal.keys import Key
-from sshwarma.terminal.vi import Vi
+from sshwarma.terminal.buffer import MAX_BUFFER_BYTES, Buffer
+from sshwarma.terminal.history import InputHistory
+from sshwarma.terminal.keys import KeyPress
+from sshwarma.terminal.vi import ViMode
 from sshwarma.terminal.width import cluster_width
 
-SUBMIT_LIMIT: Final = 16 * 1024
+MAX_SUBMIT_BYTES: Final = 16 * 1024
 """Bytes of UTF-8 in a submitted line, unless the owner sets another limit."""
 
-QUERY_MAX: Final = 200
+MAX_QUERY_CHARACTERS: Final = 200
 """Characters of a history search."""
 
 
-class Act(Enum):
+class EditorAction(Enum):
     """What the owner is to do after a key."""
 
     NOTHING = "nothing"
@@ -44,10 +44,10 @@ class Editor:
 
     def __init__(self, history: Sequence[str] = (), *, vi: bool = False) -> None:
         self.buffer = Buffer()
-        self.history = History(history)
-        self.vi = Vi() if vi else None
+        self.history = InputHistory(history)
+        self.vi = ViMode() if vi else None
         self.notice = ""
-        self.submit_limit = SUBMIT_LIMIT
+        self.submit_limit = MAX_SUBMIT_BYTES
         self._query: str | None = None  # what Ctrl-R looks for, while it does
         self._found: int | None = None
 
@@ -89,7 +89,7 @@ class Editor:
             self.vi.insert = True
             self.vi.reset()
 
-    def press(self, key: Key) -> Act:
+    def press(self, key: KeyPress) -> EditorAction:
         """Take one key."""
         if self._query is not None:
             return self._search(key)
@@ -102,15 +102,15 @@ class Editor:
             return self._insert(key.data)
         return self._emacs(name)
 
-    def _emacs(self, name: str) -> Act:
+    def _emacs(self, name: str) -> EditorAction:
         binding = _BINDINGS.get(name)
-        return binding(self) if binding else Act.NOTHING
+        return binding(self) if binding else EditorAction.NOTHING
 
-    def _vi(self, vi: Vi, key: Key) -> Act:
+    def _vi(self, vi: ViMode, key: KeyPress) -> EditorAction:
         name = key.name
         if name == "escape":
             vi.escape(self.buffer)
-            return Act.DRAW
+            return EditorAction.DRAW
         if name == "text":
             return self._command(vi, key.data)
         if len(name) == 3 and name.startswith("m-"):
@@ -121,32 +121,32 @@ class Editor:
             name = "left"
         return self._emacs(name)
 
-    def _command(self, vi: Vi, text: str) -> Act:
+    def _command(self, vi: ViMode, text: str) -> EditorAction:
         for index, char in enumerate(text):
             if vi.insert:
                 return self._insert(text[index:])
             pressed = vi.press(self.buffer, char)
             if pressed:
                 self._emacs(pressed)
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _insert(self, text: str) -> Act:
-        return Act.DRAW if self.buffer.insert(text, typed=True) else self._refuse()
+    def _insert(self, text: str) -> EditorAction:
+        return EditorAction.DRAW if self.buffer.insert(text, typed=True) else self._refuse()
 
-    def _paste(self, key: Key) -> Act:
+    def _paste(self, key: KeyPress) -> EditorAction:
         if key.overflow or not self.buffer.insert(key.data):
             return self._refuse()
         if self.vi:
             self.vi.reset()
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _refuse(self) -> Act:
-        self.notice = f"that is too much for one line: the limit is {LINE_LIMIT} bytes"
-        return Act.BELL
+    def _refuse(self) -> EditorAction:
+        self.notice = f"that is too much for one line: the limit is {MAX_BUFFER_BYTES} bytes"
+        return EditorAction.BELL
 
     # -- history search
 
-    def _search(self, key: Key) -> Act:
+    def _search(self, key: KeyPress) -> EditorAction:
         name, query = key.name, self._query or ""
         if name == "c-r":
             self._look(query, (len(self.history) if self._found is None else self._found) - 1)
@@ -154,7 +154,7 @@ class Editor:
             newer = range((self._found or 0) + 1, len(self.history))
             self._found = next((at for at in newer if query in self.history[at]), self._found)
         elif name == "text":
-            self._look((query + key.data)[:QUERY_MAX], self._newest())
+            self._look((query + key.data)[:MAX_QUERY_CHARACTERS], self._newest())
         elif name in ("backspace", "c-h"):
             end = len(query) - 1
             while end > 0 and cluster_width(query[end]) == 0:
@@ -165,8 +165,8 @@ class Editor:
             self._query = None
         else:
             self._accept()
-            return Act.DRAW if name == "escape" else self.press(key)
-        return Act.DRAW
+            return EditorAction.DRAW if name == "escape" else self.press(key)
+        return EditorAction.DRAW
 
     def _newest(self) -> int:
         return len(self.history) - 1
@@ -186,111 +186,111 @@ class Editor:
 
     # -- bindings
 
-    def _enter(self) -> Act:
+    def _enter(self) -> EditorAction:
         text = self.buffer.text
         if len(text) * 4 > self.submit_limit:
             size = len(text.encode())
             if size > self.submit_limit:
                 self.notice = f"the line has {size} bytes; the limit is {self.submit_limit}"
-                return Act.BELL
-        return Act.SUBMIT
+                return EditorAction.BELL
+        return EditorAction.SUBMIT
 
-    def _newline(self) -> Act:
+    def _newline(self) -> EditorAction:
         return self._insert("\n")
 
-    def _interrupt(self) -> Act:
+    def _interrupt(self) -> EditorAction:
         if not self.buffer.text:
-            return Act.INTERRUPT
+            return EditorAction.INTERRUPT
         self.buffer.set("")
         self._fresh()
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _delete_or_leave(self) -> Act:
+    def _delete_or_leave(self) -> EditorAction:
         if not self.buffer.text:
-            return Act.EOF
+            return EditorAction.EOF
         return self._delete()
 
-    def _delete(self) -> Act:
+    def _delete(self) -> EditorAction:
         buffer = self.buffer
         buffer.delete(buffer.cursor, buffer.right(buffer.cursor))
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _backspace(self) -> Act:
+    def _backspace(self) -> EditorAction:
         buffer = self.buffer
         buffer.delete(buffer.left(buffer.cursor), buffer.cursor)
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _kill_line(self) -> Act:
+    def _kill_line(self) -> EditorAction:
         buffer = self.buffer
         end = buffer.line_end(buffer.cursor)
         if end == buffer.cursor:
             end = buffer.right(end)
         buffer.kill(buffer.cursor, end)
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _yank(self) -> Act:
-        return Act.DRAW if self.buffer.yank() else self._refuse()
+    def _yank(self) -> EditorAction:
+        return EditorAction.DRAW if self.buffer.yank() else self._refuse()
 
-    def _undo(self) -> Act:
-        return Act.DRAW if self.buffer.undo() else Act.BELL
+    def _undo(self) -> EditorAction:
+        return EditorAction.DRAW if self.buffer.undo() else EditorAction.BELL
 
-    def _transpose(self) -> Act:
+    def _transpose(self) -> EditorAction:
         self.buffer.transpose()
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _up(self) -> Act:
+    def _up(self) -> EditorAction:
         return self._vertical(-1, self.history.up)
 
-    def _down(self) -> Act:
+    def _down(self) -> EditorAction:
         return self._vertical(1, self.history.down)
 
-    def _vertical(self, lines: int, walk: Callable[[str], str | None]) -> Act:
+    def _vertical(self, lines: int, walk: Callable[[str], str | None]) -> EditorAction:
         if self.buffer.move_lines(lines):
-            return Act.DRAW
+            return EditorAction.DRAW
         text = walk(self.buffer.text)
         if text is None:
-            return Act.BELL
+            return EditorAction.BELL
         self.buffer.set(text)
-        return Act.DRAW
+        return EditorAction.DRAW
 
-    def _begin_search(self) -> Act:
+    def _begin_search(self) -> EditorAction:
         self._query, self._found = "", None
-        return Act.DRAW
+        return EditorAction.DRAW
 
 
-def _goes(place: Callable[[Buffer, int], int]) -> Callable[[Editor], Act]:
+def _move_binding(place: Callable[[Buffer, int], int]) -> Callable[[Editor], EditorAction]:
     """A binding that moves the cursor."""
 
-    def binding(editor: Editor) -> Act:
+    def binding(editor: Editor) -> EditorAction:
         editor.buffer.move(place(editor.buffer, editor.buffer.cursor))
-        return Act.DRAW
+        return EditorAction.DRAW
 
     return binding
 
 
-def _kills(place: Callable[[Buffer, int], int]) -> Callable[[Editor], Act]:
+def _kill_binding(place: Callable[[Buffer, int], int]) -> Callable[[Editor], EditorAction]:
     """A binding that kills from the cursor to a place."""
 
-    def binding(editor: Editor) -> Act:
+    def binding(editor: Editor) -> EditorAction:
         buffer = editor.buffer
         buffer.kill(buffer.cursor, place(buffer, buffer.cursor))
-        return Act.DRAW
+        return EditorAction.DRAW
 
     return binding
 
 
-def _is(act: Act) -> Callable[[Editor], Act]:
+def _act_binding(act: EditorAction) -> Callable[[Editor], EditorAction]:
     return lambda editor: act
 
 
-_LEFT: Final = _goes(Buffer.left)
-_RIGHT: Final = _goes(Buffer.right)
-_START: Final = _goes(Buffer.line_start)
-_END: Final = _goes(Buffer.line_end)
-_WORD_LEFT: Final = _goes(Buffer.word_left)
-_WORD_RIGHT: Final = _goes(Buffer.word_right)
+_LEFT: Final = _move_binding(Buffer.left)
+_RIGHT: Final = _move_binding(Buffer.right)
+_START: Final = _move_binding(Buffer.line_start)
+_END: Final = _move_binding(Buffer.line_end)
+_WORD_LEFT: Final = _move_binding(Buffer.word_left)
+_WORD_RIGHT: Final = _move_binding(Buffer.word_right)
 
-_BINDINGS: Final[dict[str, Callable[[Editor], Act]]] = {
+_BINDINGS: Final[dict[str, Callable[[Editor], EditorAction]]] = {
     "left": _LEFT, "c-b": _LEFT, "right": _RIGHT, "c-f": _RIGHT,
     "home": _START, "c-a": _START, "end": _END, "c-e": _END,
     "c-left": _WORD_LEFT, "m-left": _WORD_LEFT, "m-b": _WORD_LEFT,
@@ -298,11 +298,11 @@ _BINDINGS: Final[dict[str, Callable[[Editor], Act]]] = {
     "up": Editor._up, "c-p": Editor._up, "down": Editor._down, "c-n": Editor._down,
     "backspace": Editor._backspace, "c-h": Editor._backspace,
     "delete": Editor._delete, "c-d": Editor._delete_or_leave,
-    "c-w": _kills(Buffer.space_left), "m-backspace": _kills(Buffer.word_left),
-    "m-d": _kills(Buffer.word_right), "c-delete": _kills(Buffer.word_right),
-    "c-u": _kills(Buffer.line_start), "c-k": Editor._kill_line,
+    "c-w": _kill_binding(Buffer.space_left), "m-backspace": _kill_binding(Buffer.word_left),
+    "m-d": _kill_binding(Buffer.word_right), "c-delete": _kill_binding(Buffer.word_right),
+    "c-u": _kill_binding(Buffer.line_start), "c-k": Editor._kill_line,
     "c-y": Editor._yank, "c-t": Editor._transpose, "c-_": Editor._undo,
     "enter": Editor._enter, "m-enter": Editor._newline, "s-enter": Editor._newline,
     "c-r": Editor._begin_search, "c-c": Editor._interrupt,
-    "tab": _is(Act.COMPLETE), "c-l": _is(Act.REPAINT),
+    "tab": _act_binding(EditorAction.COMPLETE), "c-l": _act_binding(EditorAction.REPAINT),
 }  # fmt: skip

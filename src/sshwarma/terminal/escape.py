@@ -1,8 +1,8 @@
 """Makes any text harmless on a terminal: what would act on it is shown instead.
 
-`safe` is the only way text from people, models and tools reaches a screen. Its output holds no
-control, format, surrogate or line-separator character, except a zero-width joiner inside an
-emoji sequence.
+`escape_controls` is the only way text from people, models and tools reaches a screen. Its output
+holds no control, format, surrogate or line-separator character, except a zero-width joiner inside
+an emoji sequence.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final
 
 from wcwidth import iter_graphemes
 
-from sshwarma.terminal.width import MARKS_MAX, cluster_width
+from sshwarma.terminal.width import MAX_COMBINING_MARKS, cluster_width
 
-TAB: Final = " " * 4
+TAB_SPACES: Final = " " * 4
 
 _JOINER: Final = "\u200d"
-_JOINS_MAX: Final = 4  # the longest emoji in use (a kiss with two skin tones) joins three times
+_MAX_JOINERS: Final = 4  # the longest emoji in use (a kiss with two skin tones) joins three times
 
 # Categories Cc, Cf, Cs, Zl and Zp as of Unicode 17, written out because reading them from
 # unicodedata costs 150 ms at import; tests/terminal/test_safe.py compares the two. Then the
 # characters of other categories that take no room or carry hidden text: Hangul fillers, the
 # combining grapheme joiner, Mongolian and plane-14 variation selectors, noncharacters.
-_ALWAYS: Final = (
+_UNSAFE_CHARACTERS: Final = (
     "\x00-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
     "\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -31,10 +31,12 @@ _ALWAYS: Final = (
     "\U000e0000-\U000e0fff"
 )
 _EMOJI: Final = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
-_UNSAFE: Final = re.compile(f"[{_ALWAYS}]|(?<![{_EMOJI}\ufe0f]){_JOINER}|{_JOINER}(?![{_EMOJI}])")
+_UNSAFE: Final = re.compile(
+    f"[{_UNSAFE_CHARACTERS}]|(?<![{_EMOJI}\ufe0f]){_JOINER}|{_JOINER}(?![{_EMOJI}])"
+)
 
 
-def safe(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with every control character and sequence shown: `^[`, `^?`, `<U+202E>`.
 
     A tab becomes four spaces. At most MARKS_MAX combining marks stay on a base character; the
@@ -42,20 +44,20 @@ def safe(text: str) -> str:
     """
     if text.isascii():
         # str.isprintable is a tenth of the price of a regex search and exact for ASCII.
-        return text if text.isprintable() else _UNSAFE.sub(_shown, text)
+        return text if text.isprintable() else _UNSAFE.sub(_show_character, text)
     if _UNSAFE.search(text):
-        text = _UNSAFE.sub(_shown, text)
+        text = _UNSAFE.sub(_show_character, text)
     # Not `width.clusters`, which takes a tower apart before anyone could see how high it is.
-    if any(len(cluster) > MARKS_MAX for cluster in iter_graphemes(text)):
-        text = "".join(map(_trimmed, iter_graphemes(text)))
+    if any(len(cluster) > MAX_COMBINING_MARKS for cluster in iter_graphemes(text)):
+        text = "".join(map(_trim_cluster, iter_graphemes(text)))
     return text
 
 
-def _shown(match: re.Match[str]) -> str:
+def _show_character(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)
     if char == "\t":
-        return TAB
+        return TAB_SPACES
     if code < 0x20:
         return "^" + chr(code + 0x40)
     if code == 0x7F:
@@ -63,20 +65,20 @@ def _shown(match: re.Match[str]) -> str:
     return f"<U+{code:04X}>"
 
 
-def _trimmed(cluster: str) -> str:
+def _trim_cluster(cluster: str) -> str:
     """The cluster with its tower of marks, or its chain of joined emoji, cut short."""
-    if len(cluster) <= MARKS_MAX:
+    if len(cluster) <= MAX_COMBINING_MARKS:
         return cluster
     kept: list[str] = []
     marks = joins = 0
     for char in cluster:
         if char == _JOINER:
             joins += 1
-            if joins > _JOINS_MAX:
+            if joins > _MAX_JOINERS:
                 break
         elif cluster_width(char) == 0:
             marks += 1
-            if marks > MARKS_MAX:
+            if marks > MAX_COMBINING_MARKS:
                 continue
         else:
             marks = 0

@@ -2,7 +2,7 @@
 
 Only languages that are named here are looked for, so that no name a model makes up loads anything.
 Highlighting is dear, about 1 to 2.5 ms a kilobyte, so what was highlighted is kept for a while;
-`highlighted` may be called from any thread.
+`highlight_code` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 
 from sshwarma.terminal.text import Span, Style
 
-HIGHLIGHT_MAX: Final = 4_000
+MAX_HIGHLIGHT_CHARACTERS: Final = 4_000
 """Characters of one piece of code that is highlighted; a longer one is shown in one style."""
 
-_WILD: Final = re.compile(r"[^\n]{300}|\s{60}|([^\w\s])\1{90}|(?:[^\n]{0,3}\n){60}")
+_SLOW_CODE: Final = re.compile(r"[^\n]{300}|\s{60}|([^\w\s])\1{90}|(?:[^\n]{0,3}\n){60}")
 """What nobody writes by hand, and what some of pygments' expressions take far too long over: lines
 too long, long runs of space or of one mark, and of lines that have next to nothing."""
 
 CodeLines: TypeAlias = tuple[tuple[Span, ...], ...]
 
-LANGUAGES: Final = frozenset(
+HIGHLIGHTED_LANGUAGES: Final = frozenset(
     """bash c c++ clojure cmake console cpp cs csharp css dart diff docker dockerfile elixir elm
     erlang fish fortran go golang graphql groovy haskell hs html http ini java javascript jinja js
     json jsonc jsx kotlin kt less lua make makefile nginx nim nix objective-c ocaml patch perl
@@ -31,14 +31,14 @@ LANGUAGES: Final = frozenset(
 )
 """What a fence may name for its code to be highlighted."""
 
-_OTHER_NAMES: Final = {
+_LANGUAGE_ALIASES: Final = {
     "fish": "bash", "jsonc": "json", "kt": "kotlin", "patch": "diff", "svg": "xml",
     "cs": "ts", "csharp": "ts", "groovy": "ts", "java": "ts", "scala": "kotlin",
 }  # fmt: skip
 """What is read as another language: names pygments does not have, and languages near enough to one
 whose expressions do not take seconds over texts made for that, or a tenth of one to load."""
 
-_STYLES: Final[dict[str, Style]] = {
+_TOKEN_STYLES: Final[dict[str, Style]] = {
     "Token.Keyword": "code-keyword",
     "Token.Keyword.Constant": "code-number",
     "Token.Keyword.Type": "code-type",
@@ -67,42 +67,48 @@ _STYLES: Final[dict[str, Style]] = {
 """A pygments token kind -> the style of it and of the kinds below it."""
 
 
-def code_lines(code: str, language: str) -> CodeLines:
+def draw_code_lines(code: str, language: str) -> CodeLines:
     """The lines of a piece of code, highlighted if its language is known and it is not too long."""
     language = language.lower()
-    if language in LANGUAGES and len(code) <= HIGHLIGHT_MAX and not _WILD.search(code):
-        return highlighted(code, language)
-    return _unstyled(code)
+    if (
+        language in HIGHLIGHTED_LANGUAGES
+        and len(code) <= MAX_HIGHLIGHT_CHARACTERS
+        and not _SLOW_CODE.search(code)
+    ):
+        return highlight_code(code, language)
+    return _plain_code_lines(code)
 
 
-def _unstyled(code: str) -> CodeLines:
+def _plain_code_lines(code: str) -> CodeLines:
     return tuple((("code", text),) if text else () for text in code.split("\n"))
 
 
 @lru_cache(maxsize=256)
-def highlighted(code: str, language: str) -> CodeLines:
+def highlight_code(code: str, language: str) -> CodeLines:
     """The lines of code in one of LANGUAGES; together they hold every character of it."""
     # Imported late: most who start this program never see a piece of code in this process.
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
     # One lexer a call: some keep state in themselves, and several threads may be here.
-    lexer = get_lexer_by_name(_OTHER_NAMES.get(language, language), stripnl=False, ensurenl=False)
+    lexer = get_lexer_by_name(
+        _LANGUAGE_ALIASES.get(language, language), stripnl=False, ensurenl=False
+    )
     lines: list[list[Span]] = [[]]
     size = 0
     # Some only know a line by the newline after it.
     for _, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
         size += len(text)
-        style = style_of(kind)
+        style = style_of_token(kind)
         first, *others = text.split("\n")
-        _add(lines[-1], style, first)
+        _append_span(lines[-1], style, first)
         for other in others:
             lines.append([])
-            _add(lines[-1], style, other)
+            _append_span(lines[-1], style, other)
     # A few lexers, of prompts and their output, lose or repeat what they do not understand.
-    return tuple(map(tuple, lines[:-1])) if size == len(code) + 1 else _unstyled(code)
+    return tuple(map(tuple, lines[:-1])) if size == len(code) + 1 else _plain_code_lines(code)
 
 
-def _add(spans: list[Span], style: Style, text: str) -> None:
+def _append_span(spans: list[Span], style: Style, text: str) -> None:
     """Put text at the end of a line; spaces join whatever is there, equal styles are one span."""
     if not text:
         return
@@ -113,10 +119,10 @@ def _add(spans: list[Span], style: Style, text: str) -> None:
 
 
 @lru_cache(maxsize=512)
-def style_of(kind: Any) -> Style:
+def style_of_token(kind: Any) -> Style:
     """The style of a pygments token kind: its own, or that of the nearest kind above it."""
     while kind is not None:
-        style = _STYLES.get(str(kind))
+        style = _TOKEN_STYLES.get(str(kind))
         if style is not None:
             return style
         kind = kind.parent

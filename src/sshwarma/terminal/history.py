@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-ADDED_MAX: Final = 500
+MAX_ADDED_LINES: Final = 500
 """Lines kept of what this terminal submitted; the oldest go first."""
 
-SEARCH_MAX: Final = 2000
+MAX_SEARCHED_LINES: Final = 2000
 """Lines a walk or a search looks at for one key."""
 
 
-class History:
+class InputHistory:
     """Oldest first, like a file of lines."""
 
     __slots__ = ("_added", "_at", "_draft", "_older", "_shown")
@@ -46,14 +46,14 @@ class History:
         if not line.strip() or (len(self) and self[len(self) - 1] == line):
             return
         self._added.append(line)
-        if len(self._added) > ADDED_MAX:
+        if len(self._added) > MAX_ADDED_LINES:
             del self._added[0]
 
     def up(self, text: str) -> str | None:
         """The next older line that begins as the draft did; None when there is none."""
         if self._at < 0 or text != self._shown:
             self._at, self._draft = len(self), text
-        for index in range(self._at - 1, max(-1, self._at - 1 - SEARCH_MAX), -1):
+        for index in range(self._at - 1, max(-1, self._at - 1 - MAX_SEARCHED_LINES), -1):
             line = self[index]
             if line.startswith(self._draft) and line != text:
                 self._at, self._shown = index, line
@@ -75,7 +75,7 @@ class History:
     def find(self, query: str, newest: int) -> int | None:
         """The index of the newest line at or before `newest` that contains `query`."""
         newest = min(newest, len(self) - 1)
-        for index in range(newest, max(-1, newest - SEARCH_MAX), -1):
+        for index in range(newest, max(-1, newest - MAX_SEARCHED_LINES), -1):
             if query in self[index]:
                 return index
         return None

@@ -18,14 +18,14 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-PASTE_MAX: Final = 64 * 1024
+MAX_PASTE_CHARACTERS: Final = 64 * 1024
 """Characters kept of one paste. Of a longer one the beginning is kept and `overflow` is set."""
 
-SEQUENCE_MAX: Final = 64
+MAX_SEQUENCE_CHARACTERS: Final = 64
 """Characters held of an unfinished escape sequence; a longer one is swallowed unseen."""
 
 
-class Key(NamedTuple):
+class KeyPress(NamedTuple):
     """One key, or a run of typed text, or a paste."""
 
     name: str
@@ -50,22 +50,22 @@ _CSI_BODY: Final = re.compile("[ -?]*")
 _PASTE_HELD: Final = re.compile("(?:\x1b(?:\\[(?:2(?:0(?:1)?)?)?)?|\r)$")
 _PASTE_END: Final = "\x1b[201~"
 
-_CONTROL: Final = {
+_CONTROL_KEYS: Final = {
     **{chr(code): "c-" + chr(code + 0x60) for code in range(1, 27)},
     "\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
     "\x1c": "c-\\", "\x1d": "c-]", "\x1e": "c-^", "\x1f": "c-_",
 }  # fmt: skip
-_LETTERS: Final = {
+_LETTER_KEYS: Final = {
     "A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "Z": "s-tab",
 }  # fmt: skip
-_NUMBERS: Final = {
+_NUMBER_KEYS: Final = {
     "1": "home", "2": "insert", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown",
     "7": "home", "8": "end",
 }  # fmt: skip
-_CODES: Final = {9: "tab", 13: "enter", 27: "escape", 127: "backspace", 8: "backspace"}
+_CODE_KEYS: Final = {9: "tab", 13: "enter", 27: "escape", 127: "backspace", 8: "backspace"}
 
 
-class _Mode:
+class _ParserMode:
     """What the parser is inside of."""
 
     GROUND: Final = 0
@@ -74,7 +74,7 @@ class _Mode:
     LONG: Final = 3  # a CSI too long to be a key: swallowed up to its final byte
 
 
-class Parser:
+class KeyParser:
     """Keys from the bytes of one terminal. `feed` never raises, whatever the bytes."""
 
     __slots__ = ("_after_return", "_decode", "_held", "_mode", "_overflow", "_paste", "_size")
@@ -82,7 +82,7 @@ class Parser:
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._held = ""
-        self._mode = _Mode.GROUND
+        self._mode = _ParserMode.GROUND
         self._paste: list[str] = []
         self._size = 0
         self._overflow = False
@@ -91,56 +91,56 @@ class Parser:
     @property
     def pending(self) -> bool:
         """Whether something is held that `flush` would decide, such as a lone escape."""
-        return bool(self._held) or self._mode != _Mode.GROUND
+        return bool(self._held) or self._mode != _ParserMode.GROUND
 
     @property
     def pasting(self) -> bool:
         """Whether a paste has begun and not ended."""
-        return self._mode == _Mode.PASTE
+        return self._mode == _ParserMode.PASTE
 
     def reset(self) -> None:
         """Forget what is held and begin afresh."""
         self._held = ""
-        self._mode = _Mode.GROUND
+        self._mode = _ParserMode.GROUND
         self._paste = []
         self._size = 0
         self._overflow = False
 
-    def flush(self) -> list[Key]:
+    def flush(self) -> list[KeyPress]:
         """What is held, taken for what it is now that nothing has followed it for a while.
 
         A lone escape is the Escape key; an open paste ends; an unfinished sequence is dropped.
         """
         held, pasting = self._held, self.pasting
         if pasting:
-            self._keep(_newlines(held))
+            self._keep(_normalize_newlines(held))
             key = self._pasted()
         self.reset()
         if pasting:
             return [key]
         if held == "\x1b":
-            return [Key("escape")]
+            return [KeyPress("escape")]
         return []
 
-    def feed(self, data: bytes) -> Iterator[Key]:
+    def feed(self, data: bytes) -> Iterator[KeyPress]:
         """The keys that `data` completes. Consume them all, or call `reset`."""
         text = self._held + self._decode(data)
         self._held = ""
         at, end = 0, len(text)
         while at < end:
-            if self._mode == _Mode.PASTE:
+            if self._mode == _ParserMode.PASTE:
                 at, key = self._take_paste(text, at)
                 if key:
                     yield key
                 continue
-            if self._mode != _Mode.GROUND:
+            if self._mode != _ParserMode.GROUND:
                 at = self._swallow(text, at)
                 continue
             run = _TEXT.match(text, at)
             if run:
                 self._after_return = False
                 at = run.end()
-                yield Key("text", run[0])
+                yield KeyPress("text", run[0])
                 continue
             char = text[at]
             if char == "\x1b":
@@ -149,86 +149,88 @@ class Parser:
                     yield key
                 continue
             at += 1
-            name = _CONTROL.get(char)
+            name = _CONTROL_KEYS.get(char)
             if name and not (char == "\n" and self._after_return):
-                yield Key(name)
+                yield KeyPress(name)
             self._after_return = char == "\r"
 
-    def _take_sequence(self, text: str, at: int) -> tuple[int, Key | None]:
+    def _take_sequence(self, text: str, at: int) -> tuple[int, KeyPress | None]:
         self._after_return = False
         match = _SEQUENCE.match(text, at)
         if match:
             parameters, final, shifts, letter, alt = match.groups()
             key = None
             if alt is not None:
-                key = _alt(alt)
+                key = _alt_key(alt)
             elif letter is not None:
-                key = _named(_LETTERS.get(letter), _modifiers(shifts))
+                key = _named_key(_LETTER_KEYS.get(letter), _modifier_prefix(shifts))
             elif final is not None:
                 key = self._control(parameters, final)
             return match.end(), key
         if _STRING_START.match(text, at):
-            self._mode = _Mode.STRING
+            self._mode = _ParserMode.STRING
             return at + 2, None
-        if len(text) - at <= SEQUENCE_MAX and _UNFINISHED.match(text, at):
+        if len(text) - at <= MAX_SEQUENCE_CHARACTERS and _UNFINISHED.match(text, at):
             self._held = text[at:]
             return len(text), None
         if text.startswith("\x1b\x1b", at):
-            return at + 1, Key("escape")
+            return at + 1, KeyPress("escape")
         if text.startswith("\x1b[", at):
-            self._mode = _Mode.LONG
+            self._mode = _ParserMode.LONG
             return at + 2, None
         return at + 2, None
 
-    def _control(self, parameters: str, final: str) -> Key | None:
+    def _control(self, parameters: str, final: str) -> KeyPress | None:
         """The key of a CSI sequence; None for replies, mouse, focus and whatever is unknown."""
         if parameters[:1] in ("?", ">", "<", "="):
             return None
         first, _, rest = parameters.partition(";")
         if final == "~":
             if first == "200":
-                self._mode = _Mode.PASTE
+                self._mode = _ParserMode.PASTE
                 return None
             if first == "27":  # xterm's modifyOtherKeys: 27 ; modifiers ; code
                 shifts, _, code = rest.partition(";")
-                return _coded(code, shifts)
-            return _named(_NUMBERS.get(first), _modifiers(rest))
+                return _key_of_code(code, shifts)
+            return _named_key(_NUMBER_KEYS.get(first), _modifier_prefix(rest))
         if final == "u":  # the same as CSI code ; modifiers u
-            return _coded(first, rest)
-        return _named(_LETTERS.get(final), _modifiers(rest))
+            return _key_of_code(first, rest)
+        return _named_key(_LETTER_KEYS.get(final), _modifier_prefix(rest))
 
     def _swallow(self, text: str, at: int) -> int:
         """Past the part of a control string or of an overlong sequence that is in `text`."""
-        body = _STRING_BODY if self._mode == _Mode.STRING else _CSI_BODY
+        body = _STRING_BODY if self._mode == _ParserMode.STRING else _CSI_BODY
         match = body.match(text, at)
         at = match.end() if match else at
         if at == len(text):
             return at
-        if self._mode == _Mode.STRING and text[at] == "\x1b":
+        if self._mode == _ParserMode.STRING and text[at] == "\x1b":
             if at + 1 == len(text):
                 self._held = "\x1b"
                 return at + 1
-            self._mode = _Mode.GROUND
+            self._mode = _ParserMode.GROUND
             return at + 2 if text[at + 1] == "\\" else at
-        ended = text[at] in "\x07\x9c" if self._mode == _Mode.STRING else "@" <= text[at] <= "~"
-        self._mode = _Mode.GROUND
+        ended = (
+            text[at] in "\x07\x9c" if self._mode == _ParserMode.STRING else "@" <= text[at] <= "~"
+        )
+        self._mode = _ParserMode.GROUND
         return at + 1 if ended else at
 
-    def _take_paste(self, text: str, at: int) -> tuple[int, Key | None]:
+    def _take_paste(self, text: str, at: int) -> tuple[int, KeyPress | None]:
         end = text.find(_PASTE_END, at)
         if end >= 0:
-            self._keep(_newlines(text[at:end]))
+            self._keep(_normalize_newlines(text[at:end]))
             key = self._pasted()
             self.reset()
             return end + len(_PASTE_END), key
         held = _PASTE_HELD.search(text, max(at, len(text) - len(_PASTE_END)))
         stop = held.start() if held else len(text)
-        self._keep(_newlines(text[at:stop]))
+        self._keep(_normalize_newlines(text[at:stop]))
         self._held = text[stop:]
         return len(text), None
 
     def _keep(self, part: str) -> None:
-        room = PASTE_MAX - self._size
+        room = MAX_PASTE_CHARACTERS - self._size
         if len(part) > room:
             self._overflow = True
             part = part[:room]
@@ -236,41 +238,41 @@ class Parser:
             self._paste.append(part)
             self._size += len(part)
 
-    def _pasted(self) -> Key:
-        return Key("paste", "".join(self._paste), self._overflow)
+    def _pasted(self) -> KeyPress:
+        return KeyPress("paste", "".join(self._paste), self._overflow)
 
 
-def _newlines(text: str) -> str:
+def _normalize_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _modifiers(parameter: str) -> str:
+def _modifier_prefix(parameter: str) -> str:
     """The prefix for an xterm modifier parameter: 1 + shift 1 + alt 2 + control 4."""
     digits = parameter.partition(":")[0].partition(";")[0]
     bits = int(digits) - 1 if digits.isdecimal() and len(digits) < 4 else 0
     return ("c-" if bits & 4 else "") + ("m-" if bits & 2 else "") + ("s-" if bits & 1 else "")
 
 
-def _named(name: str | None, prefix: str) -> Key | None:
-    return Key(prefix + name) if name else None
+def _named_key(name: str | None, prefix: str) -> KeyPress | None:
+    return KeyPress(prefix + name) if name else None
 
 
-def _alt(char: str) -> Key | None:
-    name = _CONTROL.get(char, char)
-    return Key("m-" + name) if name.isprintable() else None
+def _alt_key(char: str) -> KeyPress | None:
+    name = _CONTROL_KEYS.get(char, char)
+    return KeyPress("m-" + name) if name.isprintable() else None
 
 
-def _coded(code: str, shifts: str) -> Key | None:
+def _key_of_code(code: str, shifts: str) -> KeyPress | None:
     """The key whose Unicode code and modifiers a terminal spelled out."""
     digits = code.partition(":")[0]
     if not digits.isdecimal() or len(digits) > 7 or not 0 < int(digits) < 0xD800:
         return None
-    number, prefix = int(digits), _modifiers(shifts)
-    if number in _CODES:
-        return Key(prefix + _CODES[number])
+    number, prefix = int(digits), _modifier_prefix(shifts)
+    if number in _CODE_KEYS:
+        return KeyPress(prefix + _CODE_KEYS[number])
     char = chr(number)
     if not char.isprintable():
         return None
     if prefix in ("", "s-"):
-        return Key("text", char)
-    return Key(prefix.replace("s-", "") + char.lower())
+        return KeyPress("text", char)
+    return KeyPress(prefix.replace("s-", "") + char.lower())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sshwarma.terminal.render import shown
-from sshwarma.terminal.width import cluster_width, clusters, width
+from sshwarma.terminal.render import escape_text
+from sshwarma.terminal.width import cluster_width, split_clusters, text_width
 
 
 @dataclass(slots=True)
-class Layout:
+class InputLayout:
     """The rows of the input after the prompt, and where in them the cursor stands.
 
     `row` and `column` count from 0; the first row's column includes the prompt.
@@ -28,39 +28,41 @@ class Layout:
         return self.rows[top : top + height], self.row - top, top
 
 
-def layout(text: str, cursor: int, columns: int, prompt: int, utf8: bool) -> Layout:
+def lay_out_input(text: str, cursor: int, columns: int, prompt: int, utf8: bool) -> InputLayout:
     """Lay the text out in rows of `columns`, behind a prompt of `prompt` columns.
 
     Rows after the first are indented to the prompt where it is short. A wrapped row never
     splits a cluster. The cursor may stand one column behind the last.
     """
     indent = prompt if prompt <= columns // 3 else 2
-    done = Layout()
+    done = InputLayout()
     start = 0
     for number, line in enumerate(text.split("\n")):
         first = prompt if number == 0 else indent
         at = cursor - start
-        for row, cell in _rows(line, at if 0 <= at <= len(line) else -1, columns, first, indent):
+        for row, cell in _wrap_rows(
+            line, at if 0 <= at <= len(line) else -1, columns, first, indent
+        ):
             if cell >= 0:
                 done.row, done.column = len(done.rows), cell
             pad = 0 if not done.rows else indent
-            done.rows.append(" " * pad + (row if utf8 or row.isascii() else shown(row, utf8)))
+            done.rows.append(" " * pad + (row if utf8 or row.isascii() else escape_text(row, utf8)))
         start += len(line) + 1
     return done
 
 
-def _rows(
+def _wrap_rows(
     line: str, cursor: int, columns: int, first: int, indent: int
 ) -> Iterator[tuple[str, int]]:
     """The rows of one logical line, each with the cursor's column, or -1 if it is elsewhere."""
     if line.isascii() and line.isprintable():
-        yield from _ascii_rows(line, cursor, columns, first, indent)
+        yield from _wrap_ascii_rows(line, cursor, columns, first, indent)
         return
     row: list[str] = []
     used, at, cell = first, 0, -1
-    for cluster in clusters(line):
-        piece = cluster if cluster.isprintable() else shown(cluster)
-        size = cluster_width(piece) if piece is cluster else width(piece)
+    for cluster in split_clusters(line):
+        piece = cluster if cluster.isprintable() else escape_text(cluster)
+        size = cluster_width(piece) if piece is cluster else text_width(piece)
         if used + size > columns:
             yield "".join(row), cell
             row, used, cell = [], indent, -1
@@ -72,7 +74,7 @@ def _rows(
     yield "".join(row), used if cursor == at else cell
 
 
-def _ascii_rows(
+def _wrap_ascii_rows(
     line: str, cursor: int, columns: int, first: int, indent: int
 ) -> Iterator[tuple[str, int]]:
     """The same where every character has one column: rows are slices."""

@@ -20,25 +20,25 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from sshwarma.terminal.highlight import code_lines
-from sshwarma.terminal.text import BARE, Line, Span, Style, Table, paragraphs
+from sshwarma.terminal.highlight import draw_code_lines
+from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Line, Span, Style, Table, text_lines
 
-NESTING_MAX: Final = 24
+MAX_NESTING_LEVELS: Final = 24
 """Levels of lists and quotes in each other, two for each list; a text with more is shown as it
 was written."""
 
-STARS_MAX: Final = 400
-BRACKETS_MAX: Final = 100
+MAX_PARAGRAPH_STARS: Final = 400
+MAX_PARAGRAPH_BRACKETS: Final = 100
 """Stars and underscores, and opening brackets, in one paragraph that are looked at: what they could
 mean together costs more than in proportion. A paragraph with more is shown as it was written."""
 
-CELLS_MAX: Final = 1_000
+MAX_TABLE_CELLS: Final = 1_000
 """Cells of one table; a larger one is shown as it was written."""
 
-KEPT: Final = 64
+MAX_CACHED_TEXTS: Final = 64
 """Texts whose lines are kept for the next who looks at them."""
 
-INDENT: Final = 2
+INDENT_COLUMNS: Final = 2
 """Columns by which all but the first line of an answer are indented."""
 
 _FENCED: Final = re.compile(r"^```([\w+#.-]*)[^\n`]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -47,30 +47,34 @@ _ADDRESS: Final = re.compile(r"://[^\s<>`\"|]+")
 _BULLET: Final = "• "
 
 
-def marked(*head: Span, text: str) -> list[Line | Table]:
+def render_markdown(*head: Span, text: str) -> list[Line | Table]:
     """A text in Markdown behind a head, as `headed` does it for plain text: a first paragraph
     begins beside the head, anything else below it."""
-    first, below = _body(text)
-    beside = Line((*head, *first.spans), INDENT, first.edge) if first else Line(head, INDENT)
+    first, below = _parse_body(text)
+    beside = (
+        Line((*head, *first.spans), INDENT_COLUMNS, first.edge)
+        if first
+        else Line(head, INDENT_COLUMNS)
+    )
     return [beside, *below]
 
 
-def prepare(text: str) -> None:
+def highlight_newest_code(text: str) -> None:
     """Highlight the newest piece of code in a text that is still coming, so that it is ready when
     the whole is shown. May be called from any thread."""
     found = deque(_FENCED.finditer(text), maxlen=1)
     if found:
-        code_lines(found[0][2], found[0][1])
+        draw_code_lines(found[0][2], found[0][1])
 
 
-@lru_cache(maxsize=KEPT)
-def _body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
+@lru_cache(maxsize=MAX_CACHED_TEXTS)
+def _parse_body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
     """The line of a text that may stand beside a head, if it begins so, and the lines below."""
-    tokens = _parser().parse(text)
-    if any(token.level >= NESTING_MAX for token in tokens):
-        written, *others = paragraphs(text, indent=INDENT)
-        return Line(written.spans[1:], INDENT), tuple(others)
-    page = _Page(text)
+    tokens = _make_parser().parse(text)
+    if any(token.level >= MAX_NESTING_LEVELS for token in tokens):
+        written, *others = text_lines(text, indent=INDENT_COLUMNS)
+        return Line(written.spans[1:], INDENT_COLUMNS), tuple(others)
+    page = _MarkdownPage(text)
     page.draw(tokens)
     if tokens and tokens[0].type == "paragraph_open":
         first, *below = page.lines
@@ -79,7 +83,7 @@ def _body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
     return None, tuple(page.lines)
 
 
-class _Page:
+class _MarkdownPage:
     """The lines drawn so far, and what begins the next: marks of lists and quotes.
 
     `_levels` has, for the answer itself and each list item and quote that is open, what begins its
@@ -89,7 +93,7 @@ class _Page:
     def __init__(self, text: str) -> None:
         self.lines: list[Line | Table] = []
         self._source = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._levels: list[tuple[Span | None, Span]] = [(None, ("", " " * INDENT))]
+        self._levels: list[tuple[Span | None, Span]] = [(None, ("", " " * INDENT_COLUMNS))]
         self._numbers: list[int | None] = []  # of each open list: its next number, None if bullets
 
     def draw(self, tokens: Sequence[Token]) -> None:
@@ -152,7 +156,7 @@ class _Page:
         last = self.lines[-1]
         empty = isinstance(last, Line) and not last.plain().strip(" >")
         if above >= 0 and not empty and not self._source[above].strip(" \t>"):
-            self.lines.append(Line(_trimmed(self._edge())))
+            self.lines.append(Line(_trim_trailing_spaces(self._edge())))
 
     def _edge(self) -> tuple[Span, ...]:
         """What begins a line that is not the first of anything."""
@@ -171,17 +175,25 @@ class _Page:
         quoted = any(style for style, _ in edge)
         begun = (*self._begin(), *spans)
         self.lines.append(
-            Line(begun if spans else _trimmed(begun), wide + hang, edge if quoted else ())
+            Line(
+                begun if spans else _trim_trailing_spaces(begun),
+                wide + hang,
+                edge if quoted else (),
+            )
         )
 
     def _inline(self, opening: Token, inline: Token) -> None:
         """A paragraph or a heading."""
         heading = opening.type == "heading_open"
         indent = "" if heading else self._indent(opening)
-        for number, spans in enumerate(_runs(inline, "heading" if heading else "text")):
+        for number, spans in enumerate(_inline_lines(inline, "heading" if heading else "text")):
             first = number == 0
             if heading:
-                self._add(((BARE, "#" * len(opening.markup) + " "), *spans) if first else spans)
+                self._add(
+                    ((PLAIN_ONLY_STYLE, "#" * len(opening.markup) + " "), *spans)
+                    if first
+                    else spans
+                )
             else:
                 self._add((("", indent), *spans) if first and indent else spans)
 
@@ -195,10 +207,10 @@ class _Page:
     def _code(self, token: Token) -> None:
         """Code stands indented, with nothing in front of it that would be copied with it."""
         language = token.info.split()[0] if token.info.strip() else ""
-        pad = ("", " " * INDENT)
-        for spans in code_lines(token.content.removesuffix("\n"), language):
+        pad = ("", " " * INDENT_COLUMNS)
+        for spans in draw_code_lines(token.content.removesuffix("\n"), language):
             own = spans[0][1] if spans else ""
-            hang = 2 * INDENT + len(own) - len(own.lstrip(" "))
+            hang = 2 * INDENT_COLUMNS + len(own) - len(own.lstrip(" "))
             self._add((pad, *spans) if spans else (), hang)
 
     def _table(self, opening: Token, tokens: Sequence[Token]) -> None:
@@ -206,13 +218,14 @@ class _Page:
         names = [token for token in tokens if token.type == "th_open"]
         if self._levels[-1][0] is not None:
             self._add(())
-        if len(cells) > CELLS_MAX:
+        if len(cells) > MAX_TABLE_CELLS:
             start, end = opening.map or (0, 0)
             for text in self._source[start:end]:
                 self._add((("text", text.strip()),))
             return
         styled = [
-            _flat(cell, "heading" if n < len(names) else "text") for n, cell in enumerate(cells)
+            _flatten_inline(cell, "heading" if n < len(names) else "text")
+            for n, cell in enumerate(cells)
         ]
         self.lines.append(
             Table(
@@ -223,7 +236,7 @@ class _Page:
         )
 
 
-def _trimmed(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+def _trim_trailing_spaces(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     """Spans without spaces at their end."""
     kept = list(spans)
     while kept and not kept[-1][1].strip():
@@ -233,12 +246,12 @@ def _trimmed(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     return tuple(kept)
 
 
-def _flat(inline: Token, style: Style) -> tuple[Span, ...]:
+def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
     """Inline text in one line."""
-    return tuple(span for spans in _runs(inline, style) for span in spans)
+    return tuple(span for spans in _inline_lines(inline, style) for span in spans)
 
 
-def _runs(inline: Token, base: Style) -> Iterator[list[Span]]:
+def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
     """The lines of inline text as spans: `base`, and in it what was emphasised, code and links."""
     open_styles: list[Style] = []
     spans: list[Span] = []
@@ -286,18 +299,18 @@ def _runs(inline: Token, base: Style) -> Iterator[list[Span]]:
 
 
 @lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+def _make_parser() -> MarkdownIt:
     """CommonMark with tables. HTML is text like any other; definitions of references are too,
     since what a model wrote is not to vanish."""
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING_MAX + 1})
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING_LEVELS + 1})
     parser.enable("table").disable(["html_block", "html_inline", "reference"])
-    parser.inline.ruler.at("newline", _line_break)
-    parser.inline.ruler.after("newline", "address", _address)
-    parser.core.ruler.at("inline", _calm_inline)
+    parser.inline.ruler.at("newline", _parse_line_break)
+    parser.inline.ruler.after("newline", "address", _parse_address)
+    parser.core.ruler.at("inline", _parse_tame_inline)
     return parser
 
 
-def _calm_inline(state: StateCore) -> None:
+def _parse_tame_inline(state: StateCore) -> None:
     """Look for marks in every paragraph but the wild ones."""
     for token in state.tokens:
         if token.type != "inline":
@@ -305,7 +318,7 @@ def _calm_inline(state: StateCore) -> None:
         token.children = []
         text = token.content
         stars = text.count("*") + text.count("_")
-        if stars <= STARS_MAX and text.count("[") <= BRACKETS_MAX:
+        if stars <= MAX_PARAGRAPH_STARS and text.count("[") <= MAX_PARAGRAPH_BRACKETS:
             state.md.inline.parse(text, state.md, state.env, token.children)
             continue
         for number, part in enumerate(text.split("\n")):
@@ -314,7 +327,7 @@ def _calm_inline(state: StateCore) -> None:
             token.children.append(Token("text", "", 0, content=part))
 
 
-def _line_break(state: StateInline, silent: bool) -> bool:
+def _parse_line_break(state: StateInline, silent: bool) -> bool:
     """A line break stays one, and the spaces after it too: in a chat they were meant."""
     if state.src[state.pos] != "\n":
         return False
@@ -325,7 +338,7 @@ def _line_break(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _address(state: StateInline, silent: bool) -> bool:
+def _parse_address(state: StateInline, silent: bool) -> bool:
     """An address as it was written: underscores in it are no emphasis."""
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False

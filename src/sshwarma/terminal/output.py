@@ -14,22 +14,22 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.plain_screen import LineMode
-from sshwarma.terminal.render import Look, render
-from sshwarma.terminal.screen import Screen, View, clamp
+from sshwarma.terminal.plain_screen import PlainScreen
+from sshwarma.terminal.render import DisplayOptions, render_block
+from sshwarma.terminal.screen import Screen, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, block, line
 
-RECENT_MAX: Final = 200
+MAX_RECENT_BLOCKS: Final = 200
 """Blocks kept, by reference, to paint the screen again after a resize."""
 
-QUEUE_MAX: Final = 500
+MAX_QUEUED_BLOCKS: Final = 500
 """Blocks that wait while the writer is full; the oldest are dropped and their lines counted."""
 
-ANSWER_SECONDS: Final = 1.0
+PROMPT_DELAY_SECONDS: Final = 1.0
 """Where nothing can be erased, the prompt after a line waits so long for an answer."""
 
 
-class Output:
+class TerminalOutput:
     """One person's screen. `refresh` brings the view up to date before it is drawn."""
 
     __slots__ = (
@@ -40,21 +40,21 @@ class Output:
     def __init__(
         self,
         write: Callable[[bytes], None],
-        refresh: Callable[[View], None],
+        refresh: Callable[[ScreenView], None],
         clock: FrameClock,
-        look: Look,
+        look: DisplayOptions,
         rows: int,
     ) -> None:
         self.look = look
-        self.view = View()
+        self.view = ScreenView()
         self.open = False
         self.paused = False
         self._write = write
         self._refresh = refresh
         self._clock = clock
-        self._screen = _screen(look, rows)
+        self._screen = _make_screen(look, rows)
         self._pending: deque[Block] = deque()
-        self._recent: deque[Block] = deque(maxlen=RECENT_MAX)
+        self._recent: deque[Block] = deque(maxlen=MAX_RECENT_BLOCKS)
         self._prelude = b""  # written before the next frame: a change of mode
         self._skipped = 0
         self._bell = self._changed = self._repaint = False
@@ -79,7 +79,7 @@ class Output:
         self._go_on()
         self._pending.clear()
         self._recent.clear()
-        self.view = View()
+        self.view = ScreenView()
         self._write(self._screen.leave() + committed + self._screen.stop)
 
     def pause(self) -> None:
@@ -102,7 +102,7 @@ class Output:
 
     def print(self, block: Block) -> None:
         self._pending.append(block)
-        if self.paused and len(self._pending) > QUEUE_MAX:
+        if self.paused and len(self._pending) > MAX_QUEUED_BLOCKS:
             self._skipped += max(1, len(self._pending.popleft().lines))
         self._clock.mark(self)
 
@@ -116,18 +116,18 @@ class Output:
         self.mark()
 
     def resize(self, columns: int, rows: int) -> None:
-        columns, rows = clamp(columns, rows)
+        columns, rows = clamp_size(columns, rows)
         if (columns, rows) != (self.look.width, self.rows):
             self._screen.rows = rows
             self.look = self._screen.look = replace(self.look, width=columns)
             self.repaint()
 
-    def relook(self, look: Look) -> None:
+    def relook(self, look: DisplayOptions) -> None:
         """Look otherwise from now on, also what is seen already."""
         if look == self.look:
             return
         if look.plain != self.look.plain:
-            old, self._screen = self._screen, _screen(look, self.rows)
+            old, self._screen = self._screen, _make_screen(look, self.rows)
             if self.open:
                 self._prelude += old.leave() + old.stop + self._screen.start
         self.look = self._screen.look = look
@@ -183,7 +183,7 @@ class Output:
             self.draw()
             self._write(self._screen.submitted())
             if answered:
-                self._answer = self._clock.after(ANSWER_SECONDS, self.draw)
+                self._answer = self._clock.after(PROMPT_DELAY_SECONDS, self.draw)
 
     def _go_on(self) -> None:
         """The prompt waits no longer."""
@@ -199,11 +199,11 @@ class Output:
         look = self.look
         self._recent.extend(pending)
         if len(pending) == 1:
-            return render(pending.popleft(), look)
-        rows = b"".join([render(block, look) for block in pending])
+            return render_block(pending.popleft(), look)
+        rows = b"".join([render_block(block, look) for block in pending])
         pending.clear()
         return rows
 
 
-def _screen(look: Look, rows: int) -> Screen | LineMode:
-    return LineMode(look, rows) if look.plain else Screen(look, rows)
+def _make_screen(look: DisplayOptions, rows: int) -> Screen | PlainScreen:
+    return PlainScreen(look, rows) if look.plain else Screen(look, rows)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sshwarma.terminal.render import Look, clipped, shown
-from sshwarma.terminal.screen import View
+from sshwarma.terminal.render import DisplayOptions, clip_spans, escape_text
+from sshwarma.terminal.screen import ScreenView
 from sshwarma.terminal.text import Block
-from sshwarma.terminal.width import clusters, width
+from sshwarma.terminal.width import split_clusters, text_width
 
-_PROMPT_ROOM: Final = 10
+_MIN_INPUT_COLUMNS: Final = 10
 
 
-class LineMode:
+class PlainScreen:
     """The last line of a terminal that cannot move its cursor except back."""
 
     __slots__ = ("_at", "_stale", "_units", "look", "rows")
@@ -25,7 +25,7 @@ class LineMode:
     start: Final = b""
     stop: Final = b""
 
-    def __init__(self, look: Look, rows: int) -> None:
+    def __init__(self, look: DisplayOptions, rows: int) -> None:
         self.look = look
         self.rows = rows
         self._units: list[str] | None = None  # what stands in the last line, if it is ours
@@ -35,7 +35,7 @@ class LineMode:
     def stale(self) -> None:
         self._stale = True
 
-    def frame(self, view: View, committed: bytes = b"") -> bytes:
+    def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
         """Print `committed` on lines of its own, then the prompt and the draft again."""
         if committed:
             return (self.submitted() if self._units is not None else b"") + (
@@ -43,7 +43,7 @@ class LineMode:
             )
         return self._update(view) if self._stale or self._units is None else b""
 
-    def repaint(self, view: View, recent: Sequence[Block]) -> bytes:
+    def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
         """The prompt and the draft on a new line: what is above stays as it is."""
         return self.submitted() + self._update(view)
 
@@ -60,18 +60,18 @@ class LineMode:
     def leave(self) -> bytes:
         return self.submitted()
 
-    def _update(self, view: View) -> bytes:
+    def _update(self, view: ScreenView) -> bytes:
         """Change the last line with as little as possible being spoken again."""
         self._stale = False
-        prompt, _ = clipped(view.prompt, self.look, self.look.width - _PROMPT_ROOM)
-        start = [unit for _, text in prompt for unit in clusters(text)]
+        prompt, _ = clip_spans(view.prompt, self.look, self.look.width - _MIN_INPUT_COLUMNS)
+        start = [unit for _, text in prompt for unit in split_clusters(text)]
         new = start + self._shown(view.text)
         at = len(start) + len(self._shown(view.text[: view.cursor]))
         old = self._units
         self._units = new
         if old is None:
             self._at = at
-            return self._bytes("".join(new) + _back(new[at:]))
+            return self._bytes("".join(new) + _move_back(new[at:]))
         same = 0
         for was, is_now in zip(old, new, strict=False):
             if was != is_now:
@@ -79,31 +79,31 @@ class LineMode:
             same += 1
         here, self._at = self._at, at
         appends = same == len(old) and here == len(old)
-        if not appends and max(_size(old), _size(new)) >= self.look.width:
+        if not appends and max(_units_width(old), _units_width(new)) >= self.look.width:
             # A backspace does not go back over the edge: say the whole line again.
-            return b"\r\n" + self._bytes("".join(new) + _back(new[at:]))
-        rest = max(0, _size(old[same:]) - _size(new[same:])) if new != old else 0
+            return b"\r\n" + self._bytes("".join(new) + _move_back(new[at:]))
+        rest = max(0, _units_width(old[same:]) - _units_width(new[same:])) if new != old else 0
         if new == old:
             same = at
-        move = _back(old[same:here]) if here > same else "".join(old[here:same])
+        move = _move_back(old[same:here]) if here > same else "".join(old[here:same])
         if new == old:
             return self._bytes(move)
         change = "".join(new[same:]) + " " * rest + "\b" * rest
-        return self._bytes(move + change + _back(new[at:]))
+        return self._bytes(move + change + _move_back(new[at:]))
 
     def _shown(self, text: str) -> list[str]:
         return [
-            cluster if cluster.isprintable() else shown(cluster, self.look.utf8)
-            for cluster in clusters(text)
+            cluster if cluster.isprintable() else escape_text(cluster, self.look.utf8)
+            for cluster in split_clusters(text)
         ]
 
     def _bytes(self, text: str) -> bytes:
         return text.encode() if self.look.utf8 else text.encode("ascii", "replace")
 
 
-def _size(units: Sequence[str]) -> int:
-    return sum(map(width, units))
+def _units_width(units: Sequence[str]) -> int:
+    return sum(map(text_width, units))
 
 
-def _back(units: Sequence[str]) -> str:
-    return "\b" * _size(units)
+def _move_back(units: Sequence[str]) -> str:
+    return "\b" * _units_width(units)

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sshwarma.terminal.escape import safe
-from sshwarma.terminal.text import BARE, Block, Line, Span, Table
-from sshwarma.terminal.theme import RESET, start_of
-from sshwarma.terminal.width import clip, cluster_width, clusters, width
+from sshwarma.terminal.escape import escape_controls
+from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, Span, Table
+from sshwarma.terminal.theme import RESET_SEQUENCE, style_sequence
+from sshwarma.terminal.width import clip_text, cluster_width, split_clusters, text_width
 
-RENDERINGS_MAX: Final = 16
+MAX_RENDERINGS: Final = 16
 """Looks kept in one block; the oldest goes first."""
 
-FOLD_MIN: Final = 8
+MIN_FOLD_COLUMNS: Final = 8
 """Columns a folded text keeps at least; where there is less room, it gets a third of a row, and its
 line is wrapped."""
 
-_ASCII: Final = str.maketrans(
+_ASCII_MARKS: Final = str.maketrans(
     {
         "✓": "+", "✔": "+", "✗": "x", "✘": "x", "○": "o", "●": "*", "◉": "*", "·": "-", "•": "*",
         "→": "->", "←": "<-", "↑": "^", "↓": "v", "⇒": "=>", "↳": "->", "»": ">>", "«": "<<",
@@ -40,7 +40,7 @@ _WORD: Final = re.compile(" +|[^ ]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DisplayOptions:
     """How one person's terminal shows text; equal looks share renderings.
 
     width: columns of a row. theme: a name in `theme.THEMES`. utf8: false translates marks to
@@ -58,117 +58,117 @@ class Look:
         return self.width - 1 if self.plain else self.width
 
 
-def render(block: Block, look: Look) -> bytes:
+def render_block(block: Block, look: DisplayOptions) -> bytes:
     """The block as rows ending in CR LF, none wider than `look.columns`."""
     memo = block.renderings
     done = memo.get(look)
     if done is None:
-        rows = [row for line in laid_out(block, look) for row in wrap(line, look)]
+        rows = [row for line in lay_out_block(block, look) for row in wrap_line(line, look)]
         done = "".join(row + "\r\n" for row in rows).encode()
-        if len(memo) >= RENDERINGS_MAX:
+        if len(memo) >= MAX_RENDERINGS:
             del memo[next(iter(memo))]
         memo[look] = done
     return done
 
 
-def plain(block: Block, utf8: bool = True) -> str:
+def render_plain(block: Block, utf8: bool = True) -> str:
     """The block for a pipe: escaped, not wrapped, not coloured, lines joined by newlines."""
     return "\n".join(
-        "".join(shown(text, utf8) for _, text in line.spans).rstrip(" ")
-        for line in laid_out(block, Look(utf8=utf8, plain=True))
+        "".join(escape_text(text, utf8) for _, text in line.spans).rstrip(" ")
+        for line in lay_out_block(block, DisplayOptions(utf8=utf8, plain=True))
     )
 
 
-def shown(text: str, utf8: bool = True) -> str:
+def escape_text(text: str, utf8: bool = True) -> str:
     """Escaped text, in ASCII unless `utf8`: known marks are translated, the rest is `?`."""
-    text = safe(text)
+    text = escape_controls(text)
     if utf8 or text.isascii():
         return text
-    return text.translate(_ASCII).encode("ascii", "replace").decode()
+    return text.translate(_ASCII_MARKS).encode("ascii", "replace").decode()
 
 
-def styled(spans: Sequence[Span], look: Look) -> str:
-    """Spans that are already `shown`, with the colours of the look."""
+def style_spans(spans: Sequence[Span], look: DisplayOptions) -> str:
+    """Spans that are already `escape_text`, with the colours of the look."""
     if look.plain:
         return "".join(text for _, text in spans)
     theme = look.theme
     parts: list[str] = []
     for style, text in spans:
-        start = start_of(theme, style)
+        start = style_sequence(theme, style)
         if start and text:
-            parts += (start, text, RESET)
+            parts += (start, text, RESET_SEQUENCE)
         else:
             parts.append(text)
     return "".join(parts)
 
 
-def clipped(spans: Sequence[Span], look: Look, columns: int) -> tuple[list[Span], int]:
+def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tuple[list[Span], int]:
     """Spans escaped and cut to `columns`, and the columns they take."""
     kept: list[Span] = []
     used = 0
     for style, text in spans:
-        text = shown(text, look.utf8)
-        size = width(text)
+        text = escape_text(text, look.utf8)
+        size = text_width(text)
         if used + size > columns:
-            text = clip(text, columns - used, "…" if look.utf8 else "")
+            text = clip_text(text, columns - used, "…" if look.utf8 else "")
             kept.append((style, text))
-            return kept, used + width(text)
+            return kept, used + text_width(text)
         kept.append((style, text))
         used += size
     return kept, used
 
 
-def laid_out(block: Block, look: Look) -> Iterator[Line]:
+def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
     """The lines of a block, its tables as they fit."""
     for item in block.lines:
         if isinstance(item, Table):
-            yield from _table(item, look)
+            yield from _lay_out_table(item, look)
         else:
             yield item
 
 
-def wrap(line: Line, look: Look) -> Iterator[str]:
+def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
     """The rows of one logical line, coloured."""
-    spans = _visible(line.spans, look)
+    spans = _escape_spans(line.spans, look)
     flat = "".join(text for _, text in spans)
-    size = width(flat)
+    size = text_width(flat)
     if size > look.columns and line.fold is not None:
         style, text = spans[line.fold]
-        room = look.columns - size + width(text)
-        kept = room if room >= FOLD_MIN else look.columns // 3
-        spans[line.fold] = (style, clip(text, kept, "…" if look.utf8 else "..."))
+        room = look.columns - size + text_width(text)
+        kept = room if room >= MIN_FOLD_COLUMNS else look.columns // 3
+        spans[line.fold] = (style, clip_text(text, kept, "…" if look.utf8 else "..."))
         flat = "".join(text for _, text in spans)
-        size = width(flat)
+        size = text_width(flat)
     if size <= look.columns:
-        yield styled(spans, look)
+        yield style_spans(spans, look)
         return
     most = look.columns // 2
-    edge, used = clipped(_visible(line.edge, look), look, most)
-    pad = styled(edge, look) + " " * max(0, min(line.hang, most) - used)
+    edge, used = clip_spans(_escape_spans(line.edge, look), look, most)
+    pad = style_spans(edge, look) + " " * max(0, min(line.hang, most) - used)
     used = max(used, min(line.hang, most))
-    rows = _rows(flat, look.columns, used)
-    for number, row in enumerate(_cut(spans, rows)):
-        yield (pad if number else "") + styled(row, look)
+    rows = _row_bounds(flat, look.columns, used)
+    for number, row in enumerate(_cut_spans(spans, rows)):
+        yield (pad if number else "") + style_spans(row, look)
 
 
-def _visible(spans: Sequence[Span], look: Look) -> list[Span]:
+def _escape_spans(spans: Sequence[Span], look: DisplayOptions) -> list[Span]:
     """Spans escaped, without those that only stand in for styles if there are styles."""
     utf8 = look.utf8
     return [
-        (style, shown(text, utf8))
+        (style, escape_text(text, utf8))
         for style, text in spans
-        if look.plain or not style.startswith(BARE)
+        if look.plain or not style.startswith(PLAIN_ONLY_STYLE)
     ]
 
 
-def _table(table: Table, look: Look) -> Iterator[Line]:
+def _lay_out_table(table: Table, look: DisplayOptions) -> Iterator[Line]:
     """A table with its columns side by side if they fit, else a cell a line. Where nothing is
     drawn, as for a screen reader, a cell a line is what can be followed."""
-    rows = [[_visible(cell, look) for cell in row] for row in table.rows]
-    sizes = [[sum(width(text) for _, text in cell) for cell in row] for row in rows]
+    rows = [[_escape_spans(cell, look) for cell in row] for row in table.rows]
+    sizes = [[sum(text_width(text) for _, text in cell) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
-    edge = _visible(table.edge, look)
-    whole = sum(width(text) for _, text in edge) + sum(widths) + 2 * (len(widths) - 1)
+    edge = _escape_spans(table.edge, look)
+    whole = sum(text_width(text) for _, text in edge) + sum(widths) + 2 * (len(widths) - 1)
     if look.plain or whole > look.columns:
         yield from table.listed()
         return
@@ -184,7 +184,7 @@ def _table(table: Table, look: Look) -> Iterator[Line]:
         yield Line(tuple(spans))
 
 
-def _rows(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
+def _row_bounds(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
     """Where each row starts and ends: first `columns` wide, then `columns - hang`.
 
     Breaks at spaces, which vanish there. A word is taken to the next row whole when it fits in
@@ -194,7 +194,7 @@ def _rows(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
     room = columns
     for match in _WORD.finditer(text):
         word = match[0]
-        size = width(word)
+        size = text_width(word)
         if used + size <= room:
             end, used = match.end(), used + size
             continue
@@ -206,12 +206,12 @@ def _rows(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
             end = start
             continue
         if size <= columns - hang and word.isascii() and used:
-            yield start, _strip(text, start, end)
+            yield start, _strip_end(text, start, end)
             start, used, room = match.start(), size, columns - hang
             end = match.end()
             continue
         at = match.start()
-        for cluster in clusters(word):
+        for cluster in split_clusters(word):
             size = cluster_width(cluster)
             if used + size > room:
                 yield start, at
@@ -223,13 +223,13 @@ def _rows(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _strip(text: str, start: int, end: int) -> int:
+def _strip_end(text: str, start: int, end: int) -> int:
     """The end of text[start:end] without trailing spaces, unless it is nothing but spaces."""
     stripped = text[start:end].rstrip(" ")
     return start + len(stripped) if stripped else end
 
 
-def _cut(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
+def _cut_spans(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
     """The spans of each row: rows say where in the joined text they start and end, in order."""
     at = number = 0  # where the span of that number begins
     for start, end in rows:

@@ -18,30 +18,30 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from sshwarma.terminal.completion import MENU_ROWS, Menu
-from sshwarma.terminal.escape import safe
-from sshwarma.terminal.layout import layout
-from sshwarma.terminal.render import Look, clipped, render, styled
+from sshwarma.terminal.completion import MAX_MENU_ROWS, CandidateMenu
+from sshwarma.terminal.escape import escape_controls
+from sshwarma.terminal.layout import lay_out_input
+from sshwarma.terminal.render import DisplayOptions, clip_spans, render_block, style_spans
 from sshwarma.terminal.text import Block, Line, Span
-from sshwarma.terminal.width import before as previous
-from sshwarma.terminal.width import width
+from sshwarma.terminal.width import cluster_start as previous
+from sshwarma.terminal.width import text_width
 
-COLUMNS_MIN: Final = 20
-COLUMNS_MAX: Final = 500
-ROWS_MIN: Final = 5
-ROWS_MAX: Final = 200
-COLUMNS_UNKNOWN: Final = 80
-ROWS_UNKNOWN: Final = 24
+MIN_COLUMNS: Final = 20
+MAX_COLUMNS: Final = 500
+MIN_ROWS: Final = 5
+MAX_ROWS: Final = 200
+DEFAULT_COLUMNS: Final = 80
+DEFAULT_ROWS: Final = 24
 
 _WRAP_OFF: Final = b"\x1b[?7l"
 _WRAP_ON: Final = b"\x1b[?7h"
-_ERASE: Final = b"\x1b[J"  # from the cursor to the end of the screen
-_HOME: Final = b"\x1b[H"
-_PROMPT_ROOM: Final = 10  # columns left for the input beside the longest prompt
+_ERASE_BELOW: Final = b"\x1b[J"  # from the cursor to the end of the screen
+_CURSOR_HOME: Final = b"\x1b[H"
+_MIN_INPUT_COLUMNS: Final = 10  # columns left for the input beside the longest prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveBlock:
     """A block that may still change, and under it a line on how far it is, cut to the width."""
 
     block: Block
@@ -49,22 +49,22 @@ class Live:
 
 
 @dataclass(slots=True)
-class View:
+class ScreenView:
     """What the region shows. The terminal changes it and then asks for a frame."""
 
     prompt: Sequence[Span] = ()
     text: str = ""
     cursor: int = 0
-    live: dict[str, Live] = field(default_factory=dict)
-    menu: Menu | None = None
+    live: dict[str, LiveBlock] = field(default_factory=dict)
+    menu: CandidateMenu | None = None
     status: Line | None = None
 
 
-def clamp(columns: int, rows: int) -> tuple[int, int]:
+def clamp_size(columns: int, rows: int) -> tuple[int, int]:
     """A size that can be drawn in: 20..500 x 5..200, and 80 x 24 where it is unknown (zero)."""
     return (
-        min(max(columns, COLUMNS_MIN), COLUMNS_MAX) if columns > 0 else COLUMNS_UNKNOWN,
-        min(max(rows, ROWS_MIN), ROWS_MAX) if rows > 0 else ROWS_UNKNOWN,
+        min(max(columns, MIN_COLUMNS), MAX_COLUMNS) if columns > 0 else DEFAULT_COLUMNS,
+        min(max(rows, MIN_ROWS), MAX_ROWS) if rows > 0 else DEFAULT_ROWS,
     )
 
 
@@ -76,11 +76,11 @@ class Screen:
     start: Final = b"\x1b[?2004h"  # bracketed paste on
     stop: Final = b"\x1b[0m\x1b[?2004l\x1b[?25h\x1b[?7h"
 
-    def __init__(self, look: Look, rows: int) -> None:
+    def __init__(self, look: DisplayOptions, rows: int) -> None:
         self.look = look
         self.rows = rows
         self._region: bytes | None = None
-        self._erase = b"\r" + _ERASE + _WRAP_OFF
+        self._erase = b"\r" + _ERASE_BELOW + _WRAP_OFF
         self._row = 0  # the cursor's row, counted from the top of the region as it is drawn
         self._column = 0
         self._appends = False  # whether the cursor stands at the end of the input's last row
@@ -90,7 +90,7 @@ class Screen:
         """The view has changed: the region must be composed again."""
         self._region = None
 
-    def frame(self, view: View, committed: bytes = b"") -> bytes:
+    def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
         """Print `committed` rows above, and the region as it is now."""
         erase = self._erase
         region = self._region
@@ -98,7 +98,7 @@ class Screen:
             region = self._region = self._compose(view)
         return erase + committed + region
 
-    def repaint(self, view: View, recent: Sequence[Block]) -> bytes:
+    def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
         """The whole screen again: the tail of the scrollback at this width, then the region."""
         region = self._region = self._compose(view)
         room = self.rows - region.count(b"\n") - 1
@@ -106,9 +106,9 @@ class Screen:
         for block in reversed(recent):
             if len(rows) >= room:
                 break
-            rows[:0] = render(block, self.look).splitlines(keepends=True)[-room:]
+            rows[:0] = render_block(block, self.look).splitlines(keepends=True)[-room:]
         # Not ESC[2J: tmux and others push the erased screen into their history.
-        return b"".join((_HOME, _ERASE, _WRAP_OFF, *rows[-room:], region))
+        return b"".join((_CURSOR_HOME, _ERASE_BELOW, _WRAP_OFF, *rows[-room:], region))
 
     def typed(self, text: str, before: str) -> bytes | None:
         """Echo of `text` typed at the end of the input, behind `before`.
@@ -124,8 +124,8 @@ class Screen:
             if not self.look.utf8:
                 return None
             tail = before[previous(before, len(before)) :]  # what the text may join with
-            size = width(tail + text) - width(tail)
-            if size < 0 or safe(tail + text) != tail + text:
+            size = text_width(tail + text) - text_width(tail)
+            if size < 0 or escape_controls(tail + text) != tail + text:
                 return None
         if self._column + size >= self.look.width:
             return None
@@ -140,25 +140,27 @@ class Screen:
 
     def leave(self) -> bytes:
         """Take the region away; the cursor is left at the start of an empty row."""
-        erase, self._erase = self._erase, b"\r" + _ERASE + _WRAP_OFF
+        erase, self._erase = self._erase, b"\r" + _ERASE_BELOW + _WRAP_OFF
         self._region = None
         self._row, self._appends = 0, False
         return erase + _WRAP_ON
 
-    def _compose(self, view: View) -> bytes:
+    def _compose(self, view: ScreenView) -> bytes:
         """The bytes of the region, drawn downwards from its top row at column 0."""
         look, columns = self.look, self.look.width - 1
         left = self.rows - 1
         below: list[str] = []
         if view.status is not None:
             left -= 1
-            below.append(_status(view.status, look, columns))
+            below.append(_render_status(view.status, look, columns))
         if view.menu is not None:
-            lines = view.menu.lines(min(MENU_ROWS, left - 1))
+            lines = view.menu.lines(min(MAX_MENU_ROWS, left - 1))
             left -= len(lines)
-            below[:0] = [styled(clipped(line.spans, look, columns)[0], look) for line in lines]
-        prompt, used = _prompt(tuple(view.prompt), look, columns - _PROMPT_ROOM)
-        placed = layout(view.text, view.cursor, columns, used, look.utf8)
+            below[:0] = [
+                style_spans(clip_spans(line.spans, look, columns)[0], look) for line in lines
+            ]
+        prompt, used = _render_prompt(tuple(view.prompt), look, columns - _MIN_INPUT_COLUMNS)
+        placed = lay_out_input(view.text, view.cursor, columns, used, look.utf8)
         rows, row, top = placed.window(max(1, left))
         left -= len(rows)
         if top == 0:
@@ -170,13 +172,15 @@ class Screen:
         self._appends = view.menu is None and view.cursor == len(view.text) and row == len(rows) - 1
         self._certain = rows[row].isascii()
         up = len(rows) - 1 - row + len(below)
-        self._erase = (f"\r\x1b[{self._row}A" if self._row else "\r").encode() + _ERASE + _WRAP_OFF
+        self._erase = (
+            (f"\r\x1b[{self._row}A" if self._row else "\r").encode() + _ERASE_BELOW + _WRAP_OFF
+        )
         drawn = b"".join(line + b"\r\n" for line in live) + "\r\n".join(rows + below).encode()
         back = f"\x1b[{up}A" if up else ""
         right = f"\r\x1b[{placed.column}C" if placed.column else "\r"
         return drawn + (back + right).encode() + _WRAP_ON
 
-    def _live(self, view: View, height: int) -> list[bytes]:
+    def _live(self, view: ScreenView, height: int) -> list[bytes]:
         """The last rows of everything that is live, in at most `height` rows: as many for each as
         for the others, and more where others need less."""
         if height <= 0 or not view.live:
@@ -184,19 +188,19 @@ class Screen:
         shown = [self._live_rows(live) for live in list(view.live.values())[-height:]]
         return [
             row
-            for rows, share in zip(shown, shares(list(map(len, shown)), height), strict=True)
+            for rows, share in zip(shown, divide_rows(list(map(len, shown)), height), strict=True)
             for row in rows[len(rows) - share :]
         ]
 
-    def _live_rows(self, live: Live) -> list[bytes]:
+    def _live_rows(self, live: LiveBlock) -> list[bytes]:
         # A bare CR or LF cannot be in a rendering: text is escaped.
-        rows = render(live.block, self.look).split(b"\r\n")[:-1]
+        rows = render_block(live.block, self.look).split(b"\r\n")[:-1]
         if live.progress is not None:
-            rows.append(_progress(live.progress, self.look, self.look.width - 1))
+            rows.append(_render_progress(live.progress, self.look, self.look.width - 1))
         return rows
 
 
-def shares(needs: Sequence[int], height: int) -> list[int]:
+def divide_rows(needs: Sequence[int], height: int) -> list[int]:
     """How many rows each gets who needs so many, of `height` in all: nobody more than it needs,
     and nobody less than another unless it needs less, or the rows cannot be divided evenly, when
     the later have the one more."""
@@ -215,21 +219,21 @@ def shares(needs: Sequence[int], height: int) -> list[int]:
 
 
 @lru_cache(maxsize=512)
-def _status(status: Line, look: Look, columns: int) -> str:
-    spans, used = clipped(
+def _render_status(status: Line, look: DisplayOptions, columns: int) -> str:
+    spans, used = clip_spans(
         [(style or "status", text) for style, text in status.spans], look, columns
     )
-    return styled([*spans, ("status", " " * (columns - used))], look)
+    return style_spans([*spans, ("status", " " * (columns - used))], look)
 
 
 @lru_cache(maxsize=512)
-def _progress(progress: Line, look: Look, columns: int) -> bytes:
-    spans, _ = clipped(progress.spans, look, columns)
-    return styled(spans, look).encode()
+def _render_progress(progress: Line, look: DisplayOptions, columns: int) -> bytes:
+    spans, _ = clip_spans(progress.spans, look, columns)
+    return style_spans(spans, look).encode()
 
 
 @lru_cache(maxsize=512)
-def _prompt(spans: tuple[Span, ...], look: Look, columns: int) -> tuple[str, int]:
+def _render_prompt(spans: tuple[Span, ...], look: DisplayOptions, columns: int) -> tuple[str, int]:
     """The prompt as it is written, and the columns it takes."""
-    kept, used = clipped(spans, look, columns)
-    return styled(kept, look), used
+    kept, used = clip_spans(spans, look, columns)
+    return style_spans(kept, look), used

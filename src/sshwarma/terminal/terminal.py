@@ -14,28 +14,28 @@ from typing import Final
 
 from sshwarma.terminal import theme as themes
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.completion import Source
-from sshwarma.terminal.completion_menu import Choosing
-from sshwarma.terminal.editor import Act, Editor
-from sshwarma.terminal.history import History
-from sshwarma.terminal.keys import Key, Parser
-from sshwarma.terminal.output import Output
-from sshwarma.terminal.render import Look
-from sshwarma.terminal.screen import Live, View, clamp
+from sshwarma.terminal.completion import CompletionSource
+from sshwarma.terminal.completion_menu import TabCompletion
+from sshwarma.terminal.editor import Editor, EditorAction
+from sshwarma.terminal.history import InputHistory
+from sshwarma.terminal.keys import KeyParser, KeyPress
+from sshwarma.terminal.output import TerminalOutput
+from sshwarma.terminal.render import DisplayOptions
+from sshwarma.terminal.screen import LiveBlock, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.terminal.vi import Vi
+from sshwarma.terminal.vi import ViMode
 
-ESCAPE_WAIT: Final = 0.05
+ESCAPE_WAIT_SECONDS: Final = 0.05
 """Seconds after which a lone escape is the Escape key."""
 
-PASTE_WAIT: Final = 1.0
+PASTE_WAIT_SECONDS: Final = 1.0
 """Seconds of silence after which a paste that was not closed is taken as it is."""
 
-KEYS_PER_SECOND: Final = 10_000
-KEYS_BURST: Final = 4_000
+MAX_KEYS_PER_SECOND: Final = 10_000
+MAX_KEYS_PER_BURST: Final = 4_000
 """Keys (a run of text or a paste is one) taken at once; beyond, the packet's rest is dropped."""
 
-DRAFT_LONG: Final = 4096
+MAX_INSTANT_DRAFT_CHARACTERS: Final = 4096
 """Characters above which a changed draft is drawn with the next frame, not at once."""
 
 
@@ -67,26 +67,28 @@ class Terminal:
         on_line: Callable[[str], None],
         on_interrupt: Callable[[], None],
         on_eof: Callable[[], None],
-        complete: Source,
+        complete: CompletionSource,
         history: Sequence[str] = (),
         clock: FrameClock,
         vi: bool = False,
         echo: Callable[[str], bool] = lambda text: True,
     ) -> None:
-        columns, rows = clamp(columns, rows)
-        look = Look(columns, themes.choose(theme), utf8, plain)
+        columns, rows = clamp_size(columns, rows)
+        look = DisplayOptions(columns, themes.choose_theme(theme), utf8, plain)
         self._on_line = on_line
         self._on_interrupt = on_interrupt
         self._on_eof = on_eof
         self._echoes = echo
         self._clock = clock
-        self._output = Output(write, self._show, clock, look, rows)
+        self._output = TerminalOutput(write, self._show, clock, look, rows)
         self._editor = Editor(history, vi=vi)
-        self._choosing = Choosing(complete, self._editor, self._output, clock.loop, self._completed)
-        self._parser = Parser()
+        self._choosing = TabCompletion(
+            complete, self._editor, self._output, clock.loop, self._completed
+        )
+        self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
         self._timer: asyncio.TimerHandle | None = None
-        self._keys = float(KEYS_BURST)
+        self._keys = float(MAX_KEYS_PER_BURST)
         self._keys_at = clock.now()
         self._told = ""  # the last refusal shown
         self._submitted = False  # whether the keys just taken submitted a line
@@ -94,7 +96,7 @@ class Terminal:
         self._changed = False  # whether keys did anything else that is to be seen
 
     @property
-    def look(self) -> Look:
+    def look(self) -> DisplayOptions:
         """How this terminal shows text now."""
         return self._output.look
 
@@ -104,7 +106,7 @@ class Terminal:
         return self._output.rows
 
     @property
-    def history(self) -> History:
+    def history(self) -> InputHistory:
         """Lines that Up walks through; `history.added` are those submitted here."""
         return self._editor.history
 
@@ -169,7 +171,7 @@ class Terminal:
         if block is None:
             self._output.view.live.pop(key, None)
         else:
-            self._output.view.live[key] = Live(block, progress)
+            self._output.view.live[key] = LiveBlock(block, progress)
         self._output.mark()
 
     def prefill(self, text: str) -> None:
@@ -200,18 +202,18 @@ class Terminal:
     ) -> None:
         """Change how the terminal looks and edits; None leaves as it is."""
         if vi is not None and vi != (self._editor.vi is not None):
-            self._editor.vi = Vi() if vi else None
+            self._editor.vi = ViMode() if vi else None
         look = self.look
         self._output.relook(
             replace(
                 look,
-                theme=look.theme if theme is None else themes.choose(theme),
+                theme=look.theme if theme is None else themes.choose_theme(theme),
                 utf8=look.utf8 if utf8 is None else utf8,
                 plain=look.plain if plain is None else plain,
             )
         )
 
-    def _show(self, view: View) -> None:
+    def _show(self, view: ScreenView) -> None:
         """Bring the view up to date with the editor."""
         editor = self._editor
         query = editor.searching
@@ -229,7 +231,9 @@ class Terminal:
         """Bytes from the client. Whatever they are, the work is bounded and nothing is raised."""
         self._cancel_timer()
         now = self._clock.now()
-        self._keys = min(KEYS_BURST, self._keys + (now - self._keys_at) * KEYS_PER_SECOND)
+        self._keys = min(
+            MAX_KEYS_PER_BURST, self._keys + (now - self._keys_at) * MAX_KEYS_PER_SECOND
+        )
         self._keys_at = now
         for key in self._parser.feed(data):
             self._keys -= 1
@@ -241,7 +245,7 @@ class Terminal:
             self._press(key)
         self._echo()
         if self._parser.pending and self._output.open:
-            wait = PASTE_WAIT if self._parser.pasting else ESCAPE_WAIT
+            wait = PASTE_WAIT_SECONDS if self._parser.pasting else ESCAPE_WAIT_SECONDS
             self._timer = self._clock.after(wait, self._flush_keys)
 
     def _completed(self) -> None:
@@ -271,12 +275,12 @@ class Terminal:
             self._submitted = False
             self._clock.soon(self._output.draw if self._editor.text else self._output.frame)
         elif changed or (typed and not self._output.typed(typed)):
-            if len(self._editor.text) > DRAFT_LONG:
+            if len(self._editor.text) > MAX_INSTANT_DRAFT_CHARACTERS:
                 self._output.mark()
             else:
                 self._output.draw()
 
-    def _press(self, key: Key) -> None:
+    def _press(self, key: KeyPress) -> None:
         if not self._output.open:
             return
         had_menu = self._output.view.menu is not None
@@ -290,28 +294,28 @@ class Terminal:
         inserts = key.name == "text" and (editor.vi is None or editor.vi.insert)
         appends = inserts and buffer.cursor == size and editor.searching is None
         act = editor.press(key)
-        if act is Act.DRAW:
+        if act is EditorAction.DRAW:
             self._told = ""
             if appends and len(buffer.text) == buffer.cursor == size + len(key.data):
                 self._typed += key.data
             else:
                 self._changed = True
-        elif act is not Act.NOTHING:
+        elif act is not EditorAction.NOTHING:
             self._act(act)
 
-    def _act(self, act: Act) -> None:
-        if act is Act.SUBMIT:
+    def _act(self, act: EditorAction) -> None:
+        if act is EditorAction.SUBMIT:
             self._submit()
-        elif act is Act.COMPLETE:
+        elif act is EditorAction.COMPLETE:
             self._choosing.ask()
-        elif act is Act.INTERRUPT:
+        elif act is EditorAction.INTERRUPT:
             self._on_interrupt()
-        elif act is Act.EOF:
+        elif act is EditorAction.EOF:
             self._on_eof()
-        elif act is Act.REPAINT:
+        elif act is EditorAction.REPAINT:
             self._output.repaint()
             self._changed = True
-        elif act is Act.BELL:
+        elif act is EditorAction.BELL:
             # Nothing on screen has changed: input past the limit is not to cost a frame a key.
             self._output.bell()
             if self._editor.notice:

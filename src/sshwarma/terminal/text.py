@@ -15,16 +15,16 @@ Style: TypeAlias = str
 """A meaning, not a colour: one of STYLES, or several with spaces between. The theme says what each
 looks like."""
 
-BARE: Final = "bare"
+PLAIN_ONLY_STYLE: Final = "bare"
 """The style of what stands in for styles where there are none: a plain look and a pipe show it,
 other looks leave it out."""
 
-STYLES: Final = (
+STYLE_NAMES: Final = (
     "", "heading", "name", "self", "model", "room", "thing", "tool", "verb", "text", "emote",
     "private", "presence", "notice", "mention", "time", "dim", "ok", "warn", "error", "mark",
     "code", "link", "prompt", "status", "strong", "emphasis",
     "code-keyword", "code-string", "code-number", "code-comment", "code-name", "code-type",
-    "code-added", "code-removed", BARE,
+    "code-added", "code-removed", PLAIN_ONLY_STYLE,
 )  # fmt: skip
 
 Span: TypeAlias = tuple[Style, str]
@@ -98,15 +98,17 @@ def block(*lines: Line | Table | str) -> Block:
     return Block(tuple(line(item) if isinstance(item, str) else item for item in lines))
 
 
-def headed(*head: str | Span, text: str, style: Style = "text", indent: int = 2) -> list[Line]:
+def lines_with_head(
+    *head: str | Span, text: str, style: Style = "text", indent: int = 2
+) -> list[Line]:
     """A text of any number of lines behind a head: its first line beside it, the others below,
     indented by `indent` columns."""
     first, *more = text.split("\n")
     beside = line(*head, (style, first), hang=indent)
-    return [beside, *(paragraphs("\n".join(more), style, indent=indent) if more else ())]
+    return [beside, *(text_lines("\n".join(more), style, indent=indent) if more else ())]
 
 
-def paragraphs(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
+def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
     """Text of several lines as Lines, each indented by `indent` columns, also when wrapped."""
     pad = " " * indent
     for part in text.split("\n"):

@@ -14,7 +14,7 @@ DARK: Final = "dark"
 LIGHT: Final = "light"
 MONO: Final = "mono"
 
-RESET: Final = "\x1b[0m"
+RESET_SEQUENCE: Final = "\x1b[0m"
 
 _MONO: Final[dict[str, str]] = {
     "heading": "1", "self": "1", "model": "1", "mention": "7", "error": "1", "warn": "1",
@@ -43,25 +43,25 @@ _LIGHT: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
-def _starts(parameters: Mapping[str, str]) -> Mapping[str, str]:
+def _start_sequences(parameters: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({style: f"\x1b[{sgr}m" for style, sgr in parameters.items()})
 
 
 THEMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {DARK: _starts(_DARK), LIGHT: _starts(_LIGHT), MONO: _starts(_MONO)}
+    {DARK: _start_sequences(_DARK), LIGHT: _start_sequences(_LIGHT), MONO: _start_sequences(_MONO)}
 )
 """Theme name -> style -> the sequence that starts it. A style without an entry is plain text."""
 
 
 @lru_cache(maxsize=512)
-def start_of(theme: str, style: str) -> str:
+def style_sequence(theme: str, style: str) -> str:
     """The sequence that starts a style, or several at once; empty where they look like plain
     text."""
     starts = THEMES[theme]
     return "".join(starts.get(name, "") for name in style.split())
 
 
-def choose(name: str, *, no_color: bool = False) -> str:
+def choose_theme(name: str, *, no_color: bool = False) -> str:
     """The theme to use when `name` is asked for: `mono` under NO_COLOR, `dark` when unknown."""
     if no_color:
         return MONO

@@ -11,11 +11,11 @@ from typing import Final
 
 from sshwarma.terminal.buffer import Buffer
 
-COUNT_MAX: Final = 999
+MAX_REPEAT_COUNT: Final = 999
 """A larger count means this many."""
 
 
-class Vi:
+class ViMode:
     """The state of one person's vi mode."""
 
     __slots__ = ("_count", "_find", "_operator", "_wants", "insert")
@@ -58,12 +58,12 @@ class Vi:
             self._operator = char
         elif char == "r":
             self._wants = char
-        elif char in _EDITOR:
+        elif char in _EDITOR_KEYS:
             self.reset()
-            return _EDITOR[char]
+            return _EDITOR_KEYS[char]
         else:
             command = _COMMANDS.get(char)
-            for _ in range(self._times() if char in _REPEATED else 1):
+            for _ in range(self._times() if char in _REPEATABLE_COMMANDS else 1):
                 if command:
                     command(self, buffer)
             self.reset()
@@ -71,7 +71,7 @@ class Vi:
         return ""
 
     def _times(self) -> int:
-        return min(int(self._count or "1"), COUNT_MAX)
+        return min(int(self._count or "1"), MAX_REPEAT_COUNT)
 
     def _settle(self, buffer: Buffer) -> None:
         """In command mode the cursor stands on a character, not behind the last."""
@@ -147,44 +147,44 @@ class Vi:
         self.insert = operator == "c"
 
 
-def _kind(text: str, at: int) -> int:
+def _character_kind(text: str, at: int) -> int:
     """0 for space, 1 for punctuation, 2 for word characters."""
     char = text[at]
     return 0 if char.isspace() else 2 if char.isalnum() or char == "_" else 1
 
 
-def _word(buffer: Buffer, at: int) -> int:
+def _next_word_start(buffer: Buffer, at: int) -> int:
     text, size = buffer.text, len(buffer.text)
     if at < size:
-        kind = _kind(text, at)
-        while at < size and kind and _kind(text, at) == kind:
+        kind = _character_kind(text, at)
+        while at < size and kind and _character_kind(text, at) == kind:
             at += 1
-        while at < size and not _kind(text, at):
+        while at < size and not _character_kind(text, at):
             at += 1
     return at
 
 
-def _back(buffer: Buffer, at: int) -> int:
+def _previous_word_start(buffer: Buffer, at: int) -> int:
     text = buffer.text
-    while at > 0 and not _kind(text, at - 1):
+    while at > 0 and not _character_kind(text, at - 1):
         at -= 1
-    kind = _kind(text, at - 1) if at else 0
-    while at > 0 and _kind(text, at - 1) == kind:
+    kind = _character_kind(text, at - 1) if at else 0
+    while at > 0 and _character_kind(text, at - 1) == kind:
         at -= 1
     return at
 
 
-def _end(buffer: Buffer, at: int) -> int:
+def _word_end(buffer: Buffer, at: int) -> int:
     text, last = buffer.text, len(buffer.text) - 1
     at = min(at + 1, last)
-    while 0 <= at < last and not _kind(text, at):
+    while 0 <= at < last and not _character_kind(text, at):
         at += 1
-    while 0 <= at < last and _kind(text, at + 1) == _kind(text, at):
+    while 0 <= at < last and _character_kind(text, at + 1) == _character_kind(text, at):
         at += 1
     return max(at, 0)
 
 
-def _indented(buffer: Buffer, at: int) -> int:
+def _first_nonblank(buffer: Buffer, at: int) -> int:
     at, end = buffer.line_start(at), buffer.line_end(at)
     while at < end and buffer.text[at].isspace():
         at += 1
@@ -197,25 +197,27 @@ _MOTIONS: Final[dict[str, Callable[[Buffer, int], int]]] = {
     " ": lambda buffer, at: min(buffer.right(at), buffer.line_end(at)),
     "0": lambda buffer, at: buffer.line_start(at),
     "$": lambda buffer, at: buffer.line_end(at),
-    "^": _indented,
-    "w": _word,
-    "b": _back,
-    "e": _end,
+    "^": _first_nonblank,
+    "w": _next_word_start,
+    "b": _previous_word_start,
+    "e": _word_end,
 }
 
-_EDITOR: Final = {"j": "down", "k": "up", "/": "c-r"}
+_EDITOR_KEYS: Final = {"j": "down", "k": "up", "/": "c-r"}
 
 
-def _insert_at(place: Callable[[Buffer], int]) -> Callable[[Vi, Buffer], None]:
-    def command(vi: Vi, buffer: Buffer) -> None:
+def _make_insert_command(place: Callable[[Buffer], int]) -> Callable[[ViMode, Buffer], None]:
+    def command(vi: ViMode, buffer: Buffer) -> None:
         buffer.move(place(buffer))
         vi.insert = True
 
     return command
 
 
-def _kill_to(place: Callable[[Buffer], int], *, insert: bool) -> Callable[[Vi, Buffer], None]:
-    def command(vi: Vi, buffer: Buffer) -> None:
+def _make_kill_command(
+    place: Callable[[Buffer], int], *, insert: bool
+) -> Callable[[ViMode, Buffer], None]:
+    def command(vi: ViMode, buffer: Buffer) -> None:
         buffer.kill(buffer.cursor, place(buffer))
         vi.insert = insert
 
@@ -230,40 +232,40 @@ def _line_left(buffer: Buffer) -> int:
     return max(buffer.left(buffer.cursor), buffer.line_start(buffer.cursor))
 
 
-def _put_after(vi: Vi, buffer: Buffer) -> None:
+def _put_after(vi: ViMode, buffer: Buffer) -> None:
     buffer.move(_line_right(buffer))
     _put_before(vi, buffer)
 
 
-def _put_before(vi: Vi, buffer: Buffer) -> None:
+def _put_before(vi: ViMode, buffer: Buffer) -> None:
     if buffer.cut and buffer.yank():
         buffer.move(buffer.left(buffer.cursor))
 
 
-def _change_line(vi: Vi, buffer: Buffer) -> None:
+def _change_line(vi: ViMode, buffer: Buffer) -> None:
     start = buffer.line_start(buffer.cursor)
     buffer.kill(start, buffer.line_end(start))
     vi.insert = True
 
 
-def _undo(vi: Vi, buffer: Buffer) -> None:
+def _undo(vi: ViMode, buffer: Buffer) -> None:
     buffer.undo()
 
 
-_COMMANDS: Final[dict[str, Callable[[Vi, Buffer], None]]] = {
-    "x": _kill_to(_line_right, insert=False),
-    "X": _kill_to(_line_left, insert=False),
-    "s": _kill_to(_line_right, insert=True),
-    "D": _kill_to(lambda buffer: buffer.line_end(buffer.cursor), insert=False),
-    "C": _kill_to(lambda buffer: buffer.line_end(buffer.cursor), insert=True),
+_COMMANDS: Final[dict[str, Callable[[ViMode, Buffer], None]]] = {
+    "x": _make_kill_command(_line_right, insert=False),
+    "X": _make_kill_command(_line_left, insert=False),
+    "s": _make_kill_command(_line_right, insert=True),
+    "D": _make_kill_command(lambda buffer: buffer.line_end(buffer.cursor), insert=False),
+    "C": _make_kill_command(lambda buffer: buffer.line_end(buffer.cursor), insert=True),
     "S": _change_line,
-    "i": _insert_at(lambda buffer: buffer.cursor),
-    "a": _insert_at(_line_right),
-    "I": _insert_at(lambda buffer: _indented(buffer, buffer.cursor)),
-    "A": _insert_at(lambda buffer: buffer.line_end(buffer.cursor)),
+    "i": _make_insert_command(lambda buffer: buffer.cursor),
+    "a": _make_insert_command(_line_right),
+    "I": _make_insert_command(lambda buffer: _first_nonblank(buffer, buffer.cursor)),
+    "A": _make_insert_command(lambda buffer: buffer.line_end(buffer.cursor)),
     "p": _put_after,
     "P": _put_before,
     "u": _undo,
 }
 
-_REPEATED: Final = "xXpPu"
+_REPEATABLE_COMMANDS: Final = "xXpPu"

@@ -1,6 +1,6 @@
 """How many columns text takes on a terminal, and where it may be cut.
 
-Every measure is the sum over `clusters`, so cutting, wrapping and cursor placing agree with
+Every measure is the sum over `split_clusters`, so cutting, wrapping and cursor placing agree with
 each other whatever the text. Text that may hold control characters goes through `safe` first.
 """
 
@@ -12,16 +12,16 @@ from typing import Final
 
 from wcwidth import iter_graphemes, wcswidth
 
-MARKS_MAX: Final = 4
+MAX_COMBINING_MARKS: Final = 4
 """Combining marks kept on one base character; a tower of more is cut (see `safe`)."""
 
-CLUSTER_MAX: Final = 24
+MAX_CLUSTER_CODE_POINTS: Final = 24
 """Code points in one cluster. The longest emoji sequence in use has 10."""
 
-_BACK: Final = 2 * CLUSTER_MAX
+_MAX_LOOKBACK_CODE_POINTS: Final = 2 * MAX_CLUSTER_CODE_POINTS
 
 
-def clusters(text: str) -> Iterator[str]:
+def split_clusters(text: str) -> Iterator[str]:
     """The pieces of text a cursor steps over: grapheme clusters at most two columns wide.
 
     A cluster that would be wider (a run of Hangul initials) or longer than CLUSTER_MAX code
@@ -33,7 +33,7 @@ def clusters(text: str) -> Iterator[str]:
     for cluster in iter_graphemes(text):
         if len(cluster) == 1:
             yield cluster
-        elif len(cluster) > CLUSTER_MAX or wcswidth(cluster) > 2:
+        elif len(cluster) > MAX_CLUSTER_CODE_POINTS or wcswidth(cluster) > 2:
             yield from cluster
         else:
             yield cluster
@@ -45,24 +45,24 @@ def cluster_width(cluster: str) -> int:
     return min(2, max(0, wcswidth(cluster)))
 
 
-def width(text: str) -> int:
+def text_width(text: str) -> int:
     """Columns the text takes on one row."""
     if text.isascii():
         return len(text)
-    return sum(map(cluster_width, clusters(text)))
+    return sum(map(cluster_width, split_clusters(text)))
 
 
-def clip(text: str, columns: int, mark: str = "…") -> str:
+def clip_text(text: str, columns: int, mark: str = "…") -> str:
     """The text if it fits in `columns`, else its beginning with `mark` at the end."""
-    if width(text) <= columns:
+    if text_width(text) <= columns:
         return text
-    room = columns - width(mark)
+    room = columns - text_width(mark)
     if room < 0:
         mark, room = "", columns
     if text.isascii():
         return text[:room] + mark
     kept: list[str] = []
-    for cluster in clusters(text):
+    for cluster in split_clusters(text):
         room -= cluster_width(cluster)
         if room < 0:
             break
@@ -70,15 +70,15 @@ def clip(text: str, columns: int, mark: str = "…") -> str:
     return "".join(kept) + mark
 
 
-def after(text: str, at: int) -> int:
+def cluster_end(text: str, at: int) -> int:
     """Where the cluster that begins at `at` ends; the length of the text at its end."""
-    end = min(at + _BACK, len(text))
+    end = min(at + _MAX_LOOKBACK_CODE_POINTS, len(text))
     if at + 1 >= end or text[at : at + 2].isascii():
         return min(at + 1, len(text))
     return at + len(next(iter_graphemes(text[at:end])))
 
 
-def before(text: str, at: int) -> int:
+def cluster_start(text: str, at: int) -> int:
     """Where the cluster that ends at `at` begins; 0 at the beginning.
 
     Looks back only as far as the nearest plain ASCII character or 2 * CLUSTER_MAX code points:
@@ -86,7 +86,7 @@ def before(text: str, at: int) -> int:
     """
     if at <= 1 or text[at - 2 : at].isascii():
         return max(0, at - 1)
-    floor = max(0, at - _BACK)
+    floor = max(0, at - _MAX_LOOKBACK_CODE_POINTS)
     start = at - 1
     while start > floor and not text[start].isascii():
         start -= 1
@@ -96,11 +96,11 @@ def before(text: str, at: int) -> int:
     return last
 
 
-def boundary(text: str, at: int) -> int:
+def snap_to_boundary(text: str, at: int) -> int:
     """`at` if a cluster ends there, else the end of the cluster it falls into."""
     if at <= 0 or at >= len(text) or text[at].isascii():
         return max(0, min(at, len(text)))
-    start = before(text, at)
+    start = cluster_start(text, at)
     while start < at:
-        start = after(text, start)
+        start = cluster_end(text, start)
     return start

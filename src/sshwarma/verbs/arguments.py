@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-What = Literal[
+ArgumentKind = Literal[
     "text", "room", "direction", "exit", "agent", "thing", "pattern", "tool", "context", "verb",
     "topic", "word", "setting", "number", "command", "namespace", "state",
 ]  # fmt: skip
@@ -22,7 +22,7 @@ class Arg:
     it and means nothing by itself: `to`, `=`.
     """
 
-    what: What
+    what: ArgumentKind
     rest: bool = False
     particle: str = ""
 
@@ -49,7 +49,7 @@ Context: TypeAlias = Annotated[str, Arg("context")]
 """`room`, `me`, or `@agent`."""
 
 Flag: TypeAlias = bool
-Many: TypeAlias = Annotated[tuple[str, ...], Arg("word"), Field(max_length=32)]
+RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg("word"), Field(max_length=32)]
 """A flag that may be given again: each value once more."""
 
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]

@@ -12,8 +12,8 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, ThingName, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import bags, find_thing
-from sshwarma.verbs.views import Done, view
+from sshwarma.verbs.resolve import find_thing, list_bag_ids
+from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -24,15 +24,15 @@ from sshwarma.world.things import Thing
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutResult:
     name: str
     bag: str
     made: bool
     size: int
 
 
-@view(Put)
-def _(result: Put) -> Block:
+@view(PutResult)
+def _(result: PutResult) -> Block:
     what = "Made" if result.made else "Changed"
     return block(
         line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
@@ -51,7 +51,7 @@ def _(result: Put) -> Block:
 )
 async def put(
     caller: Caller, name: Word, text: Annotated[str, Arg("text", rest=True, particle="=")]
-) -> Put:
+) -> PutResult:
     """Create or change a data thing
 
     It goes into this room's bag; me:NAME into your own. From a shell: ssh HOST put NAME < file
@@ -74,16 +74,16 @@ async def put(
         if known is not None:
             things.update_thing(tx, known.id, content=text)
             return False
-        _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
+        _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
     told = "" if mine else f"put {plain}"
-    return Put(plain, bag_name, await caller.change(store, told), size)
+    return PutResult(plain, bag_name, await caller.change(store, told), size)
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class EditDraft:
     """A thing's text, to be put back changed. A terminal opens `line` in its editor."""
 
     name: str
@@ -91,8 +91,8 @@ class Edit:
     line: str
 
 
-@view(Edit)
-def _(result: Edit) -> Block:
+@view(EditDraft)
+def _(result: EditDraft) -> Block:
     return block(
         line(
             "Editing ",
@@ -110,7 +110,7 @@ def _(result: Edit) -> Block:
     tool=False,
     scope=TokenScope.BUILD,
 )
-async def edit(caller: Caller, name: ThingName) -> Edit:
+async def edit(caller: Caller, name: ThingName) -> EditDraft:
     """Change a data thing in the line editor
 
     Brings its text to the prompt as a /put, ready to be changed.
@@ -121,15 +121,15 @@ async def edit(caller: Caller, name: ThingName) -> Edit:
         thing = await find_thing(caller, name)
     except NotFound:
         names.check_thing_name(name.removeprefix("me:"))
-        return Edit(name, "", f"/put {name} = ")
+        return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
         raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
-    if thing.parent_id not in bags(caller):
+    if thing.parent_id not in list_bag_ids(caller):
         raise Invalid(
             f"{thing.name} is not in this room or in your bag.", hint="Go to its room to edit it."
         )
     prefix = "me:" if thing.parent_id == caller.agent.id else ""
-    return Edit(
+    return EditDraft(
         thing.name, thing.content or "", f"/put {prefix}{thing.name} = {thing.content or ''}"
     )
 
@@ -140,14 +140,14 @@ async def edit(caller: Caller, name: ThingName) -> Edit:
     needs=Right.BUILD,
     examples=("/link design-doc https://example.org/design",),
 )
-async def link(caller: Caller, name: Word, uri: Word) -> Put:
+async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     """Make a reference to something elsewhere
 
     name: what to call it.
     uri: its address, such as https://example.org/page.
     """
     plain = names.check_thing_name(name)
-    if not _is_address(uri):
+    if not _is_url(uri):
         raise Invalid(f"{uri[:60]!a} is not an address.", hint="As in https://example.org/page")
 
     def store(tx: Change) -> bool:
@@ -155,14 +155,14 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
         if known is not None:
             things.update_thing(tx, known.id, uri=uri)
             return False
-        _room_for_one(tx.conn, caller.room_id, caller.limits.bag_things)
+        _check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
         things.create_thing(
             tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id
         )
         return True
 
     made = await caller.change(store, f"put {plain} → {uri}")
-    return Put(plain, (await caller.room()).name, made, len(uri))
+    return PutResult(plain, (await caller.room()).name, made, len(uri))
 
 
 @verb(
@@ -172,7 +172,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> Put:
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
-async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
+async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Confirmation:
     """Delete a thing from a bag
 
     It must be in that bag itself. /restore brings it back.
@@ -180,7 +180,7 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     bag: room or me.
     name: the thing.
     """
-    bag_id = await _own_bag(caller, bag)
+    bag_id = await _resolve_own_bag(caller, bag)
 
     def work(tx: Change) -> None:
         found = things.find_child(tx.conn, bag_id, name)
@@ -193,7 +193,7 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
 
     told = f"dropped {name}" if bag == "room" else ""
     await caller.change(work, told)
-    return Done(f"Dropped {name}. /restore {name} brings it back.")
+    return Confirmation(f"Dropped {name}. /restore {name} brings it back.")
 
 
 @verb(
@@ -203,7 +203,7 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Done:
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
-async def restore(caller: Caller, name: Word) -> Done:
+async def restore(caller: Caller, name: Word) -> Confirmation:
     """Bring back a thing that was dropped
 
     The one dropped last of that name, from this room's bag or yours.
@@ -211,7 +211,7 @@ async def restore(caller: Caller, name: Word) -> Done:
     name: the thing.
     """
     found = await caller.world.store.read(
-        lambda conn: things.find_last_deleted(conn, bags(caller), name)
+        lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
     )
     if found is None:
         raise NotFound(f"Nothing named {name[:60]} was dropped here.")
@@ -225,7 +225,7 @@ async def restore(caller: Caller, name: Word) -> Done:
         things.restore_thing(tx, found)
 
     await caller.change(work, told)
-    return Done(f"Restored {name}.")
+    return Confirmation(f"Restored {name}.")
 
 
 @verb(
@@ -239,34 +239,34 @@ async def move(
     caller: Caller,
     name: ThingName,
     to: Annotated[Literal["me", "room", "home"], Arg("word", particle="to")],
-) -> Done:
+) -> Confirmation:
     """Move a thing to another bag
 
     name: a thing in this room, in your bag, or home:NAME.
     to: me, room or home.
     """
     thing = await find_thing(caller, name)
-    await _may_take(caller, thing)
+    await _check_may_take(caller, thing)
     if to == "home":
         await caller.require(Right.BUILD, await caller.world.room("home"))
         bag_id = "home"
     else:
-        bag_id = await _own_bag(caller, to)
+        bag_id = await _resolve_own_bag(caller, to)
     if thing.parent_id == bag_id:
         raise Conflict(f"{thing.name} is there already.")
 
     def carry(tx: Change) -> None:
         if things.get_live_thing(tx.conn, thing.id).parent_id != thing.parent_id:
             raise NotFound(f"{thing.name} was moved just now.")
-        _room_for_one(tx.conn, bag_id, caller.limits.bag_things)
+        _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.move_thing(tx, thing.id, bag_id)
 
     told = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
     await caller.change(carry, told)
-    return Done(f"Moved {thing.name} to {to}.")
+    return Confirmation(f"Moved {thing.name} to {to}.")
 
 
-async def _may_take(caller: Caller, thing: Thing) -> None:
+async def _check_may_take(caller: Caller, thing: Thing) -> None:
     if thing.kind in ("room", "agent", "container", "mcp", "tool", "toolset"):
         raise Invalid(f"{thing.label} is a {thing.kind}, which cannot be moved.")
     if thing.parent_id == caller.agent.id:
@@ -277,14 +277,14 @@ async def _may_take(caller: Caller, thing: Thing) -> None:
     raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
 
 
-async def _own_bag(caller: Caller, bag: str) -> str:
+async def _resolve_own_bag(caller: Caller, bag: str) -> str:
     if bag == "me":
         return caller.agent.id
     await caller.require(Right.BUILD)
     return caller.room_id
 
 
-def _is_address(uri: str) -> bool:
+def _is_url(uri: str) -> bool:
     if len(uri) > 2_000 or not uri.isprintable():
         return False
     try:
@@ -293,7 +293,7 @@ def _is_address(uri: str) -> bool:
         return False
 
 
-def _room_for_one(conn: Connection, bag_id: str, limit: int) -> None:
+def _check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
     query = select(func.count()).where(
         things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
     )

@@ -13,22 +13,22 @@ from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import AgentName, RoomName, Word
-from sshwarma.verbs.moving import Moved, go_to
+from sshwarma.verbs.moving import MoveResult, move_caller
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.talking import Said, check_room
+from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turns import (
-    ANCESTRY,
-    MOST_LISTED,
-    TurnListed,
-    called_by,
-    follow_state,
-    may_change,
-    names_of,
-    newest_own,
-    one_listed,
-    restore_state,
+    MAX_ANCESTOR_TURNS,
+    MAX_LISTED_TURNS,
+    TurnListItem,
+    check_may_change,
+    find_newest_own,
+    list_called_turns,
+    make_turn_list_item,
+    participant_names,
+    restore_notes,
+    sync_notes,
 )
-from sshwarma.verbs.views import Done, clock, columns, view
+from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
 from sshwarma.world.access import Right
@@ -41,7 +41,7 @@ from sshwarma.world.turns import Turn
 
 
 @verb("retry", group="Models", needs=Right.TALK, tool=False, examples=("/retry", "/retry @qwen"))
-async def retry(caller: Caller, model: AgentName | None = None) -> Said:
+async def retry(caller: Caller, model: AgentName | None = None) -> SentMessage:
     """Ask what you asked last once more
 
     The new answer takes the place of the old one, which stays as a branch: /branch goes back to
@@ -52,19 +52,19 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
     """
     answering = caller.world.part(TurnRunner)
     wanted = caller.world.agents.find(model) if model else None
-    old = await newest_own(caller, "asked again", wanted)
+    old = await find_newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
     if answering is None or agent is None or not answering.answers(agent):
-        raise Unavailable(f"{names_of(caller, old)[1]} cannot answer now.")
+        raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
     if old.status == "open":
         raise Conflict(f"{agent.name} still answers that.", hint="/stop ends it.")
-    check_room(caller, answering, 1)
-    question = await caller.world.store.read(partial(_question, turn=old))
+    check_answer_capacity(caller, answering, 1)
+    question = await caller.world.store.read(partial(_question_row, turn=old))
 
     def work(tx: Change) -> tuple[Row, Turn]:
         known = turns.find_turn(tx.conn, caller.room_id, old.id)
-        called = called_by(tx.conn, known)
-        since = _since(tx.conn, known, called)
+        called = list_called_turns(tx.conn, known)
+        since = _turns_after(tx.conn, known, called)
         last = known.status != "dropped" and not since
         if known.status != "dropped" and since:
             # Models were asked more since, and that stands: the old answer goes, and what it led
@@ -73,7 +73,7 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
             for one in called:
                 if one.status not in ("open", "dropped"):
                     turns.drop_turn(tx, one)
-        restore_state(tx, caller, known)
+        restore_notes(tx, caller, known)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=known if last else None
         )
@@ -93,28 +93,28 @@ async def retry(caller: Caller, model: AgentName | None = None) -> Said:
     row, turn = await caller.change(work)
     answering.begin(turn, agent, row, behind=caller.agent.id)
     name = (await caller.room()).name
-    return Said(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+    return SentMessage(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
+class BranchList:
     """Where the conversation forks: at each place the turns that follow, and which is on."""
 
     room: str
-    forks: tuple[tuple[TurnListed, ...], ...]
+    forks: tuple[tuple[TurnListItem, ...], ...]
 
 
-@view(Branches)
-def _(result: Branches) -> Block:
+@view(BranchList)
+def _(result: BranchList) -> Block:
     if not result.forks:
         return block(line("The conversation of ", ("room", result.room), " has no branches."))
     lines: list[Line] = [line(("heading", f"Branches of {result.room}:"))]
     for fork in result.forks:
-        lines += columns(
+        lines += draw_columns(
             (
                 ("ok", "●") if turn.on else ("dim", "○"),
                 ("mark", turn.short),
-                ("time", clock(turn.at)),
+                ("time", format_clock(turn.at)),
                 f"{turn.by} → {turn.agent}",
                 ("warn", "" if turn.status == "completed" else turn.status),
                 turn.snippet,
@@ -135,7 +135,7 @@ def _(result: Branches) -> Block:
 )
 async def branch(
     caller: Caller, what: Literal["list", "switch"] = "list", which: Word | None = None
-) -> Branches | Done:
+) -> BranchList | Confirmation:
     """Other answers to the same question, and what came after them
 
     /retry makes a branch. The one you switch to is what models are told from then on, for
@@ -146,12 +146,12 @@ async def branch(
     """
     room = await caller.room()
     if what == "list":
-        forks = await caller.world.store.read(lambda conn: _forks(conn, caller))
-        return Branches(room.name, tuple(forks))
+        forks = await caller.world.store.read(lambda conn: _list_forks(conn, caller))
+        return BranchList(room.name, tuple(forks))
     if not which:
         raise Invalid("Say which branch: /branch switch ID.", hint="/branch list shows them.")
     turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
-    await may_change(caller, turn)
+    await check_may_change(caller, turn)
     if turn.status == "dropped":
         raise Conflict(f"Turn {turn.short} is dropped.", hint=f"/message restore {turn.short}")
 
@@ -165,12 +165,12 @@ async def branch(
         come = set(now) - {one.id for one in before}
         concerned = [one.agent_id for one in (*gone, *(now[one] for one in come))]
         for agent_id in dict.fromkeys(concerned):
-            follow_state(tx, caller, agent_id, gone)
+            sync_notes(tx, caller, agent_id, gone)
         tx.emit(TurnsChanged(room.id))
 
-    asker, agent = names_of(caller, turn)
+    asker, agent = participant_names(caller, turn)
     await caller.change(work, f"went to another branch: {agent}'s answer to {asker}, {turn.short}")
-    return Done(f"The conversation goes on from {turn.short}: {agent}'s answer to {asker}.")
+    return Confirmation(f"The conversation goes on from {turn.short}: {agent}'s answer to {asker}.")
 
 
 @verb(
@@ -181,7 +181,7 @@ async def branch(
     examples=("/clone workshop", "/clone workshop trial"),
     moves=True,
 )
-async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Moved:
+async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Make a room like another, with its conversation
 
     As /fork, with the log, the turns and the models' notes too, and goes there. What is then taken
@@ -202,30 +202,32 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         return room
 
     made = await caller.change(work)
-    moved = await go_to(caller, await caller.world.room(made.id))
-    return Moved(moved.room, moved.came_from, made=True)
+    moved = await move_caller(caller, await caller.world.room(made.id))
+    return MoveResult(moved.room, moved.came_from, made=True)
 
 
-def _forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
-    path = turns.read_path(conn, caller.room_id, MOST_LISTED, with_dropped=True)
+def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListItem, ...]]:
+    path = turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS, with_dropped=True)
     on = {turn.id for turn in path}
-    found: list[tuple[TurnListed, ...]] = []
+    found: list[tuple[TurnListItem, ...]] = []
     for turn in path:
         beside = turns.read_siblings(conn, turn)
         if len(beside) > 1 and any(one.status != "dropped" for one in beside):
-            found.append(tuple(one_listed(conn, caller, one, one.id in on)[0] for one in beside))
+            found.append(
+                tuple(make_turn_list_item(conn, caller, one, one.id in on)[0] for one in beside)
+            )
     return found
 
 
-def _since(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
+def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
     """The turns of the conversation after a turn, but those that its answer led to."""
     own = {one.id for one in called}
-    path = turns.read_path(conn, turn.room_id, ANCESTRY)
+    path = turns.read_path(conn, turn.room_id, MAX_ANCESTOR_TURNS)
     at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))
     return [one for one in path[at + 1 :] if one.id not in own]
 
 
-def _question(conn: Connection, turn: Turn) -> Row:
+def _question_row(conn: Connection, turn: Turn) -> Row:
     found = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
     if not found:
         raise NotFound(f"What was asked in turn {turn.short} is not known any more.")

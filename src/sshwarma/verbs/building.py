@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, view
+from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
 
-TEXT_LIMIT = 4_000
+MAX_ROOM_TEXT_CHARACTERS = 4_000
 """Characters of a description or a vibe: they are in every look and in every model's context."""
 
 
 @dataclass(frozen=True, slots=True)
-class PortalMade:
+class NewPortal:
     direction: str
     to: str
     back: str | None = None
@@ -27,8 +27,8 @@ class PortalMade:
     back_replaced: str | None = None
 
 
-@view(PortalMade)
-def _(made: PortalMade) -> Block:
+@view(NewPortal)
+def _(made: NewPortal) -> Block:
     lines = [line(f"Created exit: {made.direction} → ", ("room", made.to))]
     if made.replaced:
         lines.append(line(("dim", f"It replaced the exit to {made.replaced}.")))
@@ -48,7 +48,7 @@ def _(made: PortalMade) -> Block:
 )
 async def portal(
     caller: Caller, direction: Direction, to: RoomName, *, both: Flag = False
-) -> PortalMade:
+) -> NewPortal:
     """Open an exit from this room to another
 
     One way, unless --both. A second portal in a direction replaces the first and says so.
@@ -80,7 +80,7 @@ async def portal(
     replaced, back_replaced = await caller.change(
         open_both, f"opened an exit: {way} → {target.name}"
     )
-    return PortalMade(
+    return NewPortal(
         way,
         target.name,
         f"{back} → {here.name} (from {target.name})" if both else None,
@@ -90,7 +90,7 @@ async def portal(
 
 
 @verb("unportal", group="Building", needs=Right.BUILD, examples=("/unportal north",), tool=False)
-async def unportal(caller: Caller, direction: ExitName) -> Done:
+async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
     """Close an exit of this room
 
     direction: the exit to close.
@@ -99,7 +99,7 @@ async def unportal(caller: Caller, direction: ExitName) -> Done:
     gone = await caller.change(
         lambda tx: exits.close_exit(tx, caller.room_id, way), f"closed the exit {way}"
     )
-    return Done(f"Closed exit: {gone.direction} → {gone.to_name}")
+    return Confirmation(f"Closed exit: {gone.direction} → {gone.to_name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     if text is None:
         return RoomText(room.name, "vibe", room.vibe, changed=False)
     await caller.require(Right.BUILD)
-    new = _room_text(text)
+    new = _clean_room_text(text)
     await caller.change(
-        lambda tx: things.set_metadata(tx, room.id, vibe=new or None), _set_to("vibe", new)
+        lambda tx: things.set_metadata(tx, room.id, vibe=new or None), _describe_change("vibe", new)
     )
     return RoomText(room.name, "vibe", new, changed=True)
 
@@ -171,20 +171,20 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     if text is None:
         return RoomText(room.name, "description", room.description, changed=False)
     await caller.require(Right.BUILD)
-    new = _room_text(text)
+    new = _clean_room_text(text)
     await caller.change(
         lambda tx: things.update_thing(tx, room.id, description=new or None),
-        _set_to("description", new),
+        _describe_change("description", new),
     )
     return RoomText(room.name, "description", new, changed=True)
 
 
-def _set_to(what: str, text: str) -> str:
+def _describe_change(what: str, text: str) -> str:
     return f"set the {what}: {text}" if text else f"emptied the {what}"
 
 
-def _room_text(text: str) -> str:
+def _clean_room_text(text: str) -> str:
     new = "" if text.strip() == "-" else text.strip()
-    if len(new) > TEXT_LIMIT:
-        raise Invalid(f"That has {len(new)} characters; at most {TEXT_LIMIT} fit.")
+    if len(new) > MAX_ROOM_TEXT_CHARACTERS:
+        raise Invalid(f"That has {len(new)} characters; at most {MAX_ROOM_TEXT_CHARACTERS} fit.")
     return new

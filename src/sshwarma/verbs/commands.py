@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sshwarma.lua_tools.declaration import read_summary
 from sshwarma.lua_tools.provider import LuaToolProvider
-from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import view
@@ -23,20 +23,20 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 from sshwarma.world.things import Thing
 
-PREFIX: Final = "command:"
+COMMAND_PREFIX: Final = "command:"
 
-EXPANDED: Final = 65_536
+MAX_COMMAND_CHARACTERS: Final = 65_536
 """Characters that a line made from a command may have."""
 
-SUMMARY: Final = 80
+MAX_SUMMARY_CHARACTERS: Final = 80
 
-_SCRIPT: Final = re.compile(r"""\s*(?:--|(?:function|local|return)(?=[\s({\["']|$))""")
-_PLACE: Final = re.compile(r"\{(args|[1-9])\}")
-_FIRST: Final = re.compile(r"/(\S+)\s*")
+_SCRIPT_START: Final = re.compile(r"""\s*(?:--|(?:function|local|return)(?=[\s({\["']|$))""")
+_PLACEHOLDER: Final = re.compile(r"\{(args|[1-9])\}")
+_COMMAND_WORD: Final = re.compile(r"/(\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CustomCommand:
     """A command that is equipped. `own` is whether it lies in its caller's bag."""
 
     name: str
@@ -49,13 +49,17 @@ class Command:
 
     @property
     def is_script(self) -> bool:
-        return _SCRIPT.match(self.text) is not None
+        return _SCRIPT_START.match(self.text) is not None
 
     @property
     def summary(self) -> str:
         said = self.thing.description or (read_summary(self.text) if self.is_script else self.text)
         first = said.split("\n", 1)[0]
-        return first if len(first) <= SUMMARY else first[: SUMMARY - 1] + "…"
+        return (
+            first
+            if len(first) <= MAX_SUMMARY_CHARACTERS
+            else first[: MAX_SUMMARY_CHARACTERS - 1] + "…"
+        )
 
     def expanded(self, given: str) -> str:
         """The line it stands for, with what was typed after its name. What was typed is put in as
@@ -64,27 +68,29 @@ class Command:
         Raises:
             Invalid: if a word it needs is missing, or the line is too long.
         """
-        if not _PLACE.search(self.text):
+        if not _PLACEHOLDER.search(self.text):
             made = f"{self.text} {given}".rstrip()
         else:
             words = given.split()
-            places = [int(place) for place in _PLACE.findall(self.text) if place != "args"]
+            places = [int(place) for place in _PLACEHOLDER.findall(self.text) if place != "args"]
             if max(places, default=0) > len(words):
                 needed = "a word" if max(places) == 1 else f"{max(places)} words"
                 raise Invalid(
                     f"/{self.name} needs {needed} after it.",
                     hint=f"It stands for {self.summary}",
                 )
-            made = _PLACE.sub(
+            made = _PLACEHOLDER.sub(
                 lambda place: given if place[1] == "args" else words[int(place[1]) - 1], self.text
             )
-        if len(made) > EXPANDED:
-            raise Invalid(f"That makes a line of over {EXPANDED} characters, which is the most.")
+        if len(made) > MAX_COMMAND_CHARACTERS:
+            raise Invalid(
+                f"That makes a line of over {MAX_COMMAND_CHARACTERS} characters, which is the most."
+            )
         return made
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScriptOutput:
     """What a command's script gave; only who typed it sees it."""
 
     command: str
@@ -93,37 +99,37 @@ class Answer:
     printed: tuple[str, ...]
 
 
-@view(Answer)
-def _(answer: Answer) -> Block:
+@view(ScriptOutput)
+def _(answer: ScriptOutput) -> Block:
     printed = [line(("dim", text), hang=2) for text in answer.printed]
-    return block(*(paragraphs(answer.text) if answer.text else ()), *printed)
+    return block(*(text_lines(answer.text) if answer.text else ()), *printed)
 
 
-async def equipped(caller: Caller) -> list[Command]:
+async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     """The commands of a caller here, by name."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    found: dict[str, Command] = {}
+    found: dict[str, CustomCommand] = {}
     for item in load.data:
-        name = item.thing.name.removeprefix(PREFIX).lower()
-        if item.thing.name.startswith(PREFIX) and name and find_verb(name) is None:
+        name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()
+        if item.thing.name.startswith(COMMAND_PREFIX) and name and find_verb(name) is None:
             own = item.thing.parent_id == caller.agent.id
-            found.setdefault(name, Command(name, item.thing, own))
+            found.setdefault(name, CustomCommand(name, item.thing, own))
     return [command for _, command in sorted(found.items())]
 
 
-async def typed(caller: Caller, text: str) -> tuple[Command, str] | None:
+async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
     """The command that a line begins with, and what follows its name."""
-    first = _FIRST.match(text)
+    first = _COMMAND_WORD.match(text)
     if first is None or find_verb(first[1]) is not None:
         return None
     name = first[1].lower()
-    for command in await equipped(caller):
+    for command in await list_equipped_commands(caller):
         if command.name == name:
             return command, text[first.end() :]
     return None
 
 
-async def run_script(caller: Caller, command: Command, given: str) -> Answer:
+async def run_script(caller: Caller, command: CustomCommand, given: str) -> ScriptOutput:
     """Carry out a command that is a script, as whoever typed it.
 
     Raises:
@@ -137,10 +143,10 @@ async def run_script(caller: Caller, command: Command, given: str) -> Answer:
     if result.failed:
         hint = f"It printed: {result.printed[-1][:200]}" if result.printed else ""
         raise WorldError(f"/{command.name} failed: {result.text}", hint=hint)
-    return Answer(command.name, result.text, result.structured, result.printed)
+    return ScriptOutput(command.name, result.text, result.structured, result.printed)
 
 
-def check_verb(command: Command, verb: Verb, line: str) -> None:
+def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
     """Go on only with a verb that a command may do for its caller. One in the caller's own bag may
     do what the caller may; one that somebody else has equipped, only what tools can do.
 

@@ -12,12 +12,12 @@ from sshwarma.mcp.client import server_records
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands, namespaces
-from sshwarma.verbs.context import WHAT
-from sshwarma.verbs.inventory import to_equip
-from sshwarma.verbs.model import FIELDS
-from sshwarma.verbs.preferences import PREFERENCES, topics
+from sshwarma.verbs.context import STATE_ACTIONS
+from sshwarma.verbs.inventory import list_equippable_tools
+from sshwarma.verbs.model import MODEL_FIELDS
+from sshwarma.verbs.preferences import PREFERENCES, load_help_topics
 from sshwarma.verbs.registry import Parameter, Verb, every_verb, find_verb, verb_names
-from sshwarma.verbs.turns import LISTED, one_listed
+from sshwarma.verbs.turns import DEFAULT_LISTED_TURNS, make_turn_list_item
 from sshwarma.world import skills, things, tokens, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -129,7 +129,7 @@ async def _values(
         case "topic":
             return [
                 *((name, "") for name in verb_names()),
-                *((topic, "topic") for topic in topics()),
+                *((topic, "topic") for topic in load_help_topics()),
             ]
         case "setting":
             return [(name, known.help) for name, known in PREFERENCES.items()]
@@ -138,13 +138,15 @@ async def _values(
         case "state":
             return await _states(caller, given)
         case "word" if verb.name == "state":
-            return [*((word, "") for word in WHAT), *_called(caller)]
+            return [*((word, "") for word in STATE_ACTIONS), *_called(caller)]
         case "word" if verb.name == "namespace" and given[0] == "set":
-            return [(word, f"as in {example}") for word, example in namespaces.FIELDS.items()]
+            return [
+                (word, f"as in {example}") for word, example in namespaces.FIELD_EXAMPLES.items()
+            ]
         case "text" if verb.name == "namespace" and given[0] == "set" and len(given) == 3:
             return await _namespace_values(caller, verb, given)
         case "word" if verb.name == "model" and parameter.name == "field":
-            known_words = {"add": get_args(ModelKind), "set": FIELDS}
+            known_words = {"add": get_args(ModelKind), "set": MODEL_FIELDS}
             return [(word, "") for word in known_words.get(given[0], ())]
         case "word" if verb.name == "mcp" and given:
             servers = await caller.world.memo("mcp servers", server_records.list_servers)
@@ -179,8 +181,10 @@ async def _turns(caller: Caller) -> list[Option]:
     def read(conn: Connection) -> list[Option]:
         return [
             (turn.short, listed.snippet)
-            for turn in reversed(turns.read_newest_turns(conn, caller.room_id, LISTED))
-            for listed, _ in (one_listed(conn, caller, turn, on=True),)
+            for turn in reversed(
+                turns.read_newest_turns(conn, caller.room_id, DEFAULT_LISTED_TURNS)
+            )
+            for listed, _ in (make_turn_list_item(conn, caller, turn, on=True),)
         ]
 
     return await caller.world.store.read(read)
@@ -197,7 +201,10 @@ def _called(caller: Caller) -> list[Option]:
 async def _verbs(caller: Caller) -> list[Option]:
     return [
         *((known.name, known.summary) for known in every_verb()),
-        *((command.name, command.summary) for command in await commands.equipped(caller)),
+        *(
+            (command.name, command.summary)
+            for command in await commands.list_equipped_commands(caller)
+        ),
         *sorted(caller.agent.aliases.items()),
     ]
 
@@ -239,7 +246,7 @@ async def _things(caller: Caller) -> list[Option]:
 
 async def _namespaces(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
     """Namespaces that this can be done to; of those that can be set, tools too."""
-    found = await namespaces.all_listed(caller)
+    found = await namespaces.list_namespaces(caller)
     if verb.name in ("load", "unload"):
         found = [one for one in found if one.loaded is (verb.name == "unload")]
     options = [(one.id, one.description or one.name) for one in found]
@@ -266,7 +273,7 @@ async def _states(caller: Caller, given: list[str]) -> list[Option]:
     """States that can be said to hold, or not to; else the models that keep notes."""
     held = await caller.world.states(caller.room_id)
     if given[:1] == ["add"]:
-        every = await namespaces.all_listed(caller)
+        every = await namespaces.list_namespaces(caller)
         wanted = {state: one.id for one in every for state in one.required_states}
         return [
             (state, f"needed by {name}")
@@ -283,7 +290,7 @@ async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
     on = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
     if verb.name == "unequip":
         return on
-    more = await to_equip(caller, load, OFFERED)
+    more = await list_equippable_tools(caller, load, OFFERED)
     home = await caller.world.memo(
         ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
     )

@@ -8,11 +8,11 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
 from sshwarma.verbs.arguments import AgentName, StateName, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, columns, draw, view
+from sshwarma.verbs.views import Confirmation, draw_columns, draw_result, view
 from sshwarma.world import namespaces, notes, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -24,15 +24,15 @@ from sshwarma.wrap import window
 from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaError
 
-BEFORE_NOW = 2**62
-MOST_WINDOW = 1_000
-MOST_STATES = 50
-WHAT = ("show", "clear", "list", "add", "remove", "directory")
+AFTER_LAST_ROW_ID = 2**62
+MAX_WINDOW_TURNS = 1_000
+MAX_ROOM_STATES = 50
+STATE_ACTIONS = ("show", "clear", "list", "add", "remove", "directory")
 STATE_HINT = "As in ci-configured: a lower-case letter, then letters, digits, . _ or -"
 
 
 @dataclass(frozen=True, slots=True)
-class LayerSeen:
+class LayerSummary:
     name: str
     stability: str
     side: str
@@ -42,22 +42,22 @@ class LayerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapped:
+class WrapPreview:
     """What a model would be sent if it were mentioned now: tools, then layers in their order.
     `cached_tokens` is how much of it, from the beginning, is as it was sent last time."""
 
     model: str
     tools: tuple[str, ...]
     tool_tokens: int
-    layers: tuple[LayerSeen, ...]
+    layers: tuple[LayerSummary, ...]
     total_tokens: int
     cached_tokens: int
     budget: int
     notices: tuple[str, ...]
 
 
-@view(Wrapped)
-def _(wrapped: Wrapped) -> Block:
+@view(WrapPreview)
+def _(wrapped: WrapPreview) -> Block:
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be told: {about}"))]
     if wrapped.cached_tokens:
@@ -72,26 +72,26 @@ def _(wrapped: Wrapped) -> Block:
     for layer in wrapped.layers:
         about = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
         lines += [line(), line(("mark", layer.name), ("dim", about), ("warn", f"  {layer.note}"))]
-        lines += paragraphs(layer.text, indent=2)
+        lines += text_lines(layer.text, indent=2)
     lines += [line(("warn", notice)) for notice in wrapped.notices]
     return block(*lines)
 
 
 @verb("wrap", group="Models", needs=Right.ENTER, tool=False, examples=("/wrap", "/wrap @qwen"))
-async def wrap(caller: Caller, model: AgentName | None = None) -> Wrapped:
+async def wrap(caller: Caller, model: AgentName | None = None) -> WrapPreview:
     """Show what a model would be told here, layer by layer
 
     As it would be sent if you mentioned it now, with the tools it would be offered.
 
     model: the model; the one that answered last here if left out.
     """
-    agent = await _model(caller, model)
-    wrapped, _ = await _wrapped(caller, agent)
+    agent = await _find_model(caller, model)
+    wrapped, _ = await _preview_wrap(caller, agent)
     return wrapped
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSelected:
+class SelectedTurn:
     id: str
     agent: str
     by: str
@@ -99,26 +99,26 @@ class TurnSelected:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextShown:
+class ContextDetails:
     """The window of a room, the turns it selects, and all that a model would be sent."""
 
     room: str
     window: int
     meaning: str
-    turns: tuple[TurnSelected, ...]
-    told: Wrapped | None
+    turns: tuple[SelectedTurn, ...]
+    told: WrapPreview | None
 
 
-@view(ContextShown)
-def _(shown: ContextShown) -> Block:
+@view(ContextDetails)
+def _(shown: ContextDetails) -> Block:
     lines = [
         line(("heading", f"Window of {shown.room}: {shown.window}"), f", {shown.meaning}"),
-        *columns(
+        *draw_columns(
             (("mark", chosen.id), f"{chosen.by} → {chosen.agent}", chosen.how)
             for chosen in shown.turns
         ),
     ]
-    told = [line(), *draw(shown.told).lines] if shown.told else []
+    told = [line(), *draw_result(shown.told).lines] if shown.told else []
     return block(*lines, *told)
 
 
@@ -138,7 +138,7 @@ async def context(
     caller: Caller,
     what: Literal["show", "window", "rebuild"] = "show",
     value: Word | None = None,
-) -> ContextShown | Done:
+) -> ContextDetails | Confirmation:
     """See and set what models are told of this room's conversation
 
     The window is a number of turns, each a question with its whole answer: 0 is all of them, -1
@@ -149,13 +149,13 @@ async def context(
     """
     if what == "window":
         return await _set_window(caller, value)
-    agent = await _model(caller, value)
+    agent = await _find_model(caller, value)
     if what == "rebuild":
-        return await _rebuild(caller, agent)
-    wrapped, composed = await _wrapped(caller, agent)
+        return await _rebuild_notes(caller, agent)
+    wrapped, composed = await _preview_wrap(caller, agent)
     names = caller.world.agents
     selected = tuple(
-        TurnSelected(
+        SelectedTurn(
             turn.short,
             names.name_of(turn.agent_id),
             names.name_of(turn.opened_by),
@@ -164,31 +164,33 @@ async def context(
         for turn in composed.turns
     )
     room = await caller.room()
-    return ContextShown(room.name, composed.size, _meaning(composed.size), selected, wrapped)
+    return ContextDetails(
+        room.name, composed.size, _describe_window(composed.size), selected, wrapped
+    )
 
 
-async def _set_window(caller: Caller, value: str | None) -> ContextShown | Done:
+async def _set_window(caller: Caller, value: str | None) -> ContextDetails | Confirmation:
     room = await caller.room()
     if value is None:
         size = window.DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
-        return Done(f"The window of {room.name} is {size}: {_meaning(size)}.")
+        return Confirmation(f"The window of {room.name} is {size}: {_describe_window(size)}.")
     try:
         size = int(value)
     except ValueError:
         size = -2
-    if not -1 <= size <= MOST_WINDOW:
+    if not -1 <= size <= MAX_WINDOW_TURNS:
         raise Invalid(
-            f"{value[:20]} is no window.", hint=f"0 is all, -1 none, else 1-{MOST_WINDOW}."
+            f"{value[:20]} is no window.", hint=f"0 is all, -1 none, else 1-{MAX_WINDOW_TURNS}."
         )
     await caller.require(Right.BUILD)
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, context_size=size),
-        f"set the window to {size}: {_meaning(size)}",
+        f"set the window to {size}: {_describe_window(size)}",
     )
-    return Done(f"The window of {room.name} is {size}: {_meaning(size)}.")
+    return Confirmation(f"The window of {room.name} is {size}: {_describe_window(size)}.")
 
 
-def _meaning(size: int) -> str:
+def _describe_window(size: int) -> str:
     if size == 0:
         return "all turns are told"
     if size < 0:
@@ -196,7 +198,7 @@ def _meaning(size: int) -> str:
     return "the last turn is told" if size == 1 else f"the last {size} turns are told"
 
 
-async def _rebuild(caller: Caller, agent: Agent) -> Done:
+async def _rebuild_notes(caller: Caller, agent: Agent) -> Confirmation:
     """Make a model's notes what its newest answer that is kept has set."""
     await caller.require(Right.BUILD)
 
@@ -214,12 +216,12 @@ async def _rebuild(caller: Caller, agent: Agent) -> Done:
 
     found = await caller.change(work, f"had {agent.name}'s notes rebuilt")
     if found:
-        return Done(f"{agent.name}'s notes are what its newest answer set.")
-    return Done(f"No answer of {agent.name} that is kept has set notes: they are empty.")
+        return Confirmation(f"{agent.name}'s notes are what its newest answer set.")
+    return Confirmation(f"No answer of {agent.name} that is kept has set notes: they are empty.")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ModelNotes:
     """What a model keeps for itself in a room."""
 
     room: str
@@ -228,18 +230,18 @@ class State:
     updated_at: int | None
 
 
-@view(State)
-def _(state: State) -> Block:
+@view(ModelNotes)
+def _(state: ModelNotes) -> Block:
     if not state.text:
         return block(f"{state.agent} keeps no notes in {state.room}.")
     return block(
         line(("heading", f"Notes of {state.agent} in {state.room}:")),
-        *paragraphs(state.text, indent=2),
+        *text_lines(state.text, indent=2),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class States:
+class RoomStates:
     """The states that hold in a room: those set by hand, and those found out."""
 
     room: str
@@ -247,8 +249,8 @@ class States:
     found: tuple[str, ...]
 
 
-@view(States)
-def _(states: States) -> Block:
+@view(RoomStates)
+def _(states: RoomStates) -> Block:
     if not states.set and not states.found:
         return block(line("No state holds in ", ("room", states.room), "."))
     return block(
@@ -275,7 +277,7 @@ def _(states: States) -> Block:
 )
 async def state(
     caller: Caller, what: Word = "show", name: StateName | None = None
-) -> State | States | Done:
+) -> ModelNotes | RoomStates | Confirmation:
     """The notes that a model keeps in this room; the states that hold in it
 
     A model sets its notes at the end of an answer and is told them with every question. Tools and
@@ -287,20 +289,20 @@ async def state(
     name: the model, the one that answered last here if left out; for add and remove the state;
         for directory its path on the server, - for none.
     """
-    if what.startswith("@") or (what not in WHAT and _is_model(caller, what)):
+    if what.startswith("@") or (what not in STATE_ACTIONS and _is_model_name(caller, what)):
         what, name = "show", what
     if what == "list":
-        return await _states(caller)
+        return await _list_states(caller)
     if what == "directory":
         return await _set_directory(caller, name)
-    if what in ("add", "remove") or (what == "clear" and name in (await _states(caller)).set):
+    if what in ("add", "remove") or (what == "clear" and name in (await _list_states(caller)).set):
         return await _set_state(caller, name, holds=what == "add")
     if what not in ("show", "clear"):
         raise Invalid(
-            f"{what[:20]} is no model, and none of {', '.join(WHAT)}.", hint="/help state"
+            f"{what[:20]} is no model, and none of {', '.join(STATE_ACTIONS)}.", hint="/help state"
         )
     try:
-        agent = await _model(caller, name)
+        agent = await _find_model(caller, name)
     except NotFound as refused:
         refused.hint += " /state list has the states that hold here." if name is None else ""
         raise
@@ -315,24 +317,24 @@ async def state(
         lambda conn: notes.get_notes_thing(conn, room.id, agent.name)
     )
     text = (known.content or "") if known else ""
-    return State(room.name, agent.name, text, known.updated_at if known else None)
+    return ModelNotes(room.name, agent.name, text, known.updated_at if known else None)
 
 
-def _is_model(caller: Caller, name: str) -> bool:
+def _is_model_name(caller: Caller, name: str) -> bool:
     return any(agent.kind == "model" and agent.name == name for agent in caller.world.agents)
 
 
-async def _states(caller: Caller) -> States:
+async def _list_states(caller: Caller) -> RoomStates:
     room = await caller.room()
     thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
     by_hand = namespaces.read_metadata_words(thing, "states")
     holding = await caller.world.states(room.id)
-    return States(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
+    return RoomStates(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
 
 
-async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
+async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Confirmation:
     room = await caller.room()
-    if name and not holds and name in (await _states(caller)).found:
+    if name and not holds and name in (await _list_states(caller)).found:
         raise Invalid(
             f"{name} was found out, and holds for as long as it is so.",
             hint="mcp:NAME is up with its server; the others are what the room's directory has.",
@@ -347,8 +349,8 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
         held = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
         if (name in held) is holds:
             return False
-        if len(held) >= MOST_STATES and holds:
-            raise Invalid(f"At most {MOST_STATES} states hold in a room.")
+        if len(held) >= MAX_ROOM_STATES and holds:
+            raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
         kept = [*held, name] if holds else [one for one in held if one != name]
         things.set_metadata(tx, room.id, states=kept or None)
         told = f"said that {name} {'holds' if holds else 'does not hold any more'}"
@@ -357,25 +359,27 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Done:
 
     changed = await caller.change(work)
     already = "" if changed else " already"
-    return Done(f"{name} {'holds' if holds else 'does not hold'} in {room.name}{already}.")
+    return Confirmation(f"{name} {'holds' if holds else 'does not hold'} in {room.name}{already}.")
 
 
-async def _set_directory(caller: Caller, path: str | None) -> States | Done:
+async def _set_directory(caller: Caller, path: str | None) -> RoomStates | Confirmation:
     await caller.require(Right.OWN)
     room = await caller.room()
     thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
     if path is None:
         known = thing.metadata.get(DIRECTORY_KEY)
-        return Done(f"The directory of {room.name} is {known}." if known else "It has none.")
+        return Confirmation(
+            f"The directory of {room.name} is {known}." if known else "It has none."
+        )
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
         raise Invalid(f"{path[:60]!a} is not a path from the root.", hint="As in /srv/project")
     wanted = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
     await RoomStateWatcher(caller.world).check()
-    return await _states(caller)
+    return await _list_states(caller)
 
 
-async def _model(caller: Caller, name: str | None) -> Agent:
+async def _find_model(caller: Caller, name: str | None) -> Agent:
     """The model of that name; else the one that answered last here, or the only one there is."""
     answering = caller.world.part(TurnRunner)
     if name is not None:
@@ -401,7 +405,7 @@ async def _model(caller: Caller, name: str | None) -> Agent:
     raise NotFound("No model has answered here yet.", hint="Say which: /models lists them.")
 
 
-async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
+async def _preview_wrap(caller: Caller, agent: Agent) -> tuple[WrapPreview, ModelContext]:
     composer, answering = caller.world.part(ContextComposer), caller.world.part(TurnRunner)
     if composer is None:
         raise Unavailable("This server composes no context.")
@@ -415,19 +419,19 @@ async def _wrapped(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]
     as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
     try:
         composed = await composer.compose(
-            as_model, "…", caller.agent.name, BEFORE_NOW, budget=budget
+            as_model, "…", caller.agent.name, AFTER_LAST_ROW_ID, budget=budget
         )
     except LuaError as error:
         raise Unavailable(f"It could not be composed: {error}") from error
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
     before = answering.sent(caller.room_id, agent.id) if answering is not None else None
-    wrapped = Wrapped(
+    wrapped = WrapPreview(
         agent.name,
         tuple(model_tool_name(item.thing.label) for item in offers),
         composed.tool_tokens,
         tuple(
-            LayerSeen(
+            LayerSummary(
                 layer.name,
                 layer.stability,
                 layer.side,

@@ -8,17 +8,17 @@ from collections import OrderedDict, deque
 from typing import Any, Final
 
 from sshwarma.verbs import commands
-from sshwarma.verbs.commands import Command
-from sshwarma.verbs.grammar import parse, split_verb, validate
+from sshwarma.verbs.commands import CustomCommand
+from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_arguments
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable, WorldError
 
-WINDOW_SECONDS: Final = 10.0
-WATCHED_AGENTS: Final = 4096
+LINE_RATE_SECONDS: Final = 10.0
+MAX_TRACKED_AGENTS: Final = 4096
 
 
-class Pace:
+class LineRateLimiter:
     """How fast each agent enters lines, over all its links. Constant memory an agent. `what` and
     `after` are for the words it is refused with: what is counted, and what to do after the wait."""
 
@@ -39,16 +39,16 @@ class Pace:
         now = time.monotonic()
         recent = self._recent.setdefault(agent_id, deque())
         self._recent.move_to_end(agent_id)
-        while recent and recent[0] <= now - WINDOW_SECONDS:
+        while recent and recent[0] <= now - LINE_RATE_SECONDS:
             recent.popleft()
         if len(recent) >= self._lines:
-            wait = recent[0] + WINDOW_SECONDS - now
+            wait = recent[0] + LINE_RATE_SECONDS - now
             raise Unavailable(
-                f"That is more than {self._lines} {self._what} in {WINDOW_SECONDS:.0f} seconds.",
+                f"That is more than {self._lines} {self._what} in {LINE_RATE_SECONDS:.0f} seconds.",
                 hint=f"Wait {math.ceil(wait)} s; {self._after}.",
             )
         recent.append(now)
-        if len(self._recent) > WATCHED_AGENTS:
+        if len(self._recent) > MAX_TRACKED_AGENTS:
             self._recent.popitem(last=False)
 
 
@@ -66,15 +66,15 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     if not line.startswith("/") or line.startswith("//"):
         said = line.removeprefix("/") if line.startswith("//") else line
         return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
-    command = await commands.typed(caller, line)
+    command = await commands.find_typed_command(caller, line)
     if command is not None:
         return await _run_command(caller, *command, piped, line)
     verb, start = split_verb(line)
-    return await _carry_out(caller, verb, parse(verb, line, start, piped), line)
+    return await _carry_out(caller, verb, parse_arguments(verb, line, start, piped), line)
 
 
 async def _run_command(
-    caller: Caller, command: Command, given: str, piped: str | None, line: str
+    caller: Caller, command: CustomCommand, given: str, piped: str | None, line: str
 ) -> Any:
     """Do what a command stands for. The line it makes is a verb's or talk, never a command."""
     given = _joined(given, piped)
@@ -87,8 +87,8 @@ async def _run_command(
         return await invoke(asking, "say", {"text": said}, line)
     try:
         verb, start = split_verb(made)
-        commands.check_verb(command, verb, made)
-        return await _carry_out(asking, verb, parse(verb, made, start), line)
+        commands.check_command_verb(command, verb, made)
+        return await _carry_out(asking, verb, parse_arguments(verb, made, start), line)
     except WorldError as refused:
         refused.at = None  # it points into a line that nobody typed
         raise
@@ -104,7 +104,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     if verb is None:
         raise NotFound(f"There is no verb {name[:40]}.")
     _refuse_broken(*(value for value in arguments.values() if isinstance(value, str)))
-    return await _carry_out(caller, verb, validate(verb, arguments), line or f"/{name}")
+    return await _carry_out(caller, verb, validate_arguments(verb, arguments), line or f"/{name}")
 
 
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:

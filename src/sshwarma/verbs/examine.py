@@ -10,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
-from sshwarma.verbs.views import ago, columns, counted, view
+from sshwarma.verbs.views import draw_columns, format_count, format_duration, view
 from sshwarma.world import loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -25,18 +25,18 @@ from sshwarma.world.rooms import MAX_LISTED_BAG_THINGS
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 
-CALLS_SHOWN = 5
+MAX_SHOWN_CALLS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ThingHere:
+class ContainedThing:
     name: str
     kind: str
     description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One recorded call of a tool."""
 
     seconds_ago: int
@@ -47,7 +47,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ThingDetails:
     """Everything one may know of a thing."""
 
     name: str
@@ -61,15 +61,15 @@ class Examined:
     facts: dict[str, str] = field(default_factory=dict)
     parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, description
     input_schema: dict[str, Any] | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     calls_total: int = 0
     calls_failed: int = 0
     calls_average: float | None = None
-    contains: tuple[ThingHere, ...] = ()
+    contains: tuple[ContainedThing, ...] = ()
 
 
-@view(Examined)
-def _(seen: Examined) -> Block:
+@view(ThingDetails)
+def _(seen: ThingDetails) -> Block:
     title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
     lines = [
         line(*title),
@@ -82,28 +82,28 @@ def _(seen: Examined) -> Block:
         lines.append(line("URI: ", ("link", seen.uri)))
     if seen.parameters:
         lines += [line(), line("Parameters:")]
-        lines += columns(
+        lines += draw_columns(
             (("tool", name), ("dim", kind), text) for name, kind, text in seen.parameters
         )
     if seen.content is not None:
-        lines += [line(), *paragraphs(seen.content, indent=2)]
+        lines += [line(), *text_lines(seen.content, indent=2)]
     if seen.contains:
         lines += [line(), line("Contains:")]
-        lines += columns(
+        lines += draw_columns(
             (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
             for thing in seen.contains
         )
     if seen.kind == "tool":
-        lines += _calls(seen)
+        lines += _draw_calls(seen)
     return block(*lines)
 
 
-def _calls(seen: Examined) -> list[Line]:
+def _draw_calls(seen: ThingDetails) -> list[Line]:
     if not seen.calls_total:
         return [line(), line(("dim", "No calls yet."))]
     recent = (
         (
-            f"{ago(call.seconds_ago)} ago",
+            f"{format_duration(call.seconds_ago)} ago",
             ("name", call.who),
             call.arguments,
             ("ok", "✓") if call.ok else ("error", "✗"),
@@ -115,11 +115,11 @@ def _calls(seen: Examined) -> list[Line]:
     return [
         line(),
         line("Recent calls:"),
-        *columns(recent),
+        *draw_columns(recent),
         line(),
         line(
-            f"Stats: {counted(seen.calls_total, 'call')},"
-            f" {counted(seen.calls_failed, 'error')}{average}"
+            f"Stats: {format_count(seen.calls_total, 'call')},"
+            f" {format_count(seen.calls_failed, 'error')}{average}"
         ),
     ]
 
@@ -131,7 +131,7 @@ def _calls(seen: Examined) -> list[Line]:
     aliases=("x",),
     examples=("/examine sshwarma:look", "/examine prompt:code-style", "/examine @alice"),
 )
-async def examine(caller: Caller, thing: ThingName) -> Examined:
+async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
     """Thing details
 
     Works for every kind: tools show their parameters, recent calls and statistics; data shows
@@ -140,15 +140,15 @@ async def examine(caller: Caller, thing: ThingName) -> Examined:
     thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
         @agent, a room, or a namespace.
     """
-    return await examined(caller, await find_thing(caller, thing))
+    return await read_thing_details(caller, await find_thing(caller, thing))
 
 
-async def examined(caller: Caller, thing: Thing) -> Examined:
+async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
     """What the caller may know of a thing."""
-    return await caller.world.store.read(lambda conn: _examined(conn, caller, thing))
+    return await caller.world.store.read(lambda conn: _collect_details(conn, caller, thing))
 
 
-def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
+def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDetails:
     parent = things.get_thing(conn, thing.parent_id) if thing.parent_id else None
     facts: dict[str, str] = {}
     if thing.kind == "agent":
@@ -156,37 +156,37 @@ def _examined(conn: Connection, caller: Caller, thing: Thing) -> Examined:
         if agent is not None:
             facts = {"Agent": agent.kind, "Role": agent.role}
     if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
-        facts |= _namespace(conn, thing)
+        facts |= _namespace_facts(conn, thing)
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
     if thing.kind == "tool":
-        facts |= _names(conn, thing)
+        facts |= _name_facts(conn, thing)
         thing = overrides.apply_override(thing, overrides.read_tool_override(conn, thing))
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
-    contains: tuple[ThingHere, ...] = ()
+    contains: tuple[ContainedThing, ...] = ()
     if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
         contains = tuple(
-            ThingHere(child.name, child.kind, child.description)
+            ContainedThing(child.name, child.kind, child.description)
             for child in things.read_children(conn, thing.id, limit=MAX_LISTED_BAG_THINGS)
         )
-    seen = Examined(
+    seen = ThingDetails(
         name=thing.label,
         kind=thing.kind,
         description=thing.description,
         location=parent.name if parent else "nowhere",
         location_kind=parent.kind if parent else "root",
-        status=_status(conn, caller, thing),
+        status=_thing_status(conn, caller, thing),
         content=thing.content,
         uri=thing.uri,
         facts=facts,
         contains=contains,
     )
-    return _with_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
+    return _add_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
 
 
-def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
+def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
     """What a namespace says of itself; nothing of what is no namespace."""
     known = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
     if known is None:
@@ -202,7 +202,7 @@ def _namespace(conn: Connection, thing: Thing) -> dict[str, str]:
     }
 
 
-def _names(conn: Connection, tool: Thing) -> dict[str, str]:
+def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
     """What a tool is called elsewhere, and which of its words people chose."""
     override = overrides.read_tool_override(conn, tool)
     facts = {
@@ -218,7 +218,7 @@ def _names(conn: Connection, tool: Thing) -> dict[str, str]:
     return facts
 
 
-def _status(conn: Connection, caller: Caller, thing: Thing) -> str:
+def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
     if thing.kind in ("tool", "toolset", "mcp"):  # what they require may not hold here
         held = loadout.read_states(conn, caller.room_id)
         held |= caller.world.found.get(caller.room_id, frozenset())
@@ -231,22 +231,22 @@ def _status(conn: Connection, caller: Caller, thing: Thing) -> str:
     return str(thing.metadata.get("obstacle") or "available")
 
 
-def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -> Examined:
+def _add_calls(conn: Connection, caller: Caller, tool: Thing, seen: ThingDetails) -> ThingDetails:
     mine = tool_calls.c.tool_id == tool.qualified_name
     query = (
         select(tool_calls, rows.c.author_id, rows.c.created_at)
         .outerjoin(rows, rows.c.id == tool_calls.c.id)
         .where(mine)
         .order_by(tool_calls.c.started_at.desc())
-        .limit(CALLS_SHOWN)
+        .limit(MAX_SHOWN_CALLS)
     )
     calls = tuple(
-        Call(
+        RecordedCall(
             int((now_ms() - (row["created_at"] or now_ms())) / 1000),
             caller.world.agents.name_of(row["author_id"]),
             row["args"] if len(row["args"]) <= 60 else row["args"][:59] + "…",
             row["status"] == "success",
-            _seconds(row["started_at"], row["finished_at"]),
+            _seconds_between(row["started_at"], row["finished_at"]),
         )
         for row in conn.execute(query).mappings()
     )
@@ -260,7 +260,7 @@ def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -
     ).one()
     return replace(
         seen,
-        parameters=tuple(_parameters(tool.metadata.get("input_schema") or {})),
+        parameters=tuple(_list_parameters(tool.metadata.get("input_schema") or {})),
         input_schema=tool.metadata.get("input_schema"),
         calls=calls,
         calls_total=total,
@@ -269,7 +269,7 @@ def _with_calls(conn: Connection, caller: Caller, tool: Thing, seen: Examined) -
     )
 
 
-def _parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _list_parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     required = schema.get("required", ())
     for name, described in schema.get("properties", {}).items():
         options = described.get("anyOf", [described])
@@ -285,7 +285,7 @@ def _parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield f"{name}{optional}", kind, described.get("description", "")
 
 
-def _seconds(started: str, finished: str | None) -> float | None:
+def _seconds_between(started: str, finished: str | None) -> float | None:
     if finished is None:
         return None
     return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()

@@ -8,18 +8,18 @@ from typing import Literal
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.garbage import Garbage
 from sshwarma.world.things import Thing
 
-SHOWN = 40
+MAX_SHOWN_ITEMS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class GarbageReport:
     """What was found, and whether anything was done about it."""
 
     what: str
@@ -31,17 +31,19 @@ class Collected:
     kept_count: int
 
 
-@view(Collected)
-def _(result: Collected) -> Block:
+@view(GarbageReport)
+def _(result: GarbageReport) -> Block:
     verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
-    lines = [line(f"{verb_done if result.acted else verb_todo} {result.count} {_noun(result)}.")]
-    lines += columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.found)
+    lines = [
+        line(f"{verb_done if result.acted else verb_todo} {result.count} {_garbage_noun(result)}.")
+    ]
+    lines += draw_columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.found)
     if result.count > len(result.found):
         lines.append(line(("dim", f"  and {result.count - len(result.found)} more")))
     if result.kept_count:
         lines.append(line(f"{result.kept_count} must stay, because something refers to them:"))
-        lines += columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.kept)
+        lines += draw_columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.kept)
     if result.what != "stale" and not result.acted and result.count:
         days = f" {result.days}" if result.what == "purge" else ""
         lines.append(line(("dim", f"Nothing was changed. /gc {result.what}{days} --yes does it.")))
@@ -61,7 +63,7 @@ async def gc(
     days: Days = 30,
     *,
     yes: Flag = False,
-) -> Collected:
+) -> GarbageReport:
     """Find and remove garbage
 
     orphans: things whose bag is gone. stale: things deleted some days ago. purge: deletes stale
@@ -81,25 +83,25 @@ async def gc(
         found = await caller.change(garbage.delete_orphans)
     else:
         found = await caller.change(lambda tx: garbage.purge_deleted_things(tx, days))
-    return _result(what, days, yes and what != "stale", found)
+    return _make_garbage_report(what, days, yes and what != "stale", found)
 
 
-def _result(what: str, days: int, acted: bool, garbage: Garbage) -> Collected:
-    return Collected(
+def _make_garbage_report(what: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:
+    return GarbageReport(
         what,
         days,
         acted,
-        _names(garbage.found),
+        _list_names(garbage.found),
         len(garbage.found),
-        _names(garbage.kept),
+        _list_names(garbage.kept),
         len(garbage.kept),
     )
 
 
-def _names(found: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((thing.label, thing.kind) for thing in found[:SHOWN])
+def _list_names(found: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((thing.label, thing.kind) for thing in found[:MAX_SHOWN_ITEMS])
 
 
-def _noun(result: Collected) -> str:
+def _garbage_noun(result: GarbageReport) -> str:
     noun = "orphan" if result.what == "orphans" else "deleted thing"
     return noun if result.count == 1 else f"{noun}s"

@@ -46,7 +46,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
     )
 
 
-def parse(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
+def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
     """The validated arguments of a verb, from `line` after `start`. `piped` is text that came
     beside the line, just as it is: the verb's text, or more of it.
 
@@ -67,10 +67,10 @@ def parse(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[s
                 hint=f"Usage: {verb.usage}",
                 at=(len(line), len(line)),
             )
-    return validate(verb, given, places)
+    return validate_arguments(verb, given, places)
 
 
-def validate(
+def validate_arguments(
     verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
 ) -> dict[str, Any]:
     """Arguments by name, checked and converted. `places` are where they stand in a line; without
@@ -196,7 +196,7 @@ def _explained(
     for detail in error.errors(include_url=False):
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
-        problems.append(f"{name}: {in_words(detail)}")
+        problems.append(f"{name}: {describe_error(detail)}")
     if places is None:
         takes = (*verb.positional, *verb.flags.values())
         named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
@@ -205,7 +205,7 @@ def _explained(
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
 
 
-def in_words(detail: Any) -> str:
+def describe_error(detail: Any) -> str:
     """One of pydantic's errors, without the name of what it is about."""
     kind, context = detail["type"], detail.get("ctx", {})
     given = ascii(detail.get("input"))[:40]

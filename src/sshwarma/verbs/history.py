@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 from sqlalchemy import Connection
 
-from sshwarma.terminal.markdown import marked
-from sshwarma.terminal.text import Block, Line, Span, Table, block, headed, line
+from sshwarma.terminal.markdown import render_markdown
+from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Words
-from sshwarma.verbs.log_rows import ANSWER_CHARACTERS, by_model
-from sshwarma.verbs.preferences import preference
+from sshwarma.verbs.log_rows import MAX_ANSWER_CHARACTERS, is_by_model
+from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.reporting import count_lines
-from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.reporting import tool_count_lines
+from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import private_messages, rows, search, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -25,14 +25,14 @@ from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
 from sshwarma.world.statistics import ToolCount
 
-SNIPPET = 200
+MAX_SNIPPET_CHARACTERS = 200
 
-MOST_DRAWN = 50
+MAX_MARKDOWN_ROWS = 50
 """Rows of a page of history whose Markdown is drawn: the newest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One row as history shows it."""
 
     seq: int
@@ -48,23 +48,23 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryPage:
     """Rows of a log, oldest first. `older` is the line that shows what came before, if any."""
 
     room: str
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     older: str | None
 
 
-@view(History)
-def _(history: History) -> Block:
+@view(HistoryPage)
+def _(history: HistoryPage) -> Block:
     if not history.entries:
         return block(line("Nothing has been said here yet."))
     lines: list[Line | Table] = []
     if history.older is not None:
         lines.append(line(("dim", f"older: {history.older}")))
     for entry in history.entries:
-        lines += _history_lines(entry)
+        lines += _draw_history_entry(entry)
     return block(*lines)
 
 
@@ -81,29 +81,29 @@ def _(stats: ToolStats) -> Block:
         return block(line("No tool was called in ", ("room", stats.room), " yet."))
     return block(
         line(("heading", f"Tool calls in {stats.room}: {stats.total}")),
-        *count_lines(stats.tools),
+        *tool_count_lines(stats.tools),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HistoryMatches:
     words: str
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
 
 
-@view(Found)
-def _(found: Found) -> Block:
+@view(HistoryMatches)
+def _(found: HistoryMatches) -> Block:
     if not found.entries:
         return block(line(f"Nothing you may read has {found.words}."))
     return block(
         line(("heading", f"Found {len(found.entries)}, newest first:")),
-        *columns(
+        *draw_columns(
             (
-                ("time", clock(entry.at)),
+                ("time", format_clock(entry.at)),
                 ("room", entry.room),
                 f"#{entry.seq}",
                 ("name", entry.who),
-                ("dim" if entry.dropped else "text", snippet(entry.text, found.words)),
+                ("dim" if entry.dropped else "text", make_snippet(entry.text, found.words)),
             )
             for entry in found.entries
         ),
@@ -137,7 +137,7 @@ async def history(
     tools: Flag = False,
     stats: Flag = False,
     dropped: Flag = False,
-) -> History | ToolStats | Found:
+) -> HistoryPage | ToolStats | HistoryMatches:
     """View conversation
 
     The newest rows of this room with their times. The first line shows how to page back, down to
@@ -154,22 +154,24 @@ async def history(
     dropped: with `search`, also what was undone.
     """
     if n == "search":
-        return await _found(caller, text or "", 20, dropped=dropped)
+        return await _search_rows(caller, text or "", 20, dropped=dropped)
     if text is not None:
         raise Invalid(
             f"{text[:40]} is one word too many.", hint="/history search WORDS finds words."
         )
     room = await caller.room()
     if stats:
-        return await caller.world.store.read(lambda conn: _stats(conn, room.id, room.name))
-    log_id, name, count = await _which_log(caller, n)
+        return await caller.world.store.read(
+            lambda conn: _count_tool_calls(conn, room.id, room.name)
+        )
+    log_id, name, count = await _resolve_log(caller, n)
     if row is not None:
         found = await caller.world.store.read(
             lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
         )
         if not found or found[0].seq != row:
             raise NotFound(f"There is no row {row} here.")
-        return await _history(caller, name, found, None)
+        return await _make_history_page(caller, name, found, None)
     if at is not None:
         before = at + count // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
@@ -181,22 +183,26 @@ async def history(
         found = found[1:]
         who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
         older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
-    return await _history(caller, name, found, older)
+    return await _make_history_page(caller, name, found, older)
 
 
-async def _history(caller: Caller, name: str, found: list[Row], older: str | None) -> History:
+async def _make_history_page(
+    caller: Caller, name: str, found: list[Row], older: str | None
+) -> HistoryPage:
     """Rows as whoever asks reads them. Answers are drawn in a thread: many at once would hold up
     everybody. What was drawn is kept for a while, so that showing it costs little."""
-    wanted = caller.door == "ssh" and preference(caller.agent.prefs, "markdown") == "on"
+    wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
-        for row in found[-MOST_DRAWN:]
-        if wanted and by_model(row, caller.world.agents) and len(row.content) <= ANSWER_CHARACTERS
+        for row in found[-MAX_MARKDOWN_ROWS:]
+        if wanted
+        and is_by_model(row, caller.world.agents)
+        and len(row.content) <= MAX_ANSWER_CHARACTERS
     }
     if answers:
-        await asyncio.to_thread(lambda: [marked(text=text) for text in answers.values()])
-    entries = (replace(entry_of(caller, row), marked=row.seq in answers) for row in found)
-    return History(name, tuple(entries), older)
+        await asyncio.to_thread(lambda: [render_markdown(text=text) for text in answers.values()])
+    entries = (replace(make_history_entry(caller, row), marked=row.seq in answers) for row in found)
+    return HistoryPage(name, tuple(entries), older)
 
 
 @verb(
@@ -205,7 +211,9 @@ async def _history(caller: Caller, name: str, found: list[Row], older: str | Non
     examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
     namespace="global",
 )
-async def find(caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False) -> Found:
+async def find(
+    caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
+) -> HistoryMatches:
     """Find what was said
 
     In every room you may enter and in what you were told, newest first. All the words must be
@@ -216,10 +224,10 @@ async def find(caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = Fa
     n: how many to show.
     dropped: also what was undone.
     """
-    return await _found(caller, text, n, dropped=dropped)
+    return await _search_rows(caller, text, n, dropped=dropped)
 
 
-async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
+async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> HistoryMatches:
     if not search.build_fts_query(words):
         raise Invalid("Say what to search for.", hint='Words or "exact words".')
     world, now = caller.world, now_ms()
@@ -234,11 +242,11 @@ async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
         logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
         return search.search_rows(conn, words, logs, n, dropped=dropped)
 
-    return Found(
+    return HistoryMatches(
         words,
         tuple(
             replace(
-                entry_of(caller, hit.row, room=names.get(hit.row.room_id, "(told)")),
+                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(told)")),
                 turn=hit.turn_id,
                 dropped=hit.dropped,
             )
@@ -247,7 +255,7 @@ async def _found(caller: Caller, words: str, n: int, *, dropped: bool) -> Found:
     )
 
 
-async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
+async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
     """The id and name of the log that is asked for, and how many rows of it."""
     if n.startswith("@"):
         other = caller.world.agents.find(n)
@@ -262,13 +270,13 @@ async def _which_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
     return caller.room_id, (await caller.room()).name, int(n)
 
 
-def _stats(conn: Connection, room_id: str, name: str) -> ToolStats:
+def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:
     tools = statistics.read_tool_counts(conn, room_id)
     return ToolStats(name, sum(count.calls for count in tools), tools)
 
 
-def entry_of(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Entry:
-    return Entry(
+def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> HistoryEntry:
+    return HistoryEntry(
         row.seq,
         row.created_at,
         kind or row.kind,
@@ -280,7 +288,7 @@ def entry_of(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> Ent
     )
 
 
-def _history_lines(entry: Entry) -> Sequence[Line | Table]:
+def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
     style = "text"
     match entry.kind:
         case "chat" | "tell":
@@ -295,23 +303,23 @@ def _history_lines(entry: Entry) -> Sequence[Line | Table]:
         case kind:
             label = kind.removeprefix("journal.")
             who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
-    place = [("time", clock(entry.at)), ("dim", f" {entry.seq} ")]
+    place = [("time", format_clock(entry.at)), ("dim", f" {entry.seq} ")]
     if entry.dropped:
         place.append(("warn", "undone "))
         style = "dim"
     if entry.marked and not entry.dropped:
-        return marked(*place, *who, text=entry.text)
-    return headed(*place, *who, text=entry.text, style=style, indent=8)
+        return render_markdown(*place, *who, text=entry.text)
+    return lines_with_head(*place, *who, text=entry.text, style=style, indent=8)
 
 
-def snippet(text: str, words: str = "") -> str:
+def make_snippet(text: str, words: str = "") -> str:
     """A text on one line, cut to SNIPPET characters: those around the first of the words."""
     flat = " ".join(text.split())
-    if len(flat) <= SNIPPET:
+    if len(flat) <= MAX_SNIPPET_CHARACTERS:
         return flat
     folded = flat.casefold()
     places = [folded.find(word) for word in words.casefold().replace('"', " ").split()]
     first = min((place for place in places if place >= 0), default=0)
-    start = max(0, min(first - SNIPPET // 4, len(flat) - SNIPPET + 1))
-    cut = flat[start : start + SNIPPET - 1]
+    start = max(0, min(first - MAX_SNIPPET_CHARACTERS // 4, len(flat) - MAX_SNIPPET_CHARACTERS + 1))
+    cut = flat[start : start + MAX_SNIPPET_CHARACTERS - 1]
     return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(flat) else ''}"

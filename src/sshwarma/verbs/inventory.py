@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import Context, Patterns, Priority
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import bags, context_of, readable_context
-from sshwarma.verbs.views import columns, listed, view
+from sshwarma.verbs.resolve import list_bag_ids, resolve_context, resolve_readable_context
+from sshwarma.verbs.views import draw_columns, join_names, view
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -20,13 +20,13 @@ from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-AVAILABLE_SHOWN = 300
+MAX_AVAILABLE_TOOLS = 300
 """Tools one could equip that `/inv all` lists; the rest are found with /find_rooms or by name."""
 
-TOLD = 8
+MAX_NOTICE_NAMES = 8
 """Names in the notice of a change; the rest are counted."""
 
-BUILT_IN = ("internal", "global")
+BUILT_IN_NAMESPACES = ("internal", "global")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Inventory:
 @view(Inventory)
 def _(inventory: Inventory) -> Block:
     lines: list[Line] = [line(("heading", "Equipped:"))]
-    lines += columns(_equipped_row(item, inventory.whose) for item in inventory.equipped)
+    lines += draw_columns(_draw_equipped_row(item, inventory.whose) for item in inventory.equipped)
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
     lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
-    lines += columns(
+    lines += draw_columns(
         (
             ("thing", f"· {item.name}"),
             ("dim", f"[{item.kind}]" if item.kind != "data" else ""),
@@ -79,23 +79,23 @@ def _(inventory: Inventory) -> Block:
         lines.append(line("  ", ("dim", "nothing" if inventory.whose == "yours" else "private")))
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
-        lines += columns(
+        lines += draw_columns(
             (
                 ("tool", f"○ {item.name}"),
-                ("dim", _source([item.namespace] + ([] if item.usable else [item.status]))),
+                ("dim", _format_source([item.namespace] + ([] if item.usable else [item.status]))),
             )
             for item in inventory.available
         )
         if not inventory.available:
             lines.append(line("  ", ("dim", "nothing")))
         if inventory.available_cut:
-            lines.append(line("  ", ("dim", f"… only the first {AVAILABLE_SHOWN} are shown")))
+            lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
     return block(*lines)
 
 
-def _equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
+def _draw_equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
     notes: list[str] = []
-    if item.namespace not in BUILT_IN and item.kind == "tool":
+    if item.namespace not in BUILT_IN_NAMESPACES and item.kind == "tool":
         notes += [item.namespace, item.status]
     elif not item.usable:
         notes.append(item.status)
@@ -106,10 +106,10 @@ def _equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
     if item.by == "agent":
         notes.append(whose)
     mark = ("tool", f"✓ {item.name}") if item.usable else ("dim", f"✗ {item.name}")
-    return mark, ("dim", _source(notes))
+    return mark, ("dim", _format_source(notes))
 
 
-def _source(notes: Iterable[str]) -> str:
+def _format_source(notes: Iterable[str]) -> str:
     text = ", ".join(notes)
     return f"[{text}]" if text else ""
 
@@ -142,7 +142,7 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         )
         of, title = room.name, "Room contents"
     else:
-        context = await readable_context(caller, what or "me")
+        context = await resolve_readable_context(caller, what or "me")
         load = await world.loadout(None, context.id)
         load = Loadout(tuple(i for i in load.tools if i.by != "always"), load.data)
         own = context.id == caller.agent.id
@@ -159,10 +159,10 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         whose = "yours" if own else f"{context.name}'s"
     available = None
     if what == "all":
-        available = await to_equip(caller, load, AVAILABLE_SHOWN + 1)
+        available = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS + 1)
     return Inventory(
         of=of,
-        equipped=tuple(_item(item) for item in (*load.tools, *load.data)),
+        equipped=tuple(_make_equipped_item(item) for item in (*load.tools, *load.data)),
         bag_title=title,
         bag=tuple(
             BagItem(thing.name, thing.kind, thing.description)
@@ -173,16 +173,16 @@ async def inv(caller: Caller, what: Context | None = None) -> Inventory:
         if available is None
         else tuple(
             sorted(
-                map(_item, available[:AVAILABLE_SHOWN]),
-                key=lambda item: (item.namespace in BUILT_IN, item.namespace, item.name),
+                map(_make_equipped_item, available[:MAX_AVAILABLE_TOOLS]),
+                key=lambda item: (item.namespace in BUILT_IN_NAMESPACES, item.namespace, item.name),
             )
         ),
-        available_cut=available is not None and len(available) > AVAILABLE_SHOWN,
+        available_cut=available is not None and len(available) > MAX_AVAILABLE_TOOLS,
         whose=whose,
     )
 
 
-async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
+async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
     """Tools the caller could equip beside what is on, up to `limit`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.opens()
@@ -194,7 +194,7 @@ async def to_equip(caller: Caller, load: Loadout, limit: int) -> list[LoadoutIte
 
 
 @dataclass(frozen=True, slots=True)
-class EquipDone:
+class EquipResult:
     """What a request changed, what was so already, and which patterns matched nothing."""
 
     on: bool
@@ -204,15 +204,17 @@ class EquipDone:
     unmatched: tuple[str, ...]
 
 
-@view(EquipDone)
-def _(done: EquipDone) -> Block:
+@view(EquipResult)
+def _(done: EquipResult) -> Block:
     word = "Equipped" if done.on else "Unequipped"
-    lines = [line(f"{word} ", *listed(done.changed, "tool"), hang=2)] if done.changed else []
+    lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
     if done.already:
         state = "Already equipped: " if done.on else "Not equipped: "
-        lines.append(line(("dim", state), *listed(done.already, "dim"), hang=2))
+        lines.append(line(("dim", state), *join_names(done.already, "dim"), hang=2))
     if done.unmatched:
-        lines.append(line(("warn", "Nothing matches "), *listed(done.unmatched, "warn"), hang=2))
+        lines.append(
+            line(("warn", "Nothing matches "), *join_names(done.unmatched, "warn"), hang=2)
+        )
     return block(*lines)
 
 
@@ -229,7 +231,7 @@ def _(done: EquipDone) -> Block:
 )
 async def equip(
     caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
-) -> EquipDone:
+) -> EquipResult:
     """Equip tools and data in the room or on yourself
 
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
@@ -239,15 +241,15 @@ async def equip(
         name; home:NAME from the shared room.
     priority: where it stands among what is equipped; smaller is earlier, 0 if left out.
     """
-    context_thing = await context_of(caller, context)
+    context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
     is_open = await caller.opens()
 
-    def work(tx: Change) -> EquipDone:
-        found, unmatched = _matched(tx.conn, wanted, bags(caller), is_open)
+    def work(tx: Change) -> EquipResult:
+        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
         changed, already = equipment.equip_things(tx, context_thing.id, found, priority)
-        _tell_room(tx, caller, context_thing, "equipped", changed)
-        return _done(True, context, changed, already, unmatched)
+        _notify_room(tx, caller, context_thing, "equipped", changed)
+        return _make_equip_result(True, context, changed, already, unmatched)
 
     return await caller.change(work)
 
@@ -259,7 +261,7 @@ async def equip(
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )
-async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipDone:
+async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipResult:
     """Unequip tools and data
 
     The things themselves stay; equipping them again brings back the same place.
@@ -267,11 +269,11 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
     context: room, me or @agent.
     patterns: as for /equip.
     """
-    context_thing = await context_of(caller, context)
+    context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
 
-    def work(tx: Change) -> EquipDone:
-        found, unmatched = _matched(tx.conn, wanted, bags(caller))
+    def work(tx: Change) -> EquipResult:
+        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller))
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
         load = loadout.compute_loadout(tx.conn, room_id, agent_id)
@@ -288,25 +290,27 @@ async def unequip(caller: Caller, context: Context, patterns: Patterns) -> Equip
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
         changed, already = equipment.unequip_things(tx, context_thing.id, found, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
-        _tell_room(tx, caller, context_thing, "unequipped", changed)
-        return _done(False, context, changed, named, unmatched)
+        _notify_room(tx, caller, context_thing, "unequipped", changed)
+        return _make_equip_result(False, context, changed, named, unmatched)
 
     return await caller.change(work)
 
 
-def _tell_room(tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]) -> None:
+def _notify_room(
+    tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]
+) -> None:
     """What is equipped in a room concerns everybody there."""
     if context.id != caller.room_id or not changed:
         return
-    shown = ", ".join(thing.label for thing in changed[:TOLD])
-    more = f" and {len(changed) - TOLD} more" if len(changed) > TOLD else ""
+    shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
+    more = f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
     caller.tell(tx, f"{what} {shown}{more}")
 
 
-def _done(
+def _make_equip_result(
     on: bool, context: str, changed: list[Thing], already: list[Thing], unmatched: list[str]
-) -> EquipDone:
-    return EquipDone(
+) -> EquipResult:
+    return EquipResult(
         on,
         context,
         tuple(thing.label for thing in changed),
@@ -315,7 +319,7 @@ def _done(
     )
 
 
-def _matched(
+def _match_patterns(
     conn: Connection,
     wanted: list[str],
     bag_ids: list[str],
@@ -342,7 +346,7 @@ def _matched(
     return list(found.values()), unmatched
 
 
-def _item(item: LoadoutItem) -> EquippedItem:
+def _make_equipped_item(item: LoadoutItem) -> EquippedItem:
     return EquippedItem(
         item.thing.label,
         item.thing.kind,

@@ -7,9 +7,9 @@ from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Count, Text
-from sshwarma.verbs.history import Entry, entry_of, snippet
+from sshwarma.verbs.history import HistoryEntry, make_history_entry, make_snippet
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import clock, columns, view
+from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -17,15 +17,15 @@ from sshwarma.world.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class JournalNote:
     kind: str
     room: str
     seq: int
     text: str
 
 
-@view(Noted)
-def _(noted: Noted) -> Block:
+@view(JournalNote)
+def _(noted: JournalNote) -> Block:
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
@@ -36,12 +36,12 @@ def _(noted: Noted) -> Block:
     examples=("/note the relay box is 10.0.0.9",),
     default=True,
 )
-async def note(caller: Caller, text: Text) -> Noted:
+async def note(caller: Caller, text: Text) -> JournalNote:
     """Add note
 
     text: what to keep in this room's journal.
     """
-    return await _keep(caller, "note", text)
+    return await _store_note(caller, "note", text)
 
 
 @verb(
@@ -51,23 +51,23 @@ async def note(caller: Caller, text: Text) -> Noted:
     examples=("/decide we ship on Friday",),
     default=True,
 )
-async def decide(caller: Caller, text: Text) -> Noted:
+async def decide(caller: Caller, text: Text) -> JournalNote:
     """Record decision
 
     text: what was decided.
     """
-    return await _keep(caller, "decision", text)
+    return await _store_note(caller, "decision", text)
 
 
 @verb(
     "idea", group="Remembering", needs=Right.TALK, examples=("/idea cache the route",), default=True
 )
-async def idea(caller: Caller, text: Text) -> Noted:
+async def idea(caller: Caller, text: Text) -> JournalNote:
     """Capture idea
 
     text: the idea.
     """
-    return await _keep(caller, "idea", text)
+    return await _store_note(caller, "idea", text)
 
 
 @verb(
@@ -77,18 +77,18 @@ async def idea(caller: Caller, text: Text) -> Noted:
     examples=("/milestone first green run",),
     default=True,
 )
-async def milestone(caller: Caller, text: Text) -> Noted:
+async def milestone(caller: Caller, text: Text) -> JournalNote:
     """Mark milestone
 
     text: what was reached.
     """
-    return await _keep(caller, "milestone", text)
+    return await _store_note(caller, "milestone", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     room: str
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
 
 
 @view(Journal)
@@ -97,12 +97,12 @@ def _(journal: Journal) -> Block:
         return block(line("The journal of ", ("room", journal.room), " is empty."))
     return block(
         line(("heading", f"Journal of {journal.room}:")),
-        *columns(
+        *draw_columns(
             (
-                ("time", clock(entry.at)),
+                ("time", format_clock(entry.at)),
                 ("heading", entry.kind),
                 ("name", entry.who),
-                snippet(entry.text),
+                make_snippet(entry.text),
             )
             for entry in journal.entries
         ),
@@ -133,11 +133,13 @@ async def journal(
     )
     return Journal(
         room.name,
-        tuple(entry_of(caller, row, kind=row.kind.removeprefix("journal.")) for row in found),
+        tuple(
+            make_history_entry(caller, row, kind=row.kind.removeprefix("journal.")) for row in found
+        ),
     )
 
 
-async def _keep(caller: Caller, kind: str, text: str) -> Noted:
+async def _store_note(caller: Caller, kind: str, text: str) -> JournalNote:
     words = text.strip()
     if not words:
         raise Invalid(f"Say what the {kind} is.")
@@ -148,4 +150,4 @@ async def _keep(caller: Caller, kind: str, text: str) -> Noted:
             tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
         )
     )
-    return Noted(kind, (await caller.room()).name, row.seq, words)
+    return JournalNote(kind, (await caller.room()).name, row.seq, words)

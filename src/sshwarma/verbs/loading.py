@@ -9,10 +9,10 @@ from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.arguments import Context, Flag, NamespaceName, Text
-from sshwarma.verbs.namespaces import NamespaceListed, all_listed
+from sshwarma.verbs.namespaces import NamespaceListItem, list_namespaces
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import context_of
-from sshwarma.verbs.views import columns, listed, view
+from sshwarma.verbs.resolve import resolve_context
+from sshwarma.verbs.views import draw_columns, join_names, view
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -22,14 +22,14 @@ from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MOST_FOUND = 10
+MAX_NAMESPACE_MATCHES = 10
 
-NAMED = 8
+MAX_NAMED_TOOLS = 8
 """Tools that are named when a namespace is loaded; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """A namespace was loaded or unloaded, with those inside it that were meant; `tools` are what
     the caller has of them now."""
 
@@ -41,17 +41,19 @@ class Loaded:
     note: str
 
 
-@view(Loaded)
-def _(result: Loaded) -> Block:
+@view(LoadResult)
+def _(result: LoadResult) -> Block:
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
-        names = listed(result.changed, "thing")
+        names = join_names(result.changed, "thing")
         lines.append(line(f"{word} room: ", *names, f" on {result.context}.", hang=2))
     if result.tools:
-        lines.append(line("Its tools: ", *listed(result.tools[:NAMED], "tool"), hang=2))
-        if len(result.tools) > NAMED:
-            lines.append(line(("dim", f"and {len(result.tools) - NAMED} more")))
+        lines.append(
+            line("Its tools: ", *join_names(result.tools[:MAX_NAMED_TOOLS], "tool"), hang=2)
+        )
+        if len(result.tools) > MAX_NAMED_TOOLS:
+            lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
     if result.note:
         lines.insert(0 if not result.changed else len(lines), line(("warn", result.note), hang=2))
     return block(*lines)
@@ -72,7 +74,7 @@ async def load(
     context: Context = "me",
     *,
     include_children: Flag = False,
-) -> Loaded:
+) -> LoadResult:
     """Load a namespace, so that its tools can be used
 
     On yourself, wherever you go, or on the room for everybody in it. Nobody is moved. It is the
@@ -82,25 +84,28 @@ async def load(
     context: me, room or @agent.
     include_children: those inside it too, at every depth.
     """
-    space = await _wanted(caller, room)
-    known = next((one for one in await all_listed(caller) if one.id == space.id), None)
+    space = await _find_namespace(caller, room)
+    known = next((one for one in await list_namespaces(caller) if one.id == space.id), None)
     if known is not None and not known.available:
-        raise Unavailable(f"{space.id} cannot be loaded: it {_reason(known)}.", hint=_way(known))
-    where = await context_of(caller, context)
+        raise Unavailable(
+            f"{space.id} cannot be loaded: it {_explain_missing_state(known)}.",
+            hint=_suggest_next_step(known),
+        )
+    where = await resolve_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
         wanted = [space.thing]
         if include_children:
             wanted += namespaces.read_descendants(tx.conn, space.thing)
         changed, _ = equipment.equip_things(tx, where.id, wanted)
-        _tell_room(tx, caller, where, "loaded", changed)
+        _notify_room(tx, caller, where, "loaded", changed)
         return changed
 
     changed = await caller.change(work)
-    return await _loaded(caller, space, context, changed, loaded=True)
+    return await _make_load_result(caller, space, context, changed, loaded=True)
 
 
-async def _wanted(caller: Caller, name: str) -> Namespace:
+async def _find_namespace(caller: Caller, name: str) -> Namespace:
     """The namespace somebody means.
 
     Raises:
@@ -121,7 +126,7 @@ async def _wanted(caller: Caller, name: str) -> Namespace:
         ) from None
 
 
-def _reason(known: NamespaceListed) -> str:
+def _explain_missing_state(known: NamespaceListItem) -> str:
     match known.missing:
         case ():
             return "is not available now" if known.enabled else "is disabled"
@@ -131,7 +136,7 @@ def _reason(known: NamespaceListed) -> str:
             return f"needs {', '.join(several)}, which do not hold here"
 
 
-def _way(known: NamespaceListed) -> str:
+def _suggest_next_step(known: NamespaceListItem) -> str:
     """How what a namespace lacks may come to hold."""
     by_hand = next((state for state in known.missing if not state.startswith("mcp:")), None)
     if by_hand is not None:
@@ -156,7 +161,7 @@ async def unload(
     context: Context = "me",
     *,
     include_children: Flag = False,
-) -> Loaded:
+) -> LoadResult:
     """Unload a namespace
 
     Its tools stay where they are; loading it again brings them back.
@@ -165,11 +170,11 @@ async def unload(
     context: me, room or @agent.
     include_children: those inside it too, at every depth.
     """
-    space = await _wanted(caller, room)
+    space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
         note = "global is always loaded; its tools stay."
-        return Loaded(space.id, context, True, (), (), note)
-    where = await context_of(caller, context)
+        return LoadResult(space.id, context, True, (), (), note)
+    where = await resolve_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
         meant = [space.thing]
@@ -183,16 +188,16 @@ async def unload(
         # One that is on without a row of its own gets a row that says off.
         through = {item.thing.parent_id for item in on.tools if item.thing.parent_id}
         changed, _ = equipment.unequip_things(tx, where.id, meant, through)
-        _tell_room(tx, caller, where, "unloaded", changed)
+        _notify_room(tx, caller, where, "unloaded", changed)
         return changed
 
     changed = await caller.change(work)
-    return await _loaded(caller, space, context, changed, loaded=False)
+    return await _make_load_result(caller, space, context, changed, loaded=False)
 
 
-async def _loaded(
+async def _make_load_result(
     caller: Caller, space: Namespace, context: str, changed: list[Thing], *, loaded: bool
-) -> Loaded:
+) -> LoadResult:
     have = await caller.world.loadout(caller.room_id, caller.agent.id)
     meant = {space.thing.id, *(thing.id for thing in changed)}
     tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
@@ -200,9 +205,10 @@ async def _loaded(
     if not changed:
         note = f"{space.id} is {'' if loaded else 'not '}loaded on {context}{' already' * loaded}."
     if not loaded and tools:
-        note = f"{note} Still on {_through(have, meant)}: {', '.join(tools[:NAMED])}.".lstrip()
-        note += f" And {len(tools) - NAMED} more." if len(tools) > NAMED else ""
-    return Loaded(
+        where, names = _describe_equipment(have, meant), ", ".join(tools[:MAX_NAMED_TOOLS])
+        note = f"{note} Still on {where}: {names}.".lstrip()
+        note += f" And {len(tools) - MAX_NAMED_TOOLS} more." if len(tools) > MAX_NAMED_TOOLS else ""
+    return LoadResult(
         space.id,
         context,
         loaded,
@@ -212,7 +218,7 @@ async def _loaded(
     )
 
 
-def _through(have: Loadout, meant: Collection[str]) -> str:
+def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
     """By whose equipment tools of these namespaces are on."""
     by = {item.by for item in have.tools if item.thing.parent_id in meant}
     if "room" in by:
@@ -221,7 +227,7 @@ def _through(have: Loadout, meant: Collection[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNamespace:
+class NamespaceMatch:
     """A namespace that fits: how well, from 0 to 1, and what it was found by. `missing` are the
     states it lacks."""
 
@@ -235,22 +241,22 @@ class FoundNamespace:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNamespaces:
+class NamespaceMatches:
     query: str
-    found: tuple[FoundNamespace, ...]
+    found: tuple[NamespaceMatch, ...]
 
 
-@view(FoundNamespaces)
-def _(result: FoundNamespaces) -> Block:
+@view(NamespaceMatches)
+def _(result: NamespaceMatches) -> Block:
     if not result.found:
         return block("No namespace fits that. /namespaces lists them all.")
-    lines = columns(
+    lines = draw_columns(
         (
             ("ok", "●") if one.loaded else ("dim", "○"),
             ("thing", one.id),
             f"{one.score:.2f}" if result.query else "",
             ("dim", one.why),
-            _described(one),
+            _describe_match(one),
         )
         for one in result.found
     )
@@ -262,7 +268,7 @@ def _(result: FoundNamespaces) -> Block:
     return block(*lines)
 
 
-def _described(one: FoundNamespace) -> str:
+def _describe_match(one: NamespaceMatch) -> str:
     if one.available:
         return one.description
     why = f"needs {', '.join(one.missing)}" if one.missing else "unavailable"
@@ -277,37 +283,39 @@ def _described(one: FoundNamespace) -> str:
     tool="find_rooms",
     examples=("/find create a requirement", "/find push my code to the server"),
 )
-async def find(caller: Caller, query: Text = "") -> FoundNamespaces:
+async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     """Find the namespace of tools for what you want to do
 
     By keywords, names and ids first; if none of them is in what you say, by likeness.
 
     query: what you want to do, in your own words; all namespaces if left out.
     """
-    known = {one.id: one for one in await all_listed(caller)}
+    known = {one.id: one for one in await list_namespaces(caller)}
     if not query.strip():
-        return FoundNamespaces("", tuple(_found(one, 0.0, "") for one in known.values()))
+        return NamespaceMatches("", tuple(_make_match(one, 0.0, "") for one in known.values()))
     finder = caller.world.part(NamespaceSearch)
     if finder is None:
         raise Unavailable("This server finds no namespaces.")
     offered = await caller.world.memo(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
-    found = await finder.find(query, offered, MOST_FOUND)
-    return FoundNamespaces(
+    found = await finder.find(query, offered, MAX_NAMESPACE_MATCHES)
+    return NamespaceMatches(
         query,
         tuple(
-            _found(known[one.id], round(one.score, 3), one.why) for one in found if one.id in known
+            _make_match(known[one.id], round(one.score, 3), one.why)
+            for one in found
+            if one.id in known
         ),
     )
 
 
-def _found(one: NamespaceListed, score: float, why: str) -> FoundNamespace:
+def _make_match(one: NamespaceListItem, score: float, why: str) -> NamespaceMatch:
     about = one.description or one.name
-    return FoundNamespace(one.id, score, why, one.loaded, one.available, one.missing, about)
+    return NamespaceMatch(one.id, score, why, one.loaded, one.available, one.missing, about)
 
 
-def _tell_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
+def _notify_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
     """What is loaded in a room concerns everybody there."""
     if where.id == caller.room_id and changed:
         names = ", ".join(thing.label for thing in changed)

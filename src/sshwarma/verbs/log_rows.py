@@ -7,42 +7,42 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sshwarma.terminal.markdown import marked
-from sshwarma.terminal.text import Block, Line, Span, Table, block, headed, line
-from sshwarma.verbs.views import NOTHING, clock
+from sshwarma.terminal.markdown import render_markdown
+from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
+from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
 
-ROW_LINES: Final = 40
-ROW_CHARACTERS: Final = 6_000
+MAX_ROW_LINES: Final = 40
+MAX_ROW_CHARACTERS: Final = 6_000
 """Lines and characters of one row that are shown; the rest is read with /history --row."""
 
-ANSWER_LINES: Final = 300
-ANSWER_CHARACTERS: Final = 12_000
+MAX_ANSWER_LINES: Final = 300
+MAX_ANSWER_CHARACTERS: Final = 12_000
 """The same of a model's answer."""
 
-FOLDED_CHARACTERS: Final = 100
+MAX_FOLDED_CHARACTERS: Final = 100
 """Characters of a tool call, a result or a thought that are seen at once."""
 
-VALUE_CHARACTERS: Final = 40
+MAX_VALUE_CHARACTERS: Final = 40
 """Characters of one argument of a tool call, so that a long one leaves room for the others."""
 
-TOOL_CHARACTERS: Final = 80
+MAX_TOOL_NAME_CHARACTERS: Final = 80
 """Characters of a tool's name."""
 
-FULL_LINES: Final = 20
-FULL_CHARACTERS: Final = 4_000
+MAX_RESULT_LINES: Final = 20
+MAX_RESULT_CHARACTERS: Final = 4_000
 """Lines and characters of a tool's result where results are shown in full."""
 
-PARSED_CHARACTERS: Final = 50_000
+MAX_PARSED_CHARACTERS: Final = 50_000
 """Arguments of a call longer than this are shown as they are written."""
 
 ToolView = Literal["folded", "full", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowDisplayOptions:
     """How somebody reads a room; whoever reads alike shares what was drawn.
 
     timestamps: the time before every row. markdown: whether what models say is drawn, or shown as
@@ -54,96 +54,101 @@ class Reading:
     tools: ToolView = "folded"
 
 
-AS_WRITTEN: Final = Reading()
+DEFAULT_ROW_DISPLAY: Final = RowDisplayOptions()
 """How a program reads."""
 
 
-def by_model(row: Row, agents: AgentDirectory) -> bool:
+def is_by_model(row: Row, agents: AgentDirectory) -> bool:
     """Whether a row is something a model said."""
     author = agents.get(row.author_id)
     return row.kind == "chat" and author is not None and author.kind == "model"
 
 
-def answer_text(row: Row) -> str:
+def cut_answer_text(row: Row) -> str:
     """As much of a model's answer as is shown."""
-    return _cut(row.content, ANSWER_LINES, ANSWER_CHARACTERS)
+    return _cut_text(row.content, MAX_ANSWER_LINES, MAX_ANSWER_CHARACTERS)
 
 
-def shows(row: Row, reading: Reading) -> bool:
+def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
     """Whether who reads so sees anything of a row."""
     return reading.tools != "hidden" or row.kind not in ("tool.call", "tool.result")
 
 
-def row_block(
-    row: Row, agents: AgentDirectory, viewer_id: str | None, reading: Reading = AS_WRITTEN
+def draw_row(
+    row: Row,
+    agents: AgentDirectory,
+    viewer_id: str | None,
+    reading: RowDisplayOptions = DEFAULT_ROW_DISPLAY,
 ) -> Block:
     """A row of a log as one viewer sees it; an empty Block if that is not at all."""
-    if not shows(row, reading):
-        return NOTHING
+    if not is_row_visible(row, reading):
+        return EMPTY_BLOCK
     author = agents.name_of(row.author_id)
     mine = row.author_id is not None and row.author_id == viewer_id
-    stamp: list[Span] = [("time", clock(row.created_at)), ("", " ")] if reading.timestamps else []
+    stamp: list[Span] = (
+        [("time", format_clock(row.created_at)), ("", " ")] if reading.timestamps else []
+    )
     viewer = agents.get(viewer_id)
     mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
     text_style = "mention" if mentioned else "text"
     match row.kind:
-        case "chat" if by_model(row, agents):
+        case "chat" if is_by_model(row, agents):
             if reading.markdown:
-                return _answered([*stamp, ("mention" if mentioned else "model", author)], row)
-            text = answer_text(row)
-            return _spoken([*stamp, ("model", author), ("", ": ")], row, text, text_style)
+                return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row)
+            text = cut_answer_text(row)
+            return _draw_speech([*stamp, ("model", author), ("", ": ")], row, text, text_style)
         case "chat":
-            return _said(
+            return _draw_said(
                 [*stamp, ("self" if mine else "name", author), ("", ": ")], row, text_style
             )
         case "emote":
-            return _said([*stamp, ("emote", f"* {author} ")], row, "emote")
+            return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote")
         case "tell":
             other = agents.name_of(row.meta.get("to"))
             ends = f"you → {other}" if mine else f"{author} → you"
-            return _said([*stamp, ("private", ends), ("", ": ")], row, "private")
+            return _draw_said([*stamp, ("private", ends), ("", ": ")], row, "private")
         case "presence":
             return block(line(*stamp, ("presence", f"· {author} {row.content}"), hang=2))
         case kind if kind.startswith("journal."):
             label = kind.removeprefix("journal.")
             head: list[Span] = [*stamp, ("heading", f"[{label}] "), ("name", author), ("", ": ")]
-            return _said(head, row, "text")
+            return _draw_said(head, row, "text")
         case "thought":
-            return _folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
+            return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
         case "tool.call":
-            return _called(stamp, author, row, reading.tools)
+            return _draw_call(stamp, author, row, reading.tools)
         case "tool.result":
-            return _gave(stamp, row, reading.tools)
+            return _draw_tool_result(stamp, row, reading.tools)
         case "tool.error" | "tool.timeout":
-            took = f"{_took(row)} · "
-            head = [*stamp, ("error", "  ✗ "), ("tool", _tool(row)), ("dim", took)]
-            return _folded(head, row, "warn")
+            took = f"{_format_call_duration(row)} · "
+            head = [*stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", took)]
+            return _draw_folded(head, row, "warn")
         case _:
             who = f"{author} " if row.author_id is not None else ""
-            return _said([*stamp, ("notice", f"· {who}")], row, "notice")
+            return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice")
 
 
-def _said(head: list[Span], row: Row, style: str) -> Block:
-    return _spoken(head, row, _cut(row.content, ROW_LINES, ROW_CHARACTERS), style)
+def _draw_said(head: list[Span], row: Row, style: str) -> Block:
+    return _draw_speech(head, row, _cut_text(row.content, MAX_ROW_LINES, MAX_ROW_CHARACTERS), style)
 
 
-def _spoken(head: list[Span], row: Row, text: str, style: str) -> Block:
-    return block(*headed(*head, text=text, style=style), *_left(row, text))
+def _draw_speech(head: list[Span], row: Row, text: str, style: str) -> Block:
+    return block(*lines_with_head(*head, text=text, style=style), *_draw_remainder(row, text))
 
 
-def _answered(head: list[Span], row: Row) -> Block:
+def _draw_answer(head: list[Span], row: Row) -> Block:
     """What a model said, as it meant it."""
-    text = answer_text(row)
-    lines: list[Line | Table] = marked(*head, ("", ": "), text=text)
-    return block(*lines, *_left(row, text))
+    text = cut_answer_text(row)
+    lines: list[Line | Table] = render_markdown(*head, ("", ": "), text=text)
+    return block(*lines, *_draw_remainder(row, text))
 
 
-def _cut(text: str, lines: int, characters: int) -> str:
+def _cut_text(text: str, lines: int, characters: int) -> str:
     """The beginning of a text: so many lines and characters of it."""
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
-def _left(row: Row, shown: str) -> list[Line]:
+def _draw_remainder(row: Row, shown: str) -> list[Line]:
     """What is said of the rest of a row, if there is one."""
     left = len(row.content) - len(shown)
     if not left:
@@ -154,88 +159,93 @@ def _left(row: Row, shown: str) -> list[Line]:
 # Tools.
 
 
-def _called(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
-    left, most = FOLDED_CHARACTERS, VALUE_CHARACTERS
+def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
+    left, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
-        left = most = FULL_CHARACTERS
-    spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool(row)}")]
+        left = most = MAX_RESULT_CHARACTERS
+    spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row)}")]
     whole = True
-    for name, value in _arguments(row.content):
+    for name, value in _parse_arguments(row.content):
         if left <= 0:
             whole = False
             break
-        named = f" {_flat(name, VALUE_CHARACTERS)}=" if name else " "
-        text, complete = _value(value, min(most, left))
+        named = f" {_flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
+        text, complete = _format_value(value, min(most, left))
         spans += [("dim", named), ("text", text)]
         left -= len(named) + len(text)
         whole = whole and complete
-    return block(line(*spans, *([] if whole else _more(row)), hang=4))
+    return block(line(*spans, *([] if whole else _draw_more_hint(row)), hang=4))
 
 
-def _arguments(content: str) -> list[tuple[str, Any]]:
+def _parse_arguments(content: str) -> list[tuple[str, Any]]:
     """The arguments of a call; what is no JSON object is one value without a name."""
     try:
-        found = json.loads(content) if len(content) <= PARSED_CHARACTERS else None
+        found = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
     except (ValueError, RecursionError):
         found = None
     return list(found.items()) if isinstance(found, dict) else [("", content)]
 
 
-def _value(value: Any, most: int) -> tuple[str, bool]:
+def _format_value(value: Any, most: int) -> tuple[str, bool]:
     """A value as people write it, cut to `most` characters, and whether that is all of it."""
     written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    shown = _flat(written, most)
+    shown = _flatten_text(written, most)
     if isinstance(value, str) and (not shown or re.search(r"[\s\"']", shown)):
         return f'"{shown}"', shown == written
     return shown, shown == written
 
 
-def _gave(stamp: list[Span], row: Row, tools: ToolView) -> Block:
+def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView) -> Block:
     text = row.content.strip("\n")
-    head: list[Span] = [*stamp, ("ok", "  ✓ "), ("tool", _tool(row)), ("dim", _took(row))]
+    head: list[Span] = [
+        *stamp,
+        ("ok", "  ✓ "),
+        ("tool", _tool_name(row)),
+        ("dim", _format_call_duration(row)),
+    ]
     if row.meta.get("attachments"):
         head += [("dim", " · "), ("verb", f"/attachment {row.seq}")]
-    if len(text) <= FOLDED_CHARACTERS and "\n" not in text:
+    if len(text) <= MAX_FOLDED_CHARACTERS and "\n" not in text:
         return block(line(*head, ("dim", f" · {text or 'nothing'}"), hang=4))
-    head.append(("dim", f" · {_size(text)}"))
+    head.append(("dim", f" · {_format_size(text)}"))
     if tools == "folded":
-        return _folded([*head, ("dim", " · ")], row, "dim")
-    shown = _cut(text, FULL_LINES, FULL_CHARACTERS)
+        return _draw_folded([*head, ("dim", " · ")], row, "dim")
+    shown = _cut_text(text, MAX_RESULT_LINES, MAX_RESULT_CHARACTERS)
     lines = [line("    ", ("text", part), hang=4) for part in shown.split("\n")]
-    more = [line("    ", ("dim", "…"), *_more(row))] if len(shown) < len(text) else []
+    more = [line("    ", ("dim", "…"), *_draw_more_hint(row))] if len(shown) < len(text) else []
     return block(line(*head, hang=4), *lines, *more)
 
 
-def _folded(head: list[Span], row: Row, style: str) -> Block:
+def _draw_folded(head: list[Span], row: Row, style: str) -> Block:
     """A row on one line, if there is more of it on one row of a screen; the whole is a verb
     away."""
-    shown = _flat(row.content, FOLDED_CHARACTERS)
+    shown = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
     if shown == row.content.strip():
         return block(line(*head, (style, shown), hang=4))
-    return block(Line((*head, (style, shown), *_more(row)), hang=4, fold=len(head)))
+    return block(Line((*head, (style, shown), *_draw_more_hint(row)), hang=4, fold=len(head)))
 
 
-def _flat(text: str, most: int) -> str:
+def _flatten_text(text: str, most: int) -> str:
     """A text on one line of at most `most` characters."""
     flat = " ".join(text[: 20 * most + 1].split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
-def _more(row: Row) -> list[Span]:
+def _draw_more_hint(row: Row) -> list[Span]:
     return [("", " "), ("verb", f"/expand {row.seq}")]
 
 
-def _tool(row: Row) -> str:
+def _tool_name(row: Row) -> str:
     """The tool's name: its own, or whatever a model took for one."""
-    return _flat(str(row.meta.get("tool", "")), TOOL_CHARACTERS)
+    return _flatten_text(str(row.meta.get("tool", "")), MAX_TOOL_NAME_CHARACTERS)
 
 
-def _took(row: Row) -> str:
+def _format_call_duration(row: Row) -> str:
     seconds = row.meta.get("seconds")
     return f" {seconds:.1f}s" if isinstance(seconds, (int, float)) else ""
 
 
-def _size(text: str) -> str:
+def _format_size(text: str) -> str:
     """`12 lines, 3.4 kB`: how much there is to unfold."""
     size = len(text.encode(errors="replace"))
     amount = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"

@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
-from sshwarma.verbs.examine import Examined, ThingHere, examine
+from sshwarma.verbs.examine import ContainedThing, ThingDetails, examine
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import ago, columns, listed, view
+from sshwarma.verbs.views import draw_columns, format_duration, join_names, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.world import World
 
-PEOPLE_SHOWN = 50
+MAX_SHOWN_PEOPLE = 50
 """People a look names; the rest are counted, and /who names them all. A look at a crowd costs no
 more than one at fifty."""
 
-STATUS_SECONDS = 5
+LOOK_CACHE_SECONDS = 5
 """A look that was made this recently is given again if nobody came or went meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class PersonHere:
+class RoomPerson:
     name: str
     kind: str  # person, model, external, bot
     status: str  # active, idle
@@ -36,13 +36,13 @@ class PersonHere:
 
 
 @dataclass(frozen=True, slots=True)
-class ExitHere:
+class RoomExit:
     direction: str
     to: str
 
 
 @dataclass(frozen=True, eq=False)
-class RoomSeen:
+class RoomDetails:
     """A room as one sees it on entering. One value for all who look, so compared by identity."""
 
     drawn_once: ClassVar[bool] = True
@@ -52,34 +52,36 @@ class RoomSeen:
     vibe: str
     access: str
     nav: bool
-    here: tuple[PersonHere, ...]
+    here: tuple[RoomPerson, ...]
     here_more: int
     models: tuple[str, ...]
-    exits: tuple[ExitHere, ...]
-    floor: tuple[ThingHere, ...]
+    exits: tuple[RoomExit, ...]
+    floor: tuple[ContainedThing, ...]
     floor_more: int
 
 
-@view(RoomSeen)
-def _(room: RoomSeen) -> Block:
+@view(RoomDetails)
+def _(room: RoomDetails) -> Block:
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
     ]
     if room.description:
-        lines += paragraphs(room.description, indent=2)
+        lines += text_lines(room.description, indent=2)
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
-    here = [f"{who.name}{_note(who)}" for who in room.here]
+    here = [f"{who.name}{_format_person_note(who)}" for who in room.here]
     crowd = [("dim", f" and {room.here_more} more: /who")] if room.here_more else []
-    lines.append(line("  Here: ", *(listed(here, "name") or [("dim", "nobody")]), *crowd, hang=4))
+    lines.append(
+        line("  Here: ", *(join_names(here, "name") or [("dim", "nobody")]), *crowd, hang=4)
+    )
     if room.models:
         models = [f"@{name}" for name in room.models]
-        lines.append(line("  Models: ", *listed(models, "model"), hang=4))
+        lines.append(line("  Models: ", *join_names(models, "model"), hang=4))
     ways = [f"{way.direction} → {way.to}" for way in room.exits]
-    lines.append(line("  Exits: ", *(listed(ways, "room") or [("dim", "none")]), hang=4))
+    lines.append(line("  Exits: ", *(join_names(ways, "room") or [("dim", "none")]), hang=4))
     if room.floor:
         lines.append(line("  On the floor:"))
-        lines += columns(
+        lines += draw_columns(
             (
                 (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
                 for thing in room.floor
@@ -99,7 +101,7 @@ def _(room: RoomSeen) -> Block:
     examples=("/look", "/look prompt:code-style", "/look @alice"),
     default=True,
 )
-async def look(caller: Caller, thing: ThingName | None = None) -> RoomSeen | Examined:
+async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | ThingDetails:
     """Describe current room
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
@@ -109,37 +111,39 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomSeen | Exa
     """
     if thing is not None:
         return await examine(caller, thing)
-    return await look_around(caller)
+    return await read_room_details(caller)
 
 
-async def look_around(caller: Caller) -> RoomSeen:
+async def read_room_details(caller: Caller) -> RoomDetails:
     """What the caller's room looks like now: the same value for everybody who looks while nothing
     changes."""
     world = caller.world
     room = await caller.room()
 
-    def see() -> RoomSeen:
-        here = world.presence.in_room(room.id, PEOPLE_SHOWN)
-        return RoomSeen(
+    def see() -> RoomDetails:
+        here = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+        return RoomDetails(
             name=room.name,
             description=room.description,
             vibe=room.vibe,
             access=room.mode,
             nav=room.nav,
-            here=tuple(_person(world, present) for present in here),
+            here=tuple(_make_room_person(world, present) for present in here),
             here_more=world.presence.count(room.id) - len(here),
-            models=tuple(sorted(_models(world))),
-            exits=tuple(ExitHere(way.direction, way.to_name) for way in room.exits),
-            floor=tuple(ThingHere(thing.name, thing.kind, thing.description) for thing in room.bag),
+            models=tuple(sorted(_list_callable_models(world))),
+            exits=tuple(RoomExit(way.direction, way.to_name) for way in room.exits),
+            floor=tuple(
+                ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
+            ),
             floor_more=room.bag_size - len(room.bag),
         )
 
     version = (world.version, world.presence.version(room.id))
-    return world.recent(("look", room.id), version, STATUS_SECONDS, see)
+    return world.recent(("look", room.id), version, LOOK_CACHE_SECONDS, see)
 
 
 @dataclass(frozen=True, slots=True)
-class RoomListed:
+class RoomListItem:
     name: str
     people: int
     access: str
@@ -149,14 +153,14 @@ class RoomListed:
 
 @dataclass(frozen=True, slots=True)
 class RoomList:
-    rooms: tuple[RoomListed, ...]
+    rooms: tuple[RoomListItem, ...]
 
 
 @view(RoomList)
 def _(result: RoomList) -> Block:
     return block(
         line(("heading", "Rooms:")),
-        *columns(
+        *draw_columns(
             (
                 ("mark", "→" if room.here else " "),
                 ("room", room.name),
@@ -178,7 +182,7 @@ async def rooms(caller: Caller) -> RoomList:
     now = now_ms()
     return RoomList(
         tuple(
-            RoomListed(
+            RoomListItem(
                 room.name,
                 caller.world.presence.count(room.id),
                 room.mode,
@@ -192,7 +196,7 @@ async def rooms(caller: Caller) -> RoomList:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonListed:
+class PersonListItem:
     name: str
     kind: str
     room: str
@@ -202,22 +206,22 @@ class PersonListed:
 
 
 @dataclass(frozen=True, slots=True)
-class WhoList:
-    people: tuple[PersonListed, ...]
+class PersonList:
+    people: tuple[PersonListItem, ...]
 
 
-@view(WhoList)
-def _(result: WhoList) -> Block:
+@view(PersonList)
+def _(result: PersonList) -> Block:
     return block(
         line(("heading", "Who is here:")),
-        *columns(
+        *draw_columns(
             (
                 ("name", who.name),
                 ("room", who.room),
                 who.door,
                 (
                     "dim",
-                    f"{who.status} {ago(who.idle_seconds)}"
+                    f"{who.status} {format_duration(who.idle_seconds)}"
                     if who.idle_seconds >= 60
                     else who.status,
                 ),
@@ -228,7 +232,7 @@ def _(result: WhoList) -> Block:
 
 
 @verb("who", group="Looking", examples=("/who",), default=True)
-async def who(caller: Caller) -> WhoList:
+async def who(caller: Caller) -> PersonList:
     """List participants
 
     Everyone connected now, with room, door (ssh, mcp, web, model) and idle time. Who is in a
@@ -240,7 +244,7 @@ async def who(caller: Caller) -> WhoList:
         for room in await world.rooms()
     }
     listed_people = (
-        PersonListed(
+        PersonListItem(
             world.agents.name_of(present.agent_id),
             agent.kind if (agent := world.agents.get(present.agent_id)) else "person",
             names.get(present.room_id, "(private)"),
@@ -250,19 +254,19 @@ async def who(caller: Caller) -> WhoList:
         )
         for present in world.presence.everyone()
     )
-    return WhoList(tuple(sorted(listed_people, key=lambda person: (person.name, person.room))))
+    return PersonList(tuple(sorted(listed_people, key=lambda person: (person.name, person.room))))
 
 
-def _models(world: World) -> Iterator[str]:
+def _list_callable_models(world: World) -> Iterator[str]:
     """Those who answer when they are called here."""
     answering = world.part(TurnRunner)
     if answering is not None:
         yield from (agent.name for agent in world.agents if answering.answers(agent))
 
 
-def _person(world: World, present: PresentAgent) -> PersonHere:
+def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:
     agent = world.agents.get(present.agent_id)
-    return PersonHere(
+    return RoomPerson(
         agent.name if agent else "(gone)",
         agent.kind if agent else "person",
         present.status,
@@ -271,8 +275,8 @@ def _person(world: World, present: PresentAgent) -> PersonHere:
     )
 
 
-def _note(who: PersonHere) -> str:
+def _format_person_note(who: RoomPerson) -> str:
     notes = [] if who.kind == "person" else [who.kind]
     if who.status == "idle":
-        notes.append(f"idle {ago(who.idle_seconds)}")
+        notes.append(f"idle {format_duration(who.idle_seconds)}")
     return f" ({', '.join(notes)})" if notes else ""

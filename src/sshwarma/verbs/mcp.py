@@ -12,30 +12,30 @@ from pydantic import Field, ValidationError
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.settings import McpSettings
-from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs import mcp_views
-from sshwarma.verbs.arguments import Arg, Flag, Many, Text, Word
-from sshwarma.verbs.mcp_login import SignInBegun, begun, handed_in
+from sshwarma.verbs.arguments import Arg, Flag, RepeatedWord, Text, Word
+from sshwarma.verbs.mcp_login import SignInInstructions, begin_sign_in, submit_callback_url
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, view
+from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 
-Action = Literal[
+McpAction = Literal[
     "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log",
     "login", "logout",
 ]  # fmt: skip
 
-RESOLVE_SECONDS = 5.0
-SETTLE_SECONDS = 30.0
+RESOLVE_TIMEOUT_SECONDS = 5.0
+CONNECT_WAIT_SECONDS = 30.0
 """How long a new server is waited for before its owner is told to look later. One that is fetched
 first, or starts on a busy machine, takes longer than a few seconds."""
 
-LOG_LINES = 100
+MAX_LOG_LINES = 100
 
-FIELDS: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
+SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
 """What flags of /mcp add are called in settings, where that is another word."""
 
 
@@ -49,7 +49,7 @@ class ServerLog:
 def _(result: ServerLog) -> Block:
     if not result.lines:
         return block(line(("dim", f"{result.name} has said nothing.")))
-    return block(*(made for text in result.lines for made in paragraphs(text, indent=0)))
+    return block(*(made for text in result.lines for made in text_lines(text, indent=0)))
 
 
 @verb(
@@ -68,12 +68,12 @@ def _(result: ServerLog) -> Block:
 )
 async def mcp(
     caller: Caller,
-    action: Action = "list",
+    action: McpAction = "list",
     name: Word | None = None,
     target: Annotated[str, Arg("command")] | None = None,
     *,
-    header: Many = (),
-    env: Many = (),
+    header: RepeatedWord = (),
+    env: RepeatedWord = (),
     cwd: Word | None = None,
     sse: Flag = False,
     allow_private: Flag = False,
@@ -85,7 +85,7 @@ async def mcp(
     oauth_issuer: Word | None = None,
     oauth_scope: Word | None = None,
     oauth_machine: Flag = False,
-) -> mcp_views.ServerList | mcp_views.ServerShown | ServerLog | SignInBegun | Done:
+) -> mcp_views.ServerList | mcp_views.ServerDetails | ServerLog | SignInInstructions | Confirmation:
     """Connect to MCP servers, whose tools can then be equipped
 
     `list` and `show` are for everyone; `log`, `refresh`, `enable`, `disable` and `approve` for
@@ -126,54 +126,58 @@ async def mcp(
     if flags and action != "add":
         raise Invalid(f"--{flags[0]} belongs to /mcp add.")
     if action == "list":
-        _no_more(name)
-        return await mcp_views.listed(caller, hub)
+        _refuse_extra_word(name)
+        return await mcp_views.list_servers(caller, hub)
     if not name:
         raise Invalid(f"/mcp {action} needs a name.", hint="/mcp lists the servers.")
     if action not in ("add", "approve", "login"):
-        _no_more(target)
+        _refuse_extra_word(target)
     if action in ("add", "remove", "login", "logout"):
         await caller.require(Right.OWN)
     elif action != "show":
         await caller.require(Right.ADMIN)
     match action:
         case "show":
-            return await mcp_views.shown(caller, hub, name)
+            return await mcp_views.read_server_details(caller, hub, name)
         case "log":
             server = await hub.find(name)
-            return ServerLog(name, tuple(hub.log_of(server)[-LOG_LINES:]))
+            return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
         case "add":
-            declared = _declared(name, target, {flag: given[flag] for flag in flags})
-            await _reachable(declared)
+            declared = _make_server_settings(name, target, {flag: given[flag] for flag in flags})
+            await _check_reachable(declared)
             await hub.add(caller, declared)
-            return await _added(caller, hub, name)
+            return await _report_connection(caller, hub, name)
         case "remove":
             await hub.remove(caller, name)
-            return Done(f"Removed {name}. What of it is equipped stays so, for when it returns.")
+            return Confirmation(
+                f"Removed {name}. What of it is equipped stays so, for when it returns."
+            )
         case "refresh":
-            await hub.refresh(name, SETTLE_SECONDS)
-            return await mcp_views.shown(caller, hub, name)
+            await hub.refresh(name, CONNECT_WAIT_SECONDS)
+            return await mcp_views.read_server_details(caller, hub, name)
         case "approve":
             approved = await hub.approve(caller, name, target)
-            return Done(f"Approved {', '.join(approved)}.")
+            return Confirmation(f"Approved {', '.join(approved)}.")
         case "login":
             if not target:
-                return await begun(caller, hub, name)
-            if not await handed_in(hub, name, target):
-                return Done(f"{name} takes its time: /mcp show {name}")
-            done = await _added(caller, hub, name)
-            return Done(f"You are signed in. {done.text}")
+                return await begin_sign_in(caller, hub, name)
+            if not await submit_callback_url(hub, name, target):
+                return Confirmation(f"{name} takes its time: /mcp show {name}")
+            done = await _report_connection(caller, hub, name)
+            return Confirmation(f"You are signed in. {done.text}")
         case "logout":
             await hub.signing.logout(caller, await hub.find(name))
-            return Done(f"Signed out of {name}: nothing is kept of it.")
+            return Confirmation(f"Signed out of {name}: nothing is kept of it.")
         case "enable":
             await hub.enable(caller, name, True)
-            return await _added(caller, hub, name)
+            return await _report_connection(caller, hub, name)
         case _:
             if await hub.end_offer(caller, name):
-                return Done(f"Ended what was brought along as {name}.")
+                return Confirmation(f"Ended what was brought along as {name}.")
             await hub.enable(caller, name, False)
-            return Done(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
+            return Confirmation(
+                f"Disabled {name}: its tools cannot be used until /mcp enable {name}."
+            )
 
 
 @verb(
@@ -185,7 +189,9 @@ async def mcp(
     examples=("/answer Paris", "/answer --decline"),
     scope=TokenScope.ACT,
 )
-async def answer(caller: Caller, text: Text | None = None, *, decline: Flag = False) -> Done:
+async def answer(
+    caller: Caller, text: Text | None = None, *, decline: Flag = False
+) -> Confirmation:
     """Answer what a tool asks you
 
     Left bare, it takes the default, or leaves the field out. What a tool asks is between you and
@@ -199,15 +205,15 @@ async def answer(caller: Caller, text: Text | None = None, *, decline: Flag = Fa
         raise Unavailable("Nothing asks questions on this server.")
     declines = decline or (text or "").strip() == "--decline"
     hub.asking.answer(caller.agent.id, None if declines else text or "")
-    return Done("Declined." if declines else "Answered.")
+    return Confirmation("Declined." if declines else "Answered.")
 
 
-def _no_more(word: str | None) -> None:
+def _refuse_extra_word(word: str | None) -> None:
     if word:
         raise Invalid(f"{word[:40]} is one word too many.")
 
 
-def _declared(name: str, target: str | None, flags: dict[str, Any]) -> McpSettings:
+def _make_server_settings(name: str, target: str | None, flags: dict[str, Any]) -> McpSettings:
     """A server as its owner described it, by the flags that were given.
 
     Raises:
@@ -217,17 +223,21 @@ def _declared(name: str, target: str | None, flags: dict[str, Any]) -> McpSettin
     if not target:
         raise Invalid("Say where it is.", hint="/mcp add NAME URL, or /mcp add NAME -- COMMAND")
     given: dict[str, Any] = {"name": name}
-    given |= {FIELDS.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()}
+    given |= {
+        SETTINGS_BY_FLAG.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()
+    }
     if target == "--" or target.startswith("-- "):
-        given["command"] = tuple(_words(target.removeprefix("--")))
+        given["command"] = tuple(_split_command(target.removeprefix("--")))
         if not given["command"]:
             raise Invalid("There is no command after the --.")
     else:
         given["url"] = check_url(target).geturl()
     if "headers" in given:
-        given["headers"] = dict(_pair(text, ":", "'NAME: VALUE'") for text in given["headers"])
+        given["headers"] = dict(
+            _split_pair(text, ":", "'NAME: VALUE'") for text in given["headers"]
+        )
     if "env" in given:
-        given["env"] = dict(_pair(text, "=", "NAME=VALUE") for text in given["env"])
+        given["env"] = dict(_split_pair(text, "=", "NAME=VALUE") for text in given["env"])
     try:
         return McpSettings.model_validate(given)
     except ValidationError as error:
@@ -236,21 +246,21 @@ def _declared(name: str, target: str | None, flags: dict[str, Any]) -> McpSettin
                       f"{said.removeprefix('Value error, ')[1:]}.") from error  # fmt: skip
 
 
-def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
+def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
     name, found, value = text.partition(sign)
     if not found or not name.strip():
         raise Invalid(f"{text[:40]} is not {form}.")
     return name.strip(), value.strip()
 
 
-def _words(text: str) -> list[str]:
+def _split_command(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
         raise Invalid(f"The command cannot be read: {error}.") from error
 
 
-async def _reachable(settings: McpSettings) -> None:
+async def _check_reachable(settings: McpSettings) -> None:
     """Go on unless the address is one that is never connected to: trying again will not help.
 
     Raises:
@@ -261,27 +271,29 @@ async def _reachable(settings: McpSettings) -> None:
     parts = check_url(settings.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
             await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
     except (OSError, TimeoutError):
         return  # nobody knows the name now; it may be known later
 
 
-async def _added(caller: Caller, hub: Hub, name: str) -> Done:
+async def _report_connection(caller: Caller, hub: Hub, name: str) -> Confirmation:
     """What became of a server that was asked to connect."""
-    condition = await hub.settled(name, SETTLE_SECONDS)
+    condition = await hub.settled(name, CONNECT_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
-        return Done(await _came_up(caller, hub, name))
+        return Confirmation(await _describe_connection(caller, hub, name))
     if condition.state == "needs-sign-in":
-        return Done(f"{name} is kept, but {condition.reason}")
+        return Confirmation(f"{name} is kept, but {condition.reason}")
     if condition.state == "needs-key":
-        return Done(f"{name} is kept, but {condition.reason}. /mcp refresh {name} tries again.")
+        return Confirmation(
+            f"{name} is kept, but {condition.reason}. /mcp refresh {name} tries again."
+        )
     if condition.reason:
-        return Done(f"{name} is kept, and tried again: {condition.reason}.")
-    return Done(f"{name} is still connecting: /mcp show {name}")
+        return Confirmation(f"{name} is kept, and tried again: {condition.reason}.")
+    return Confirmation(f"{name} is still connecting: /mcp show {name}")
 
 
-async def _came_up(caller: Caller, hub: Hub, name: str) -> str:
+async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
     server = await hub.find(name)
     tools = await caller.world.store.read(
         lambda conn: things.read_children(conn, server.id, "tool")

@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 from sshwarma.mcp.client.hub import SIGN_IN_CONNECT_SECONDS, Hub
 from sshwarma.mcp.client.oauth_login import SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.caller import Caller
 
-MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
+SIGN_IN_MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
 
 
 @dataclass(frozen=True, slots=True)
-class SignInBegun:
+class SignInInstructions:
     """What to open to sign in. `host` is where `address` leads, `issuer` who asks there, `scope`
     what rights are asked for, `redirect` where it comes back to."""
 
@@ -29,8 +29,8 @@ class SignInBegun:
     minutes: int
 
 
-@view(SignInBegun)
-def _(result: SignInBegun) -> Block:
+@view(SignInInstructions)
+def _(result: SignInInstructions) -> Block:
     asks = urlsplit(result.issuer).netloc
     facts = [
         ("At:", result.host),
@@ -39,7 +39,7 @@ def _(result: SignInBegun) -> Block:
     ]
     return block(
         line(("heading", f"Sign in to {result.name} in your browser:")),
-        *columns((("dim", title), fact) for title, fact in facts if fact),
+        *draw_columns((("dim", title), fact) for title, fact in facts if fact),
         line(),
         # Without indent, so that what is copied from several rows is one address to a browser.
         line(("link", result.address)),
@@ -51,13 +51,15 @@ def _(result: SignInBegun) -> Block:
     )
 
 
-async def begun(caller: Caller, hub: Hub, name: str) -> SignInBegun:
+async def begin_sign_in(caller: Caller, hub: Hub, name: str) -> SignInInstructions:
     """Begin to sign in to a server."""
     page = await hub.signing.login(caller, await hub.find(name))
-    return SignInBegun(name, page.host, page.issuer, page.scope, page.url, page.redirect, MINUTES)
+    return SignInInstructions(
+        name, page.host, page.issuer, page.scope, page.url, page.redirect, SIGN_IN_MINUTES
+    )
 
 
-async def handed_in(hub: Hub, name: str, address: str) -> bool:
+async def submit_callback_url(hub: Hub, name: str, address: str) -> bool:
     """Take the address that somebody's browser came back to. Returns whether the sign-in is done
     already.
 

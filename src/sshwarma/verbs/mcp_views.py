@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.verbs.views import ago, columns, view
+from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -25,11 +25,11 @@ from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
-DIFF_LINES: Final = 60
+MAX_DIFF_LINES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class ServerListed:
+class ServerListItem:
     name: str
     state: str
     tools: int
@@ -40,7 +40,7 @@ class ServerListed:
 
 @dataclass(frozen=True, slots=True)
 class ServerList:
-    servers: tuple[ServerListed, ...]
+    servers: tuple[ServerListItem, ...]
 
 
 @view(ServerList)
@@ -49,9 +49,9 @@ def _(result: ServerList) -> Block:
         return block("No MCP servers. An owner adds one with /mcp add.")
     return block(
         line(("heading", "MCP servers:")),
-        *columns(
+        *draw_columns(
             (
-                _mark(server.state, server.name),
+                _draw_state_mark(server.state, server.name),
                 ("dim", server.state),
                 f"{server.tools} tools",
                 ("warn", f"{server.waiting} wait for approval" if server.waiting else ""),
@@ -62,14 +62,14 @@ def _(result: ServerList) -> Block:
     )
 
 
-def _mark(state: str, name: str) -> Span:
+def _draw_state_mark(state: str, name: str) -> Span:
     if state in ("up", "degraded"):
         return ("tool", f"✓ {name}")
     return ("dim", f"{'…' if state in ('new', 'connecting') else '✗'} {name}")
 
 
 @dataclass(frozen=True, slots=True)
-class ToolShown:
+class ServerToolDetails:
     name: str
     description: str
     status: str  # available, or why it cannot be used
@@ -78,7 +78,7 @@ class ToolShown:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerShown:
+class ServerDetails:
     """Everything there is to know of a server. How it is reached, and its headers and environment
     as they were given, are for admins."""
 
@@ -89,13 +89,13 @@ class ServerShown:
     retry_seconds: int | None
     where: str
     facts: dict[str, str]
-    tools: tuple[ToolShown, ...]
+    tools: tuple[ServerToolDetails, ...]
     refused: tuple[tuple[str, str], ...]
 
 
-@view(ServerShown)
-def _(shown: ServerShown) -> Block:
-    since = f" for {ago(shown.seconds)}" if shown.seconds is not None else ""
+@view(ServerDetails)
+def _(shown: ServerDetails) -> Block:
+    since = f" for {format_duration(shown.seconds)}" if shown.seconds is not None else ""
     lines: list[Line] = [
         line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
         line(shown.where, hang=2),
@@ -105,7 +105,7 @@ def _(shown: ServerShown) -> Block:
         lines.append(line(("warn", f"{shown.reason}{again}"), hang=2))
     lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in shown.facts.items()]
     lines += [line(), line(("heading", "Tools:"))]
-    lines += columns(
+    lines += draw_columns(
         (
             ("tool", f"✓ {tool.name}") if tool.status == "available" else ("dim", f"✗ {tool.name}"),
             ("warn", "" if tool.status == "available" else tool.status),
@@ -123,7 +123,7 @@ def _(shown: ServerShown) -> Block:
     for title, notes in (("Mended:", mended), ("Refused:", shown.refused)):
         if notes:
             lines += [line(), line(("heading", title))]
-            lines += columns((("tool", name), ("dim", note)) for name, note in notes)
+            lines += draw_columns((("tool", name), ("dim", note)) for name, note in notes)
     return block(*lines)
 
 
@@ -131,7 +131,7 @@ def _diff_style(change: str) -> str:
     return {"+": "ok", "-": "error"}.get(change[:1], "dim")
 
 
-async def listed(caller: Caller, hub: Hub) -> ServerList:
+async def list_servers(caller: Caller, hub: Hub) -> ServerList:
     """Every server, and those that somebody brings along to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
@@ -141,25 +141,25 @@ async def listed(caller: Caller, hub: Hub) -> ServerList:
         ]
         return [(server, things.read_children(conn, server.id, "tool")) for server in known]
 
-    whole = await _sees_all(caller)
+    whole = await _may_see_addresses(caller)
     found = []
     for server, tools in await caller.world.store.read(read):
         condition = hub.condition(server)
         waiting = sum("pending" in tool.metadata for tool in tools)
         found.append(
-            ServerListed(
+            ServerListItem(
                 server.name,
                 condition.state,
                 len(tools),
                 waiting,
-                _where(caller, server, whole),
+                _format_address(caller, server, whole),
                 "" if condition.state == "up" else condition.reason,
             )
         )
     return ServerList(tuple(found))
 
 
-async def shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
+async def read_server_details(caller: Caller, hub: Hub, name: str) -> ServerDetails:
     """All of one server. What an admin is shown of its tools, they may approve.
 
     Raises:
@@ -174,30 +174,30 @@ async def shown(caller: Caller, hub: Hub, name: str) -> ServerShown:
     )
     if not all(map(await caller.opens(), above)):
         raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
-    whole = await _sees_all(caller)
+    whole = await _may_see_addresses(caller)
     if whole:
         hub.has_read(caller, server, tools)
     condition = hub.condition(server)
     now = time.monotonic()
-    return ServerShown(
+    return ServerDetails(
         name,
         condition.state,
         int(now - condition.since) if condition.since else None,
         "" if condition.state == "up" else condition.reason,
         max(0, round(condition.retry_at - now)) if condition.retry_at else None,
-        _where(caller, server, whole),
-        dict(_facts(server, hub.signing.standing(server), whole)),
-        tuple(_tool_shown(server, tool) for tool in tools),
+        _format_address(caller, server, whole),
+        dict(_list_facts(server, hub.signing.standing(server), whole)),
+        tuple(_make_tool_details(server, tool) for tool in tools),
         tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
     )
 
 
-async def _sees_all(caller: Caller) -> bool:
+async def _may_see_addresses(caller: Caller) -> bool:
     """Whether the caller may see how servers are reached: that is for admins."""
     return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now_ms())
 
 
-def _where(caller: Caller, server: Thing, whole: bool) -> str:
+def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
     if server.metadata.get("origin") == server_records.OFFERED_ORIGIN:
         return f"brought along by {caller.world.agents.name_of(server.created_by)}"
     settings = server_records.read_settings(server)
@@ -207,7 +207,7 @@ def _where(caller: Caller, server: Thing, whole: bool) -> str:
     return shlex.join(settings.command) if whole else Path(settings.command[0]).name
 
 
-def _facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
+def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
     settings = server_records.read_settings(server)
     offered = server.metadata.get("origin") == server_records.OFFERED_ORIGIN
     if server.metadata.get("server"):
@@ -235,31 +235,35 @@ def _facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]
     )
 
 
-def _tool_shown(server: Thing, tool: Thing) -> ToolShown:
+def _make_tool_details(server: Thing, tool: Thing) -> ServerToolDetails:
     meta = tool.metadata
     obstacle = str(meta.get("obstacle", "")) or ("" if tool.available else "unavailable")
     if not tool.enabled or not server.enabled:
         obstacle = "disabled"
     notes = meta.get("mended", ())
-    return ToolShown(
-        tool.label, tool.description, obstacle or "available", tuple(notes), tuple(_diff(tool))
+    return ServerToolDetails(
+        tool.label,
+        tool.description,
+        obstacle or "available",
+        tuple(notes),
+        tuple(_diff_declarations(tool)),
     )
 
 
-def _diff(tool: Thing) -> list[str]:
+def _diff_declarations(tool: Thing) -> list[str]:
     """What waits for approval, beside what was approved, a line each."""
     pending = tool.metadata.get("pending")
     if not pending:
         return []
-    before = _as_text({**tool.metadata, "description": tool.description})
-    after = _as_text(pending)
+    before = _declaration_lines({**tool.metadata, "description": tool.description})
+    after = _declaration_lines(pending)
     lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
-    if len(lines) > DIFF_LINES:
-        lines[DIFF_LINES:] = [f"… {len(lines) - DIFF_LINES} more lines"]
+    if len(lines) > MAX_DIFF_LINES:
+        lines[MAX_DIFF_LINES:] = [f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines
 
 
-def _as_text(said: dict[str, Any]) -> list[str]:
+def _declaration_lines(said: dict[str, Any]) -> list[str]:
     lines = str(said.get("title", "")).splitlines() + str(said.get("description", "")).splitlines()
     for key in ("input_schema", "output_schema", "annotations"):
         if said.get(key):

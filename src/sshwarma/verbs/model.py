@@ -21,36 +21,36 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.arguments import Text as Rest
-from sshwarma.verbs.grammar import in_words
+from sshwarma.verbs.grammar import describe_error
 from sshwarma.verbs.model_views import (
-    ModelOffer,
+    DetectedModel,
+    DetectedModels,
+    ModelDetails,
     ModelRoster,
-    ModelsFound,
-    ModelShown,
-    ModelTested,
-    all_listed,
-    missing_key,
-    model_shown,
-    value_shown,
+    ModelTestResult,
+    explain_missing_key,
+    format_setting,
+    list_roster,
+    read_model_details,
 )
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import agents, names, usage
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
 
-Asked = Literal["list", "show", "add", "set", "remove", "on", "off", "test", "found"]
+ModelAction = Literal["list", "show", "add", "set", "remove", "on", "off", "test", "found"]
 
-FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
+MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """What /model set sets."""
 
-TEST: Final = "Answer with one word: ready"
-TEST_SECONDS: Final = 60.0
-TEST_CHARACTERS: Final = 200
+TEST_PROMPT: Final = "Answer with one word: ready"
+TEST_TIMEOUT_SECONDS: Final = 60.0
+MAX_TEST_CHARACTERS: Final = 200
 
-KEYS_STAY_OUT: Final = (
+KEY_IN_LINE_MESSAGE: Final = (
     "A key does not belong in a line. Put it into a variable of the server's environment, and"
     " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
 )
@@ -76,7 +76,7 @@ KEYS_STAY_OUT: Final = (
 )
 async def model(
     caller: Caller,
-    what: Asked = "list",
+    what: ModelAction = "list",
     name: AgentName | None = None,
     field: Word | None = None,
     value: Word | None = None,
@@ -86,7 +86,7 @@ async def model(
     key_env: Word | None = None,
     key_file: Word | None = None,
     prompt: Word | None = None,
-) -> ModelRoster | ModelShown | ModelTested | ModelsFound | Done:
+) -> ModelRoster | ModelDetails | ModelTestResult | DetectedModels | Confirmation:
     """Let models answer, and change or end that
 
     list: who answers, and what each has used today. show: all of one. found: what could be added.
@@ -111,32 +111,34 @@ async def model(
     roster = caller.world.part(Roster)
     if roster is None:
         raise Unavailable("This server has no models.")
-    _keep_keys_out({"name": name, "field": field})  # before any words about them
+    _refuse_keys({"name": name, "field": field})  # before any words about them
     if what in ("list", "found"):
-        _no_more(name)
-        return await (all_listed(caller, roster) if what == "list" else _found(caller, roster))
+        _refuse_extra_words(name)
+        return await (
+            list_roster(caller, roster) if what == "list" else _detect_models(caller, roster)
+        )
     if name is None:
-        raise Invalid(f"Say which: /model {what} NAME.", at=_end(caller))
+        raise Invalid(f"Say which: /model {what} NAME.", at=_find_line_end(caller))
     flags = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt}
     if what == "add":
-        return await _add(caller, roster, name.removeprefix("@"), field, value, text, flags)
-    entry, agent = _on_roster(caller, roster, name)
-    _no_more(*flags.values())
+        return await _add_model(caller, roster, name.removeprefix("@"), field, value, text, flags)
+    entry, agent = _find_roster_entry(caller, roster, name)
+    _refuse_extra_words(*flags.values())
     if what == "set":
-        return await _set(caller, roster, entry, agent, field, value, text)
-    _no_more(field, value, text)
+        return await _set_model_field(caller, roster, entry, agent, field, value, text)
+    _refuse_extra_words(field, value, text)
     match what:
         case "show":
-            return await model_shown(caller, roster, entry, agent)
+            return await read_model_details(caller, roster, entry, agent)
         case "remove":
-            return await _remove(caller, roster, entry, agent)
+            return await _remove_model(caller, roster, entry, agent)
         case "test":
-            return await _test(caller, entry, agent)
+            return await _test_model(caller, entry, agent)
         case _:
-            return await _switch(caller, agent, on=what == "on")
+            return await _switch_model(caller, agent, on=what == "on")
 
 
-async def _add(
+async def _add_model(
     caller: Caller,
     roster: Roster,
     name: str,
@@ -144,31 +146,33 @@ async def _add(
     model: str | None,
     text: str | None,
     flags: dict[str, str | None],
-) -> Done:
+) -> Confirmation:
     if kind is None or model is None:
         raise Invalid(
             "Say what it is: /model add NAME KIND MODEL.",
             hint="As in /model add qwen ollama qwen3:8b; /model found shows what could be added.",
-            at=_end(caller),
+            at=_find_line_end(caller),
         )
     if text is not None and flags["prompt"] is not None:
         raise Invalid("Give the prompt once: with --prompt, or as text.")
     given = flags | {"prompt": flags["prompt"] or text, "kind": kind, "model": model, "name": name}
-    _keep_keys_out(given)
+    _refuse_keys(given)
     names.check_name(name, "agent")
-    settings = _valid(caller, {key: word for key, word in given.items() if word is not None})
+    settings = _validate_settings(
+        caller, {key: word for key, word in given.items() if word is not None}
+    )
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
         f"added the model {name}: {describe_model(settings)}",
     )
-    missing = await missing_key(roster, settings)
+    missing = await explain_missing_key(roster, settings)
     if missing:
-        return Done(f"{name} was added, and cannot answer yet: {missing}.")
-    return Done(f"{made.name} answers now: @{made.name} hello")
+        return Confirmation(f"{name} was added, and cannot answer yet: {missing}.")
+    return Confirmation(f"{made.name} answers now: @{made.name} hello")
 
 
-async def _set(
+async def _set_model_field(
     caller: Caller,
     roster: Roster,
     entry: RosterEntry,
@@ -176,48 +180,54 @@ async def _set(
     field: str | None,
     value: str | None,
     text: str | None,
-) -> Done:
-    before = _by_verb(entry, agent)
-    known = {option.replace("_", "-"): option for option in FIELDS}
+) -> Confirmation:
+    before = _require_verb_settings(entry, agent)
+    known = {option.replace("_", "-"): option for option in MODEL_FIELDS}
     chosen = known.get((field or "").replace("_", "-"))
     if chosen is None:
         wrong = f"{(field or '')[:40]} is no setting of a model." if field else "Say what to set."
-        raise Invalid(wrong, hint=f"There are {', '.join(FIELDS)}.", at=_place(caller, field))
+        raise Invalid(
+            wrong, hint=f"There are {', '.join(MODEL_FIELDS)}.", at=_find_word(caller, field)
+        )
     words = " ".join(part for part in (value, text) if part is not None)
     if not words.strip():
         raise Invalid(
             f"Say to what: /model set {agent.name} {chosen} VALUE.",
             hint="- takes the default back.",
-            at=_end(caller),
+            at=_find_line_end(caller),
         )
-    _keep_keys_out({chosen: words})
+    _refuse_keys({chosen: words})
     changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)
     if words == "-":
         changed.pop(chosen, None)
     else:
         changed[chosen] = None if words == "none" else words
-    after = _valid(caller, changed, words)
+    after = _validate_settings(caller, changed, words)
     await check_price(after)
     await caller.change(
         lambda tx: roster.change(tx, agent.id, before, after),
         f"changed the model {agent.name}: {chosen}",
     )
-    shown = value_shown(getattr(after, chosen))
+    shown = format_setting(getattr(after, chosen))
     note = ""
     if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
         other = "price_out" if after.price_out is None else "price_in"
         note = f" Set {other} too: one alone is no price."
-    return Done(f"{chosen} of {agent.name} is now: {shown}{note and f'.{note}'}")
+    return Confirmation(f"{chosen} of {agent.name} is now: {shown}{note and f'.{note}'}")
 
 
-async def _remove(caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent) -> Done:
-    _by_verb(entry, agent)
+async def _remove_model(
+    caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
+) -> Confirmation:
+    _require_verb_settings(entry, agent)
     await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
-    _stop(caller, agent)
-    return Done(f"{agent.name} answers no more. What it said stays; /model add brings it back.")
+    _stop_answers(caller, agent)
+    return Confirmation(
+        f"{agent.name} answers no more. What it said stays; /model add brings it back."
+    )
 
 
-async def _switch(caller: Caller, agent: Agent, *, on: bool) -> Done:
+async def _switch_model(caller: Caller, agent: Agent, *, on: bool) -> Confirmation:
     if agent.disabled != on:
         raise Conflict(f"{agent.name} is {'on' if on else 'off'} already.")
     await caller.change(
@@ -225,30 +235,34 @@ async def _switch(caller: Caller, agent: Agent, *, on: bool) -> Done:
         f"turned the model {agent.name} {'on' if on else 'off'}",
     )
     if not on:
-        _stop(caller, agent)
-    return Done(f"{agent.name} {'answers again' if on else 'answers no more, until /model on'}.")
+        _stop_answers(caller, agent)
+    return Confirmation(
+        f"{agent.name} {'answers again' if on else 'answers no more, until /model on'}."
+    )
 
 
-def _stop(caller: Caller, agent: Agent) -> None:
+def _stop_answers(caller: Caller, agent: Agent) -> None:
     answering = caller.world.part(TurnRunner)
     if answering is not None:
         answering.stop(None, agent_id=agent.id)
 
 
-async def _test(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTested:
+async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
     if not isinstance(entry.backend, PydanticAIBackend):
         raise Invalid(f"{agent.name} is no model.")
     budgets = caller.world.part(ModelBudgets)
     budget = await budgets.begin(agent.id) if budgets else TurnBudget(entry.limits)
     room = await caller.room()
-    said = (Message("user", TEST),)
-    request = StepRequest(room.name, caller.agent.name, TEST, (), system=TEST, conversation=said)
+    said = (Message("user", TEST_PROMPT),)
+    request = StepRequest(
+        room.name, caller.agent.name, TEST_PROMPT, (), system=TEST_PROMPT, conversation=said
+    )
     began, first, text = time.monotonic(), 0.0, ""
     spent: TokenUsage | None = None
     try:
         budget.check()
         async with (
-            asyncio.timeout(TEST_SECONDS),
+            asyncio.timeout(TEST_TIMEOUT_SECONDS),
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
@@ -257,14 +271,16 @@ async def _test(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTested
                     text += part.delta
                 elif isinstance(part, TokenUsage):
                     spent = part
-                if len(text) > TEST_CHARACTERS:
+                if len(text) > MAX_TEST_CHARACTERS:
                     break
     except BudgetExceeded as over:
         raise Unavailable(f"{agent.name} {over}.") from over
     except BackendError as failed:
         raise Unavailable(f"{agent.name} could not answer: {failed}.") from failed
     except TimeoutError:
-        raise Unavailable(f"{agent.name} did not answer within {TEST_SECONDS:.0f} s.") from None
+        raise Unavailable(
+            f"{agent.name} did not answer within {TEST_TIMEOUT_SECONDS:.0f} s."
+        ) from None
     seconds = time.monotonic() - began
     spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)
     budget.spent(spent)
@@ -282,11 +298,11 @@ async def _test(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTested
         )
     )
     tokens = spent.prompt_tokens + spent.completion_tokens
-    shown = " ".join(text.split())[:TEST_CHARACTERS]
-    return ModelTested(agent.name, shown, first, seconds, tokens, spent.cost)
+    shown = " ".join(text.split())[:MAX_TEST_CHARACTERS]
+    return ModelTestResult(agent.name, shown, first, seconds, tokens, spent.cost)
 
 
-async def _found(caller: Caller, roster: Roster) -> ModelsFound:
+async def _detect_models(caller: Caller, roster: Roster) -> DetectedModels:
     taken = {agent.name for agent in caller.world.agents}
     there = {
         (entry.settings.kind, entry.settings.model, base_url_of(entry.settings))
@@ -302,11 +318,11 @@ async def _found(caller: Caller, roster: Roster) -> ModelsFound:
             offer.model_copy(update={"base_url": None})
         ):
             words += ["--url", offer.base_url]
-        offers.append(ModelOffer(offer.name, describe_model(offer), " ".join(words)))
-    return ModelsFound(tuple(offers))
+        offers.append(DetectedModel(offer.name, describe_model(offer), " ".join(words)))
+    return DetectedModels(tuple(offers))
 
 
-def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[RosterEntry, Agent]:
+def _find_roster_entry(caller: Caller, roster: Roster, name: str) -> tuple[RosterEntry, Agent]:
     agent = caller.world.agents.find(name)
     entry = roster.entry(agent.id)
     if entry is None:
@@ -316,7 +332,7 @@ def _on_roster(caller: Caller, roster: Roster, name: str) -> tuple[RosterEntry, 
     return entry, agent
 
 
-def _by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
+def _require_verb_settings(entry: RosterEntry, agent: Agent) -> ModelSettings:
     if entry.origin != "verb" or entry.settings is None:
         hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
         where = "the settings file" if entry.origin == "file" else "the program itself"
@@ -324,14 +340,16 @@ def _by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
     return entry.settings
 
 
-def _keep_keys_out(given: dict[str, str | None]) -> None:
+def _refuse_keys(given: dict[str, str | None]) -> None:
     for name, word in given.items():
         free = name in ("prompt", "model", "key_file", "base_url")  # their own rules come after
         if word is not None and (has_key_prefix(word) if free else looks_like_key(word)):
-            raise Invalid(f"The {name} you gave looks like a key.", hint=KEYS_STAY_OUT)
+            raise Invalid(f"The {name} you gave looks like a key.", hint=KEY_IN_LINE_MESSAGE)
 
 
-def _valid(caller: Caller, values: dict[str, Any], set_to: str | None = None) -> ModelSettings:
+def _validate_settings(
+    caller: Caller, values: dict[str, Any], set_to: str | None = None
+) -> ModelSettings:
     """The settings, checked; an error points at the word. `set_to` is the one value at fault if
     any is."""
     try:
@@ -339,28 +357,30 @@ def _valid(caller: Caller, values: dict[str, Any], set_to: str | None = None) ->
     except ValidationError as error:
         details = error.errors(include_url=False)
         words = "; ".join(
-            f"{detail['loc'][0]}: {in_words(detail)}" if detail["loc"] else in_words(detail)
+            f"{detail['loc'][0]}: {describe_error(detail)}"
+            if detail["loc"]
+            else describe_error(detail)
             for detail in details
         )
         first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
         wrong = first if set_to is None else set_to
         secret = has_key_prefix(wrong) or looks_like_key(wrong)
-        raise Invalid(f"{words}.", at=None if secret else _place(caller, wrong)) from None
+        raise Invalid(f"{words}.", at=None if secret else _find_word(caller, wrong)) from None
 
 
-def _no_more(*words: str | None) -> None:
+def _refuse_extra_words(*words: str | None) -> None:
     extra = next((word for word in words if word is not None), None)
     if extra is not None:
         raise Invalid(f"{extra[:40]} is one word too many.", hint="/help model says how it goes.")
 
 
-def _place(caller: Caller, word: str | None) -> tuple[int, int] | None:
+def _find_word(caller: Caller, word: str | None) -> tuple[int, int] | None:
     """Where a word stands in the line that was typed."""
     if not word:
-        return _end(caller)
+        return _find_line_end(caller)
     found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
     return found.span() if found else None
 
 
-def _end(caller: Caller) -> tuple[int, int]:
+def _find_line_end(caller: Caller) -> tuple[int, int]:
     return len(caller.line), len(caller.line)

@@ -14,13 +14,20 @@ from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
 from sshwarma.models.secrets import describe_key_location, read_key
 from sshwarma.settings import ModelSettings
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
-from sshwarma.verbs.views import ago, columns, view
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 
-LIMITS: Final = ("turn_steps", "turn_seconds", "turn_tokens", "turn_cost", "day_tokens", "day_cost")
-ABOUT: Final = (
+LIMIT_FIELDS: Final = (
+    "turn_steps",
+    "turn_seconds",
+    "turn_tokens",
+    "turn_cost",
+    "day_tokens",
+    "day_cost",
+)
+DETAIL_FIELDS: Final = (
     "context_tokens",
     "max_output_tokens",
     "temperature",
@@ -30,7 +37,7 @@ ABOUT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ModelState:
+class RosterListItem:
     """One who answers, in a line. `cost` is in US dollars; None where a price is not known."""
 
     name: str
@@ -43,7 +50,7 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True)
 class ModelRoster:
-    models: tuple[ModelState, ...]
+    models: tuple[RosterListItem, ...]
 
 
 @view(ModelRoster)
@@ -52,12 +59,12 @@ def _(roster: ModelRoster) -> Block:
         return block("No model answers here. /model found shows what could.")
     return block(
         line(("heading", "Models:")),
-        *columns(
+        *draw_columns(
             (
                 ("model", f"@{known.name}"),
                 known.model,
                 ("dim", known.origin),
-                _used(known.tokens_today, known.cost_today),
+                _format_usage(known.tokens_today, known.cost_today),
                 ("warn" if known.state != "answers" else "ok", known.state),
             )
             for known in roster.models
@@ -66,7 +73,7 @@ def _(roster: ModelRoster) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelShown:
+class ModelDetails:
     """All that is known of one who answers. The key itself is not."""
 
     name: str
@@ -85,14 +92,14 @@ class ModelShown:
     last_error: str
 
 
-@view(ModelShown)
-def _(shown: ModelShown) -> Block:
+@view(ModelDetails)
+def _(shown: ModelDetails) -> Block:
     facts = [
         ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
         ("address", shown.address),
         ("key", shown.key),
         ("price", shown.price),
-        ("today", _used(shown.tokens_today, shown.cost_today)),
+        ("today", _format_usage(shown.tokens_today, shown.cost_today)),
         ("defined", shown.origin),
         *shown.settings,
         *shown.limits,
@@ -100,15 +107,15 @@ def _(shown: ModelShown) -> Block:
     ]
     lines: list[Line] = [
         line(("model", f"@{shown.name}"), ("dim", f"  {shown.state}")),
-        *columns(((("mark", name), text) for name, text in facts if text)),
+        *draw_columns(((("mark", name), text) for name, text in facts if text)),
     ]
     if shown.prompt:
-        lines += [line("  ", ("mark", "prompt")), *paragraphs(shown.prompt, indent=4)]
+        lines += [line("  ", ("mark", "prompt")), *text_lines(shown.prompt, indent=4)]
     return block(*lines)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelTested:
+class ModelTestResult:
     """One word from a model, and how long it took, in seconds."""
 
     name: str
@@ -119,31 +126,31 @@ class ModelTested:
     cost: float | None
 
 
-@view(ModelTested)
-def _(tested: ModelTested) -> Block:
+@view(ModelTestResult)
+def _(tested: ModelTestResult) -> Block:
     took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
         line(("model", tested.name), ": ", tested.text, hang=2),
-        line(("dim", f"{took}; {_used(tested.tokens, tested.cost)}")),
+        line(("dim", f"{took}; {_format_usage(tested.tokens, tested.cost)}")),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOffer:
+class DetectedModel:
     name: str
     model: str
     line: str
 
 
 @dataclass(frozen=True, slots=True)
-class ModelsFound:
+class DetectedModels:
     """Models that could be asked and are not on the roster, with the line that adds each."""
 
-    offers: tuple[ModelOffer, ...]
+    offers: tuple[DetectedModel, ...]
 
 
-@view(ModelsFound)
-def _(found: ModelsFound) -> Block:
+@view(DetectedModels)
+def _(found: DetectedModels) -> Block:
     if not found.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
@@ -159,80 +166,83 @@ def _(found: ModelsFound) -> Block:
     )
 
 
-async def all_listed(caller: Caller, roster: Roster) -> ModelRoster:
+async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
     """Everybody on the roster, with what each has used today."""
     found = []
     for entry in roster.entries():
         agent = caller.world.agents.get(entry.agent_id)
         if agent is not None:
-            used = await _today(caller, agent)
+            used = await _read_usage_today(caller, agent)
             found.append(
-                ModelState(
+                RosterListItem(
                     agent.name,
                     describe_model(entry.settings) if entry.settings else "rules",
                     entry.origin,
-                    _state(entry, agent),
+                    _describe_state(entry, agent),
                     used.tokens,
-                    _cost(used),
+                    _total_cost(used),
                 )
             )
     return ModelRoster(tuple(found))
 
 
-async def model_shown(
+async def read_model_details(
     caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
-) -> ModelShown:
+) -> ModelDetails:
     """All that is known of one; of its key only where it is."""
-    settings, used = entry.settings, await _today(caller, agent)
+    settings, used = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
         "verb": "by /model add",
         "built in": "built in",
     }[entry.origin]
     if settings is None:
-        return ModelShown(
-            agent.name, "", entry.backend.model, "", origin, _state(entry, agent), "", "", "", (),
-            (), used.tokens, _cost(used), "",
+        return ModelDetails(
+            agent.name, "", entry.backend.model, "", origin, _describe_state(entry, agent),
+            "", "", "", (),
+            (), used.tokens, _total_cost(used), "",
         )  # fmt: skip
     failure = entry.backend.failure if isinstance(entry.backend, PydanticAIBackend) else None
-    when = f"{ago(time.time() - failure.at)} ago: {failure.words}" if failure else ""
-    limits = ((name, value_shown(getattr(settings, name), "no limit")) for name in LIMITS)
-    about = {name: value_shown(getattr(settings, name), "its server's own") for name in ABOUT}
+    when = f"{format_duration(time.time() - failure.at)} ago: {failure.words}" if failure else ""
+    limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
+    about = {
+        name: format_setting(getattr(settings, name), "its server's own") for name in DETAIL_FIELDS
+    }
     about["context_tokens"] = str(entry.backend.context_tokens)
-    return ModelShown(
+    return ModelDetails(
         agent.name,
         settings.kind,
         settings.model,
         base_url_of(settings),
         origin,
-        _state(entry, agent),
-        await _key(roster, settings),
+        _describe_state(entry, agent),
+        await _describe_key(roster, settings),
         settings.prompt,
-        await _price(settings),
+        await _format_price(settings),
         tuple(about.items()),
         tuple(limits),
         used.tokens,
-        _cost(used),
+        _total_cost(used),
         when,
     )
 
 
-def _state(entry: RosterEntry, agent: Agent) -> str:
+def _describe_state(entry: RosterEntry, agent: Agent) -> str:
     if agent.disabled:
         return "off"
     failing = isinstance(entry.backend, PydanticAIBackend) and entry.backend.failing
     return "could not answer" if failing else "answers"
 
 
-async def _key(roster: Roster, settings: ModelSettings) -> str:
+async def _describe_key(roster: Roster, settings: ModelSettings) -> str:
     where = describe_key_location(settings)
     if not where:
         return "none is needed"
-    missing = await missing_key(roster, settings)
+    missing = await explain_missing_key(roster, settings)
     return f"not found: {missing}" if missing else f"found in {where}"
 
 
-async def missing_key(roster: Roster, settings: ModelSettings) -> str:
+async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
     """Why there is no key; empty if there is, or none is needed."""
     try:
         await asyncio.to_thread(read_key, settings, roster.environ)
@@ -241,7 +251,7 @@ async def missing_key(roster: Roster, settings: ModelSettings) -> str:
     return ""
 
 
-async def _price(settings: ModelSettings) -> str:
+async def _format_price(settings: ModelSettings) -> str:
     from sshwarma.models import prices
 
     if settings.price_in is not None and settings.price_out is not None:
@@ -250,20 +260,20 @@ async def _price(settings: ModelSettings) -> str:
     return "its provider's list price" if known else "not known: set price_in and price_out"
 
 
-async def _today(caller: Caller, agent: Agent) -> UsageTotal:
+async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:
     budgets = caller.world.part(ModelBudgets)
     return await budgets.today(agent.id) if budgets else UsageTotal()
 
 
-def _cost(used: UsageTotal) -> float | None:
+def _total_cost(used: UsageTotal) -> float | None:
     return None if used.unpriced else used.cost
 
 
-def _used(tokens: int, cost: float | None) -> str:
+def _format_usage(tokens: int, cost: float | None) -> str:
     return f"{tokens} tokens, {'cost not known' if cost is None else f'${cost:.4f}'}"
 
 
-def value_shown(value: object, nothing: str = "none") -> str:
+def format_setting(value: object, nothing: str = "none") -> str:
     """A setting as people read it; `nothing` where it is not set."""
     if value is None or value == "":
         return nothing

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, view
+from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)
-class ModelListed:
+class ModelListItem:
     name: str
     model: str
     description: str
@@ -21,7 +21,7 @@ class ModelListed:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    models: tuple[ModelListed, ...]
+    models: tuple[ModelListItem, ...]
 
 
 @view(ModelList)
@@ -30,7 +30,7 @@ def _(result: ModelList) -> Block:
         return block("No model answers here.")
     return block(
         line(("heading", "Models:")),
-        *columns(
+        *draw_columns(
             (("model", f"@{known.name}"), ("dim", known.model), known.description)
             for known in result.models
         ),
@@ -47,7 +47,7 @@ async def models(caller: Caller) -> ModelList:
     found = [] if answering is None else [a for a in caller.world.agents if answering.answers(a)]
     return ModelList(
         tuple(
-            ModelListed(
+            ModelListItem(
                 agent.name, answering.model_of(agent) if answering else "", agent.description
             )
             for agent in sorted(found, key=lambda agent: agent.name)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, columns, view
+from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import access, rows, things
 from sshwarma.world.access import PERMANENT_BAN_MINUTES, ROOM_ROLES, AccessMode, Right
 from sshwarma.world.agents import Agent
@@ -20,7 +20,7 @@ from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
 
-Asked = Literal[
+RoomAction = Literal[
     "show", "open", "invite", "private", "owner", "builder", "member", "remove", "delete"
 ]
 
@@ -48,7 +48,7 @@ def _(result: RoomAccess) -> Block:
     }[result.access]
     return block(
         line(("room", result.room), f" is {result.access}: {meaning}."),
-        *columns(
+        *draw_columns(
             (("name", member.name), member.role, ("dim", member.note)) for member in result.members
         ),
     )
@@ -62,8 +62,8 @@ def _(result: RoomAccess) -> Block:
     examples=("/room", "/room private", "/room builder bob", "/room remove bob"),
 )
 async def room(
-    caller: Caller, what: Asked = "show", name: AgentName | None = None
-) -> RoomAccess | Done:
+    caller: Caller, what: RoomAction = "show", name: AgentName | None = None
+) -> RoomAccess | Confirmation:
     """See and change who may enter this room and build in it
 
     open: anyone may enter. invite: only members enter. private: only members know of it.
@@ -75,7 +75,7 @@ async def room(
     """
     here = await caller.room()
     if what == "show":
-        return await _shown(caller)
+        return await _read_room_access(caller)
     await caller.require(Right.MODERATE)
     if what in get_args(AccessMode):
         if here.id in ("lobby", "home") and what != "open":
@@ -83,9 +83,9 @@ async def room(
         await caller.change(
             lambda tx: things.set_metadata(tx, here.id, access=what), f"made the room {what}"
         )
-        return await _shown(caller)
+        return await _read_room_access(caller)
     if what == "delete":
-        return await _delete(caller, name)
+        return await _delete_room(caller, name)
     if name is None:
         raise Invalid(f"Say who: /room {what} NAME.")
     other = caller.world.agents.find(name)
@@ -98,7 +98,7 @@ async def room(
 
     told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
     await caller.change(set_role, told)
-    return await _shown(caller)
+    return await _read_room_access(caller)
 
 
 @verb(
@@ -108,7 +108,7 @@ async def room(
     tool=False,
     examples=("/kick bob", "/kick bob cool down"),
 )
-async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> Done:
+async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
     """Put somebody out of this room
 
     They go to the lobby and may come back; /ban keeps them out.
@@ -117,7 +117,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> D
     reason: what they and the room are told.
     """
     here = await caller.room()
-    other = await _below(caller, name)
+    other = await _find_lower_ranked(caller, name)
     if not any(link.room_id == here.id for link in caller.world.presence.links_of(other.id)):
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
@@ -133,7 +133,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> D
         )
 
     await caller.change(work)
-    return Done(f"{other.name} was put out.")
+    return Confirmation(f"{other.name} was put out.")
 
 
 @verb(
@@ -145,14 +145,14 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> D
 )
 async def mute(
     caller: Caller, name: AgentName, minutes: Word = "60", reason: Text | None = None
-) -> Done:
+) -> Confirmation:
     """Stop somebody from talking in this room
 
     name: who.
     minutes: for how long, 60 if left out; off ends it.
     reason: what they are told.
     """
-    return await _shut_out(caller, name, minutes, reason, "muted")
+    return await _mute_or_ban(caller, name, minutes, reason, "muted")
 
 
 @verb(
@@ -164,21 +164,21 @@ async def mute(
 )
 async def ban(
     caller: Caller, name: AgentName, minutes: Word = "forever", reason: Text | None = None
-) -> Done:
+) -> Confirmation:
     """Keep somebody out of this room
 
     name: who.
     minutes: for how long, or forever if left out; off ends it.
     reason: what they are told.
     """
-    return await _shut_out(caller, name, minutes, reason, "banned")
+    return await _mute_or_ban(caller, name, minutes, reason, "banned")
 
 
-async def _shut_out(
+async def _mute_or_ban(
     caller: Caller, name: str, minutes: str, reason: str | None, how: Literal["muted", "banned"]
-) -> Done:
+) -> Confirmation:
     here = await caller.room()
-    other = await _below(caller, name)
+    other = await _find_lower_ranked(caller, name)
     column = f"{how}_until"
     if minutes == "off":
         await caller.change(
@@ -186,8 +186,8 @@ async def _shut_out(
                 tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
             )
         )
-        return Done(f"{other.name} is no longer {how} in {here.name}.")
-    length = _minutes(minutes)
+        return Confirmation(f"{other.name} is no longer {how} in {here.name}.")
+    length = _parse_minutes(minutes)
     until = now_ms() + length * MINUTE_MS
     why = f": {reason}" if reason else "."
 
@@ -203,10 +203,10 @@ async def _shut_out(
 
     await caller.change(work)
     span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
-    return Done(f"{other.name} is {how} in {here.name} {span}.")
+    return Confirmation(f"{other.name} is {how} in {here.name} {span}.")
 
 
-def _minutes(text: Minutes | str) -> int:
+def _parse_minutes(text: Minutes | str) -> int:
     if text == "forever":
         return PERMANENT_BAN_MINUTES
     digits = str(text)
@@ -217,7 +217,7 @@ def _minutes(text: Minutes | str) -> int:
     return int(text)
 
 
-async def _below(caller: Caller, name: str) -> Agent:
+async def _find_lower_ranked(caller: Caller, name: str) -> Agent:
     """An agent whom the caller may put out: not themselves, and nobody with as much to say."""
     other = caller.world.agents.find(name)
     if other.id == caller.agent.id:
@@ -232,7 +232,7 @@ async def _below(caller: Caller, name: str) -> Agent:
     return other
 
 
-async def _delete(caller: Caller, name: str | None) -> Done:
+async def _delete_room(caller: Caller, name: str | None) -> Confirmation:
     here = await caller.room()
     if here.id in ("lobby", "home"):
         raise Conflict(f"{here.name} cannot be deleted.")
@@ -247,10 +247,10 @@ async def _delete(caller: Caller, name: str | None) -> Done:
             tx.emit(AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id))
 
     await caller.change(work)
-    return Done(f"Deleted {here.name}.")
+    return Confirmation(f"Deleted {here.name}.")
 
 
-async def _shown(caller: Caller) -> RoomAccess:
+async def _read_room_access(caller: Caller) -> RoomAccess:
     here, now = await caller.room(), now_ms()
     members = []
     for known in here.members.values():

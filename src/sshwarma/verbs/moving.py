@@ -9,7 +9,7 @@ from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import listed, view
+from sshwarma.verbs.views import join_names, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right, TokenScope
@@ -24,7 +24,7 @@ from sshwarma.world.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveResult:
     """The caller stands in another room now."""
 
     room: str
@@ -32,8 +32,8 @@ class Moved:
     made: bool = False
 
 
-@view(Moved)
-def _(moved: Moved) -> Block:
+@view(MoveResult)
+def _(moved: MoveResult) -> Block:
     verb_done = "Created" if moved.made else "You are in"
     return block(line(f"{verb_done} ", ("room", moved.room), "."))
 
@@ -47,7 +47,7 @@ def _(moved: Moved) -> Block:
     moves=True,
     scope=TokenScope.ACT,
 )
-async def join(caller: Caller, room: RoomName) -> Moved:
+async def join(caller: Caller, room: RoomName) -> MoveResult:
     """Join room
 
     Goes there from anywhere. If you may not enter, or there is no such room, you stay where you
@@ -55,16 +55,16 @@ async def join(caller: Caller, room: RoomName) -> Moved:
 
     room: the name of the room.
     """
-    return await go_to(caller, await caller.room_named(room))
+    return await move_caller(caller, await caller.room_named(room))
 
 
 @verb("leave", group="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT)
-async def leave(caller: Caller) -> Moved:
+async def leave(caller: Caller) -> MoveResult:
     """Leave room
 
     Goes back to the lobby.
     """
-    return await go_to(caller, await caller.world.room("lobby"))
+    return await move_caller(caller, await caller.world.room("lobby"))
 
 
 @verb(
@@ -76,7 +76,7 @@ async def leave(caller: Caller) -> Moved:
     moves=True,
     scope=TokenScope.ACT,
 )
-async def go(caller: Caller, direction: ExitName) -> Moved:
+async def go(caller: Caller, direction: ExitName) -> MoveResult:
     """Navigate exit
 
     direction: n s e w u d ne nw se sw in out, or the name of an exit.
@@ -89,7 +89,7 @@ async def go(caller: Caller, direction: ExitName) -> Moved:
         raise NotFound(
             f"There is no exit {way} here.", hint=f"Exits: {ways}." if ways else "It has no exits."
         )
-    return await go_to(caller, await caller.world.room(found.to_id), way)
+    return await move_caller(caller, await caller.world.room(found.to_id), way)
 
 
 @verb(
@@ -100,7 +100,7 @@ async def go(caller: Caller, direction: ExitName) -> Moved:
     default=True,
     moves=True,
 )
-async def create(caller: Caller, room: Word) -> Moved:
+async def create(caller: Caller, room: Word) -> MoveResult:
     """Create room
 
     The new room is yours, is equipped as `defaults` is now, and you go there.
@@ -110,8 +110,8 @@ async def create(caller: Caller, room: Word) -> Moved:
     made = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
     )
-    moved = await go_to(caller, await caller.world.room(made.id))
-    return Moved(moved.room, moved.came_from, made=True)
+    moved = await move_caller(caller, await caller.world.room(made.id))
+    return MoveResult(moved.room, moved.came_from, made=True)
 
 
 @verb(
@@ -121,7 +121,7 @@ async def create(caller: Caller, room: Word) -> Moved:
     examples=("/fork workshop", "/fork workshop annex"),
     moves=True,
 )
-async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved:
+async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Make a room like another
 
     Copies its text, equipment, things and exits, not its log and not its members, and goes
@@ -147,8 +147,8 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> Moved
         return room
 
     made = await caller.change(work)
-    moved = await go_to(caller, await caller.world.room(made.id))
-    return Moved(moved.room, moved.came_from, made=True)
+    moved = await move_caller(caller, await caller.world.room(made.id))
+    return MoveResult(moved.room, moved.came_from, made=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,12 @@ def _(result: Route) -> Block:
     walk = [direction for direction, _ in result.steps]
     return block(
         line(
-            ("room", result.start), " to ", ("room", result.to), ": ", *listed(walk, "verb"), hang=2
+            ("room", result.start),
+            " to ",
+            ("room", result.to),
+            ": ",
+            *join_names(walk, "verb"),
+            hang=2,
         ),
         *(line(f"  {direction} → ", ("room", to)) for direction, to in result.steps),
     )
@@ -227,13 +232,13 @@ async def route(caller: Caller, room: RoomName) -> Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Nav:
+class NavState:
     room: str
     on: bool
 
 
-@view(Nav)
-def _(result: Nav) -> Block:
+@view(NavState)
+def _(result: NavState) -> Block:
     what = "may move out of it by tool" if result.on else "stay where they are"
     return block(
         line(
@@ -247,7 +252,7 @@ def _(result: Nav) -> Block:
 
 
 @verb("nav", group="Moving", needs=Right.ENTER, examples=("/nav", "/nav off"), tool=False)
-async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> Nav:
+async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> NavState:
     """Stop models from moving out of this room by tool, or let them
 
     Agents over MCP are held too, people are not. Says how it stands if left bare.
@@ -256,15 +261,15 @@ async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> Nav:
     """
     room = await caller.room()
     if state is None:
-        return Nav(room.name, room.nav)
+        return NavState(room.name, room.nav)
     await caller.require(Right.BUILD)
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, nav=state), f"turned navigation {state}"
     )
-    return Nav(room.name, state == "on")
+    return NavState(room.name, state == "on")
 
 
-async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
+async def move_caller(caller: Caller, target: Room, direction: str = "") -> MoveResult:
     """Move the caller's connection, or only its remembered place if it has none.
 
     Raises:
@@ -274,10 +279,12 @@ async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
     await caller.require(Right.ENTER, target)
     world, link = caller.world, caller.link
     here = world.agents.get(caller.agent.id)
-    before = await world.room(caller.room_id) if await _stands(world, caller.room_id) else target
+    before = (
+        await world.room(caller.room_id) if await _room_exists(world, caller.room_id) else target
+    )
     if target.id == (link.room_id if link else here.room_id if here else caller.room_id):
         raise Conflict(f"You are in {target.name} already.")
-    leaves = link is not None and _last_link(world, link)
+    leaves = link is not None and _is_last_link(world, link)
     enters = link is not None and not _has_link(world, link, target.id)
 
     def move(tx: Change) -> None:
@@ -293,10 +300,10 @@ async def go_to(caller: Caller, target: Room, direction: str = "") -> Moved:
     await caller.change(move)
     if link is not None:
         world.presence.move(link, target.id)
-    return Moved(target.name, before.name)
+    return MoveResult(target.name, before.name)
 
 
-async def _stands(world: World, room_id: str) -> bool:
+async def _room_exists(world: World, room_id: str) -> bool:
     try:
         await world.room(room_id)
     except NotFound:
@@ -304,7 +311,7 @@ async def _stands(world: World, room_id: str) -> bool:
     return True
 
 
-def _last_link(world: World, link: AgentConnection) -> bool:
+def _is_last_link(world: World, link: AgentConnection) -> bool:
     others = world.presence.links_of(link.agent_id)
     return not any(other is not link and other.room_id == link.room_id for other in others)
 
@@ -313,19 +320,19 @@ def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
     return any(other.room_id == room_id for other in world.presence.links_of(link.agent_id))
 
 
-async def arrive(world: World, link: AgentConnection) -> None:
+async def record_arrival(world: World, link: AgentConnection) -> None:
     """A link has come to stand in its room: others there are told, once an agent."""
     if world.presence.enter(link):
-        await _announce(world, link, "arrives")
+        await _announce_presence(world, link, "arrives")
 
 
-async def depart(world: World, link: AgentConnection) -> None:
+async def record_departure(world: World, link: AgentConnection) -> None:
     """A link has ended. It is out of the room at once; then others there are told."""
     if world.presence.leave(link):
-        await _announce(world, link, "leaves")
+        await _announce_presence(world, link, "leaves")
 
 
-async def put_out(caller: Caller, target_id: str = "lobby") -> None:
+async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
     """Move a link that may not stay where it is; no right is asked."""
     link = caller.link
     if link is None or link.room_id == target_id:
@@ -342,7 +349,7 @@ async def put_out(caller: Caller, target_id: str = "lobby") -> None:
     await caller.world.change(tell)
 
 
-async def _announce(world: World, link: AgentConnection, text: str) -> None:
+async def _announce_presence(world: World, link: AgentConnection, text: str) -> None:
     room_id, agent_id = link.room_id, link.agent_id
     await world.change(
         lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)

@@ -11,8 +11,8 @@ from sshwarma.lua_tools import rename
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import NamespaceName, Text, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import maker_or_admin
-from sshwarma.verbs.views import Done, columns, view
+from sshwarma.verbs.resolve import require_maker_or_admin
+from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -23,7 +23,7 @@ from sshwarma.world.things import Thing
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceListed:
+class NamespaceListItem:
     """A namespace as the caller has it where it stands. `tools_on` of its `tools` are on;
     `missing` are the states it requires that do not hold."""
 
@@ -46,20 +46,20 @@ class NamespaceListed:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceList:
-    namespaces: tuple[NamespaceListed, ...]
+    namespaces: tuple[NamespaceListItem, ...]
 
 
 @view(NamespaceList)
 def _(result: NamespaceList) -> Block:
     return block(
         line(("heading", "Namespaces:")),
-        *columns(
+        *draw_columns(
             (
                 ("ok", "●") if one.loaded else ("dim", "○"),
                 ("thing", "  " * one.id.count(".") + one.id),
                 f"{one.tools_on}/{one.tools}" if one.tools_on else f"{one.tools}",
-                ("warn", "" if one.available else _why(one)),
-                _about(one),
+                ("warn", "" if one.available else _explain_unavailable(one)),
+                _summarize_namespace(one),
             )
             for one in result.namespaces
         ),
@@ -67,14 +67,14 @@ def _(result: NamespaceList) -> Block:
     )
 
 
-def _why(one: NamespaceListed) -> str:
+def _explain_unavailable(one: NamespaceListItem) -> str:
     """Why a namespace is not available."""
     if one.missing:
         return f"needs {', '.join(one.missing)}"
     return "unavailable" if one.enabled else "disabled"
 
 
-def _about(one: NamespaceListed) -> str:
+def _summarize_namespace(one: NamespaceListItem) -> str:
     words = f" [{', '.join(one.keywords)}]" if one.keywords else ""
     return f"{one.description or one.name}{words}"
 
@@ -90,14 +90,15 @@ def _about(one: NamespaceListed) -> str:
 )
 async def namespaces_(caller: Caller) -> NamespaceList:
     """List namespaces of tools: which are loaded, which could be"""
-    return NamespaceList(tuple(await all_listed(caller)))
+    return NamespaceList(tuple(await list_namespaces(caller)))
 
 
-async def all_listed(caller: Caller) -> list[NamespaceListed]:
+async def list_namespaces(caller: Caller) -> list[NamespaceListItem]:
     """Every namespace as the caller has it where it stands."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return await caller.world.memo(
-        ("namespaces", caller.room_id, caller.agent.id), lambda conn: _listed(conn, caller, load)
+        ("namespaces", caller.room_id, caller.agent.id),
+        lambda conn: _make_list_items(conn, caller, load),
     )
 
 
@@ -111,13 +112,13 @@ class NamespaceTool:
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceShown:
-    namespace: NamespaceListed
+class NamespaceDetails:
+    namespace: NamespaceListItem
     tools: tuple[NamespaceTool, ...]
 
 
-@view(NamespaceShown)
-def _(shown: NamespaceShown) -> Block:
+@view(NamespaceDetails)
+def _(shown: NamespaceDetails) -> Block:
     one = shown.namespace
     facts = (
         ("Name", one.name),
@@ -132,17 +133,17 @@ def _(shown: NamespaceShown) -> Block:
     state = "loaded" if one.loaded else "not loaded"
     return block(
         line(("thing", one.id), f" - {one.description}" if one.description else ""),
-        line(f"Status: {state}, {'available' if one.available else _why(one)}"),
+        line(f"Status: {state}, {'available' if one.available else _explain_unavailable(one)}"),
         *(line(f"{name}: {value}") for name, value in facts if value),
         *([line(), line(f"Tools: {one.tools_on} of {one.tools} on")] if one.tools else []),
-        *columns(
+        *draw_columns(
             (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
             for tool in shown.tools
         ),
     )
 
 
-FIELDS: Final = {
+FIELD_EXAMPLES: Final = {
     "description": "Version control",
     "name": "Version control",
     "keywords": "git,commit",
@@ -177,7 +178,7 @@ async def namespace(
     name: NamespaceName | None = None,
     field: Word | None = None,
     value: Text | None = None,
-) -> NamespaceList | NamespaceShown | Done:
+) -> NamespaceList | NamespaceDetails | Confirmation:
     """See, make and change a namespace of tools
 
     Who made one changes it and makes others inside it, and administrators; auto_load is theirs
@@ -198,34 +199,42 @@ async def namespace(
         raise Invalid(f"Say which namespace to {what}.", hint=f"As in /namespace {what} git")
     if what == "new":
         about = " ".join(part for part in (field, value) if part)
-        return await _new(caller, name, about)
+        return await _create_namespace(caller, name, about)
     if what == "show":
-        return await shown(caller, name)
-    thing = await caller.world.store.read(lambda conn: _thing(conn, name, caller.room_id))
-    await _own(caller, thing)
+        return await read_namespace_details(caller, name)
+    thing = await caller.world.store.read(
+        lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)
+    )
+    await _check_may_change(caller, thing)
     if what == "remove":
-        return await _remove(caller, thing)
-    return await _set(caller, thing, field, value)
+        return await _remove_namespace(caller, thing)
+    return await _set_field(caller, thing, field, value)
 
 
-async def _set(caller: Caller, thing: Thing, field: str | None, value: str | None) -> Done:
+async def _set_field(
+    caller: Caller, thing: Thing, field: str | None, value: str | None
+) -> Confirmation:
     if field == "title":
         field = "name"
-    if field is not None and field not in FIELDS:
-        raise Invalid(f"{field[:40]} is nothing to set.", hint=f"One of {', '.join(FIELDS)}.")
+    if field is not None and field not in FIELD_EXAMPLES:
+        raise Invalid(
+            f"{field[:40]} is nothing to set.", hint=f"One of {', '.join(FIELD_EXAMPLES)}."
+        )
     if field is None or value is None:
-        example = f"{field} {FIELDS[field]}" if field else "keywords git,commit"
+        example = f"{field} {FIELD_EXAMPLES[field]}" if field else "keywords git,commit"
         raise Invalid("Say what to set.", hint=f"As in /namespace set {thing.label} {example}")
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
     if field == "parent":
-        return await _move(caller, thing, text)
+        return await _move_namespace(caller, thing, text)
     if field == "auto_load":
         await caller.require(Right.ADMIN)  # it is on for everybody, in every room
     made = await caller.change(lambda tx: namespaces.set_namespace_field(tx, thing, field, text))
-    return Done(f"{field} of {thing.label} is now: {_stored(made, field, text) or 'empty'}.")
+    return Confirmation(
+        f"{field} of {thing.label} is now: {_format_field(made, field, text) or 'empty'}."
+    )
 
 
-def _stored(thing: Thing, field: str, text: str) -> str:
+def _format_field(thing: Thing, field: str, text: str) -> str:
     """A field as it was understood."""
     match field:
         case "keywords" | "required_states":
@@ -242,24 +251,26 @@ def _stored(thing: Thing, field: str, text: str) -> str:
             return text
 
 
-async def _move(caller: Caller, thing: Thing, parent: str) -> Done:
+async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirmation:
     if parent:
-        await may_make(caller, f"{parent}.{thing.name}")
+        await check_may_create(caller, f"{parent}.{thing.name}")
     else:
         await caller.require(Right.CREATE)
     moved = await caller.change(lambda tx: rename.move_namespace(tx, thing, parent, caller.room_id))
-    return Done(f"{thing.label} is now {moved.label}.")
+    return Confirmation(f"{thing.label} is now {moved.label}.")
 
 
-async def _new(caller: Caller, name: str, about: str) -> Done:
-    await may_make(caller, name)
+async def _create_namespace(caller: Caller, name: str, about: str) -> Confirmation:
+    await check_may_create(caller, name)
     made = await caller.change(
         lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about.strip())
     )
-    return Done(f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it.")
+    return Confirmation(
+        f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it."
+    )
 
 
-async def may_make(caller: Caller, name: str) -> None:
+async def check_may_create(caller: Caller, name: str) -> None:
     """Go on only if the caller may make a namespace of that dotted name: inside another, that
     takes who made that one, because what is inside can load with it.
 
@@ -277,10 +288,10 @@ async def may_make(caller: Caller, name: str) -> None:
 
     above = await caller.world.store.read(nearest)
     if above is not None:
-        await _own(caller, above)
+        await _check_may_change(caller, above)
 
 
-async def shown(caller: Caller, name: str) -> NamespaceShown:
+async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
     """A namespace with its tools, as the caller has it.
 
     Raises:
@@ -292,16 +303,16 @@ async def shown(caller: Caller, name: str) -> NamespaceShown:
     found = await caller.world.store.read(
         lambda conn: things.read_children(conn, space.thing.id, "tool")
     )
-    known = next(one for one in await all_listed(caller) if one.id == space.id)
+    known = next(one for one in await list_namespaces(caller) if one.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.usable}
-    return NamespaceShown(
+    return NamespaceDetails(
         known,
         tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in found),
     )
 
 
-async def _remove(caller: Caller, thing: Thing) -> Done:
+async def _remove_namespace(caller: Caller, thing: Thing) -> Confirmation:
     if thing.kind == "mcp":
         raise Invalid(
             f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
@@ -313,10 +324,10 @@ async def _remove(caller: Caller, thing: Thing) -> Done:
     inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
     more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
     counted = f"{tools} tool{'' if tools == 1 else 's'}"
-    return Done(f"Removed {thing.label}{inside}{more}: {counted}.")
+    return Confirmation(f"Removed {thing.label}{inside}{more}: {counted}.")
 
 
-def _thing(conn: Connection, name: str, room_id: str) -> Thing:
+def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     """A namespace, or a tool by its qualified name."""
     tool = things.find_by_qualified_name(conn, name) if ":" in name else None
     if tool is not None and tool.kind == "tool":
@@ -326,15 +337,15 @@ def _thing(conn: Connection, name: str, room_id: str) -> Thing:
     return namespaces.find_namespace(conn, name, room_id).thing
 
 
-async def _own(caller: Caller, thing: Thing) -> None:
+async def _check_may_change(caller: Caller, thing: Thing) -> None:
     maker = caller.world.agents.name_of(thing.created_by)
     words = f"{thing.label} was made by {maker}: they or an administrator change it."
     if thing.created_by is None:
         words = f"{thing.label} is the world's own: an administrator changes it."
-    await maker_or_admin(caller, thing, words)
+    await require_maker_or_admin(caller, thing, words)
 
 
-def _listed(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:
+def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListItem]:
     contexts = [caller.room_id, caller.agent.id]
     equipped = {row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.live}
     on: dict[str, int] = {}
@@ -344,16 +355,16 @@ def _listed(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceLi
     held |= caller.world.found.get(caller.room_id, frozenset())
     found = namespaces.read_namespaces(conn, caller.room_id)
     by_id = {space.id: space for space in found}
-    return [_one(space, by_id, equipped, on, held) for space in found]
+    return [_make_list_item(space, by_id, equipped, on, held) for space in found]
 
 
-def _one(
+def _make_list_item(
     space: Namespace,
     by_id: dict[str, Namespace],
     equipped: set[str],
     on: dict[str, int],
     held: frozenset[str],
-) -> NamespaceListed:
+) -> NamespaceListItem:
     chain, above = [space], space.parent
     while above in by_id and len(chain) < things.MAX_TREE_DEPTH:
         chain.append(by_id[above])
@@ -363,7 +374,7 @@ def _one(
     )
     usable = all(link.thing.enabled and link.thing.available for link in chain)
     tools_on = on.get(space.thing.id, 0)
-    return NamespaceListed(
+    return NamespaceListItem(
         space.id,
         space.title,
         space.thing.description,

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import sshwarma
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, Word
 from sshwarma.verbs.registry import GROUPS, Verb, every_verb, find_verb, verb, verb_names
-from sshwarma.verbs.views import Done, columns, view
+from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.resources import resource_dir
 
-ALIASES = 100
+MAX_ALIASES = 100
 """Most aliases of one agent."""
 
 
@@ -41,10 +41,10 @@ def _(index: HelpIndex) -> Block:
     ]
     for group, verbs in index.groups:
         lines += [line(), line(("heading", group))]
-        lines += columns((("verb", f"/{name}"), summary) for name, summary in verbs)
+        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in verbs)
     if index.commands:
         lines += [line(), line(("heading", "Commands equipped here"))]
-        lines += columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
+        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
     lines += [
         line(),
         line(("verb", "/help VERB"), " tells more. Topics: ", ", ".join(index.topics), hang=2),
@@ -69,9 +69,9 @@ class HelpVerb:
 def _(result: HelpVerb) -> Block:
     lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
     if result.detail:
-        lines += [line(), *paragraphs(result.detail, indent=2)]
+        lines += [line(), *text_lines(result.detail, indent=2)]
     if result.arguments:
-        lines += [line(), *columns((("mark", name), text) for name, text in result.arguments)]
+        lines += [line(), *draw_columns((("mark", name), text) for name, text in result.arguments)]
     lines += [line(), line(("heading", "Examples:"))]
     lines += [line("  ", ("verb", example)) for example in result.examples]
     notes = []
@@ -102,7 +102,7 @@ def _(result: HelpCommand) -> Block:
     return block(
         line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
         line(),
-        *paragraphs(result.text, indent=2),
+        *text_lines(result.text, indent=2),
     )
 
 
@@ -149,28 +149,30 @@ async def show_help(
             )
             for group in GROUPS
         )
-        made = await commands.equipped(caller)
+        made = await commands.list_equipped_commands(caller)
         return HelpIndex(
             tuple((group, verbs) for group, verbs in groups if verbs),
-            tuple(topics()),
+            tuple(load_help_topics()),
             tuple((command.name, command.summary) for command in made),
         )
     known = find_verb(topic)
     if known is not None:
-        return _help_of(known)
-    command = await commands.typed(caller, f"/{topic.removeprefix('/')}")
+        return _make_verb_help(known)
+    command = await commands.find_typed_command(caller, f"/{topic.removeprefix('/')}")
     if command is not None:
         found, kind = command[0], "script" if command[0].is_script else "line"
         return HelpCommand(found.name, found.summary, kind, found.text)
-    text = topics().get(topic.lower())
+    text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near = difflib.get_close_matches(topic.lower(), [*verb_names(), *topics()], n=3, cutoff=0.5)
+    near = difflib.get_close_matches(
+        topic.lower(), [*verb_names(), *load_help_topics()], n=3, cutoff=0.5
+    )
     hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
     raise NotFound(f"There is no help on {topic[:40]}.", hint=hint)
 
 
-def topics() -> dict[str, str]:
+def load_help_topics() -> dict[str, str]:
     """The help texts shipped with the program, by name."""
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
@@ -220,7 +222,7 @@ PREFERENCES: Final[Mapping[str, Preference]] = {
 }
 
 
-def preference(prefs: Mapping[str, Any], name: str) -> str:
+def read_preference(prefs: Mapping[str, Any], name: str) -> str:
     """What somebody has set, or its default; also if that value is none any more."""
     known = PREFERENCES[name]
     value = prefs.get(name)
@@ -228,15 +230,15 @@ def preference(prefs: Mapping[str, Any], name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PreferenceValues:
     values: tuple[tuple[str, str, str, str], ...]  # name, value, other values, help
 
 
-@view(Settings)
-def _(settings: Settings) -> Block:
+@view(PreferenceValues)
+def _(settings: PreferenceValues) -> Block:
     return block(
         line(("heading", "Your settings:")),
-        *columns(
+        *draw_columns(
             (("mark", name), value, ("dim", f"({others})"), text)
             for name, value, others, text in settings.values
         ),
@@ -246,7 +248,7 @@ def _(settings: Settings) -> Block:
 @verb("set", group="Yourself", tool=False, examples=("/set", "/set plain on", "/set theme light"))
 async def set_preference(
     caller: Caller, setting: Annotated[str, Arg("setting")] | None = None, value: Word | None = None
-) -> Settings | Done:
+) -> PreferenceValues | Confirmation:
     """See and change your settings
 
     They are yours on every connection, at once.
@@ -256,9 +258,9 @@ async def set_preference(
     """
     prefs: dict[str, Any] = dict(caller.agent.prefs)
     if setting is None:
-        return Settings(
+        return PreferenceValues(
             tuple(
-                (name, preference(prefs, name), ", ".join(known.values), known.help)
+                (name, read_preference(prefs, name), ", ".join(known.values), known.help)
                 for name, known in PREFERENCES.items()
             )
         )
@@ -268,26 +270,26 @@ async def set_preference(
             f"There is no setting {setting[:40]}.", hint=f"There are {', '.join(PREFERENCES)}."
         )
     if value is None:
-        return Done(f"{setting} is {preference(prefs, setting)}.")
+        return Confirmation(f"{setting} is {read_preference(prefs, setting)}.")
     if value not in known.values:
         raise Invalid(f"{setting} is one of {', '.join(known.values)}.")
     prefs[setting] = value
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
-    return Done(f"{setting} is {value}.")
+    return Confirmation(f"{setting} is {value}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Aliases:
+class AliasList:
     aliases: tuple[tuple[str, str], ...]
 
 
-@view(Aliases)
-def _(result: Aliases) -> Block:
+@view(AliasList)
+def _(result: AliasList) -> Block:
     if not result.aliases:
         return block(
             line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
         )
-    return block(*columns((("verb", f"/{name}"), meaning) for name, meaning in result.aliases))
+    return block(*draw_columns((("verb", f"/{name}"), meaning) for name, meaning in result.aliases))
 
 
 @verb(
@@ -300,7 +302,7 @@ async def alias(
     caller: Caller,
     name: Word | None = None,
     meaning: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
-) -> Aliases | Done:
+) -> AliasList | Confirmation:
     """See and make short names for what you often type
 
     What follows an alias on the line is added to its meaning.
@@ -310,12 +312,12 @@ async def alias(
     """
     known = dict(caller.agent.aliases)
     if name is None:
-        return Aliases(tuple(sorted(known.items())))
+        return AliasList(tuple(sorted(known.items())))
     short = name.removeprefix("/").lower()
     if meaning is None:
         if short not in known:
             raise NotFound(f"You have no alias {short[:40]}.")
-        return Aliases(((short, known[short]),))
+        return AliasList(((short, known[short]),))
     if find_verb(short) is not None:
         raise Conflict(f"/{short} is a verb already.")
     if (
@@ -332,10 +334,10 @@ async def alias(
     else:
         known[short] = meaning.strip()[:1000]
         answer = f"/{short} now means {known[short]}"
-    if len(known) > ALIASES:
-        raise Conflict(f"You have {ALIASES} aliases, which is the most.")
+    if len(known) > MAX_ALIASES:
+        raise Conflict(f"You have {MAX_ALIASES} aliases, which is the most.")
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
-    return Done(answer)
+    return Confirmation(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +361,7 @@ async def quit_world(caller: Caller) -> Goodbye:
     return Goodbye("Goodbye.")
 
 
-def _help_of(known: Verb) -> HelpVerb:
+def _make_verb_help(known: Verb) -> HelpVerb:
     return HelpVerb(
         known.name,
         known.usage,

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
 
-from sshwarma.terminal.text import Block, Line, Span, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import AgentName, Flag, Text, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import columns, counted, view
+from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import private_messages, reports, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -18,13 +18,13 @@ from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.statistics import SkillUse, ToolCount, UsageTotals
 
-BAR = 20
-SHOWN_CELL = 60
+BAR_COLUMNS = 20
+MAX_CELL_CHARACTERS = 60
 """Characters of one value beside others; a column that stands last is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SchemaColumn:
     """A column as it is declared; what a view computes may have no declared type."""
 
     name: str
@@ -40,22 +40,22 @@ class Relation:
     name: str
     kind: str
     readable: bool
-    columns: tuple[Column, ...]
+    columns: tuple[SchemaColumn, ...]
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class DatabaseSchema:
     """The live schema; one relation whole if only one was asked for."""
 
     relations: tuple[Relation, ...]
     whole: bool
 
 
-@view(Schema)
-def _(schema: Schema) -> Block:
+@view(DatabaseSchema)
+def _(schema: DatabaseSchema) -> Block:
     if schema.whole:
-        return block(*(made for one in schema.relations for made in _whole(one)))
+        return block(*(made for one in schema.relations for made in _draw_relation(one)))
     lines: list[Line] = []
     for heading, some in (
         ("Views:", [one for one in schema.relations if one.kind == "view"]),
@@ -67,7 +67,7 @@ def _(schema: Schema) -> Block:
     ):
         lines += [
             line(("heading", heading)),
-            *columns(
+            *draw_columns(
                 (("thing", one.name), ", ".join(column.name for column in one.columns))
                 for one in some
             ),
@@ -75,24 +75,24 @@ def _(schema: Schema) -> Block:
     return block(*lines, line(("dim", "/schema NAME shows one whole.")))
 
 
-def _whole(one: Relation) -> list[Line]:
+def _draw_relation(one: Relation) -> list[Line]:
     about = "" if one.readable else "  not read by /sql"
     return [
         line(("thing", one.name), f" ({one.kind})", ("warn", about)),
-        *columns(
+        *draw_columns(
             (
                 ("code", column.name),
                 column.type or "computed",
-                ("dim", " ".join(_notes(column))),
+                ("dim", " ".join(_list_column_notes(column))),
             )
             for column in one.columns
         ),
         line(),
-        *paragraphs(one.sql, "code", indent=2),
+        *text_lines(one.sql, "code", indent=2),
     ]
 
 
-def _notes(column: Column) -> Iterable[str]:
+def _list_column_notes(column: SchemaColumn) -> Iterable[str]:
     if column.key:
         yield "key"
     if column.required:
@@ -100,23 +100,23 @@ def _notes(column: Column) -> Iterable[str]:
 
 
 @verb("schema", group="Remembering", examples=("/schema", "/schema messages"))
-async def schema(caller: Caller, name: Word | None = None) -> Schema:
+async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
     """Show the tables and views of the database
 
     As they are now, with their columns; for one of them also its SQL.
 
     name: only this table or view.
     """
-    found = await caller.world.store.read(_relations)
+    found = await caller.world.store.read(_read_relations)
     if name is None:
-        return Schema(found, whole=False)
+        return DatabaseSchema(found, whole=False)
     one = tuple(relation for relation in found if relation.name == name.lower())
     if not one:
         raise NotFound(f"There is no table or view {name[:40]}.", hint="/schema lists them.")
-    return Schema(one, whole=True)
+    return DatabaseSchema(one, whole=True)
 
 
-def _relations(conn: Connection) -> tuple[Relation, ...]:
+def _read_relations(conn: Connection) -> tuple[Relation, ...]:
     """Every table and view but what SQLite keeps for itself and its search index."""
     query = text(
         "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
@@ -133,7 +133,9 @@ def _relations(conn: Connection) -> tuple[Relation, ...]:
                 name,
                 kind,
                 kind == "view" or name in reports.READABLE_TABLES,
-                tuple(Column(one, type_, bool(pk), bool(nn)) for one, type_, pk, nn in described),
+                tuple(
+                    SchemaColumn(one, type_, bool(pk), bool(nn)) for one, type_, pk, nn in described
+                ),
                 sql,
             )
         )
@@ -141,7 +143,7 @@ def _relations(conn: Connection) -> tuple[Relation, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class QueryResult:
     """What a SELECT gave. `more` rows are not shown (`uncounted`: at least so many)."""
 
     columns: tuple[str, ...]
@@ -151,37 +153,39 @@ class Selected:
     cut_cells: int
 
 
-@view(Selected)
-def _(selected: Selected) -> Block:
+@view(QueryResult)
+def _(selected: QueryResult) -> Block:
     if not selected.rows:
         return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
     last = len(selected.columns) - 1
-    lines = columns(
+    lines = draw_columns(
         [
             tuple(("heading", name) for name in selected.columns),
             *(
-                tuple(_shown(value, whole=i == last) for i, value in enumerate(row))
+                tuple(_draw_cell(value, whole=i == last) for i, value in enumerate(row))
                 for row in selected.rows
             ),
         ]
     )
     count = len(selected.rows)
-    lines.append(line(("dim", f"{counted(count, 'row')}{_rest(selected)}")))
+    lines.append(line(("dim", f"{format_count(count, 'row')}{_describe_rest(selected)}")))
     return block(*lines)
 
 
-def _shown(value: reports.CellValue, *, whole: bool) -> Span:
+def _draw_cell(value: reports.CellValue, *, whole: bool) -> Span:
     if value is None:
         return ("dim", "NULL")
-    return ("", _flat(str(value), whole=whole))
+    return ("", _flatten_cell(str(value), whole=whole))
 
 
-def _flat(value: str, *, whole: bool) -> str:
+def _flatten_cell(value: str, *, whole: bool) -> str:
     flat = " ".join(value.split())
-    return flat if whole or len(flat) <= SHOWN_CELL else flat[: SHOWN_CELL - 1] + "…"
+    return (
+        flat if whole or len(flat) <= MAX_CELL_CHARACTERS else flat[: MAX_CELL_CHARACTERS - 1] + "…"
+    )
 
 
-def _rest(selected: Selected) -> str:
+def _describe_rest(selected: QueryResult) -> str:
     """What is not shown, and how it could be."""
     rest = ""
     if selected.more:
@@ -207,7 +211,7 @@ def _rest(selected: Selected) -> str:
         "/sql SELECT name, is_enabled FROM tools WHERE name LIKE 'sshwarma:%'",
     ),
 )
-async def sql(caller: Caller, text: Text) -> Selected:
+async def sql(caller: Caller, text: Text) -> QueryResult:
     """Ask the database, by one SELECT that only reads
 
     It sees what you may see: rooms you may enter, your private conversations, your own bag, and no
@@ -233,22 +237,22 @@ async def sql(caller: Caller, text: Text) -> Selected:
         if refused.at is not None:  # it points into the statement, and shall point into the line
             refused.at = None if start < 0 else (refused.at[0] + start, refused.at[1] + start)
         raise
-    return Selected(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)
+    return QueryResult(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUse(UsageTotals):
+class ModelUsage(UsageTotals):
     model: str = ""
     agents: tuple[str, ...] = ()  # who answered by it
 
 
 @dataclass(frozen=True, slots=True)
-class RoomUse(UsageTotals):
+class RoomUsage(UsageTotals):
     room: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class UsageStats:
     """What was used where: `scope` is the room's name, or `every room`. `since` and `until` are
     ISO times of the first and the last thing counted."""
 
@@ -256,45 +260,49 @@ class Stats:
     of: str | None  # the one agent it is about
     since: str | None
     until: str | None
-    spent: tuple[ModelUse, ...]
+    spent: tuple[ModelUsage, ...]
     total: UsageTotals
     tools: tuple[ToolCount, ...]
     calls: int
     errors: int
     skills: tuple[SkillUse, ...]
-    rooms: tuple[RoomUse, ...] = ()
+    rooms: tuple[RoomUsage, ...] = ()
 
 
-@view(Stats)
-def _(stats: Stats) -> Block:
+@view(UsageStats)
+def _(stats: UsageStats) -> Block:
     of = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:
         return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))
     lines = [line(("heading", f"Used in {stats.scope}{of}:"))]
     if stats.since and stats.until:
-        lines.append(line(("dim", f"  {_minute(stats.since)} to {_minute(stats.until)} UTC")))
-    uses = [_use(("model", use.model), ", ".join(use.agents), use) for use in stats.spent]
+        lines.append(
+            line(("dim", f"  {_format_minute(stats.since)} to {_format_minute(stats.until)} UTC"))
+        )
+    uses = [_draw_usage(("model", use.model), ", ".join(use.agents), use) for use in stats.spent]
     if len(uses) > 1:
-        uses.append(_use(("mark", "total"), "", stats.total))
-    lines += columns(uses)
+        uses.append(_draw_usage(("mark", "total"), "", stats.total))
+    lines += draw_columns(uses)
     if stats.rooms:
         lines += [line(("heading", "By room:"))]
-        lines += columns(_use(("room", use.room), "", use) for use in stats.rooms)
+        lines += draw_columns(_draw_usage(("room", use.room), "", use) for use in stats.rooms)
     if stats.tools:
         errors = f", {stats.errors} errors" if stats.errors else ""
         lines += [
             line(("heading", f"Tool calls: {stats.calls}{errors}")),
-            *count_lines(stats.tools),
+            *tool_count_lines(stats.tools),
         ]
     if stats.skills:
         lines += [
             line(("heading", "Skills:")),
-            *columns((("thing", skill.name), _activity(skill)) for skill in stats.skills),
+            *draw_columns(
+                (("thing", skill.name), _format_activity(skill)) for skill in stats.skills
+            ),
         ]
     return block(*lines)
 
 
-def _use(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
+def _draw_usage(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
     notes = [
         f"{count} {what}"
         for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
@@ -303,44 +311,44 @@ def _use(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
     return (
         head,
         ("name", who),
-        counted(use.answers, "answer"),
+        format_count(use.answers, "answer"),
         f"{use.prompt_tokens} in",
         f"{use.completion_tokens} out",
-        counted(use.total_tokens, "token"),
-        _dollars(use),
+        format_count(use.total_tokens, "token"),
+        _format_dollars(use),
         ("dim", ", ".join(notes)),
     )
 
 
-def _dollars(use: UsageTotals) -> str:
+def _format_dollars(use: UsageTotals) -> str:
     if use.cost is None:
         return "cost unknown" if use.answers else ""
     unknown = use.answers - use.priced
     return f"${use.cost:.4f}" + (f" and {unknown} unpriced" if unknown else "")
 
 
-def _activity(skill: SkillUse) -> str:
+def _format_activity(skill: SkillUse) -> str:
     active = "active" if skill.active else "not active"
     if skill.active > 1:
         active = f"active in {skill.active} places"
     if skill.activations is None:
         return active
-    return f"{active}, activated {counted(skill.activations, 'time')}"
+    return f"{active}, activated {format_count(skill.activations, 'time')}"
 
 
-def _minute(moment: str) -> str:
+def _format_minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def count_lines(counts: Iterable[ToolCount]) -> list[Line]:
+def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     """Tools with how often each was called, as a bar too."""
-    return columns(
+    return draw_columns(
         (
             ("tool", count.tool),
             f"{count.calls}",
             f"{count.share:.0%}",
-            ("error", counted(count.errors, "error")) if count.errors else ("dim", ""),
-            ("mark", "█" * max(1, round(count.share * BAR))),
+            ("error", format_count(count.errors, "error")) if count.errors else ("dim", ""),
+            ("mark", "█" * max(1, round(count.share * BAR_COLUMNS))),
         )
         for count in counts
     )
@@ -352,7 +360,7 @@ def count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     needs=Right.ENTER,
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
-async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = False) -> Stats:
+async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = False) -> UsageStats:
     """Show what was used in this room
 
     Answers and tokens of each model, what they cost where the price is known, calls of tools, and
@@ -367,17 +375,17 @@ async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = F
     agent = caller.world.agents.find(model) if model is not None else None
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
-    def count(conn: Connection) -> Stats:
+    def count(conn: Connection) -> UsageStats:
         span = statistics.read_time_range(conn, room_id, agent_id)
         tools = statistics.read_tool_counts(conn, room_id, agent_id)
         rooms = statistics.read_usage_by_room(conn, agent_id) if all else ()
-        return Stats(
+        return UsageStats(
             scope="every room" if all else room.name,
             of=agent.name if agent else None,
             since=span[0] if span else None,
             until=span[1] if span else None,
             spent=tuple(
-                _model_use(caller, used)
+                _make_model_usage(caller, used)
                 for used in statistics.read_usage_by_model(conn, room_id, agent_id)
             ),
             total=statistics.read_total_usage(conn, room_id, agent_id),
@@ -385,12 +393,12 @@ async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = F
             calls=sum(one.calls for one in tools),
             errors=sum(one.errors for one in tools),
             skills=statistics.read_skill_use(conn, room_id, agent_id),
-            rooms=tuple(RoomUse(**asdict(spent), room=name) for name, spent in rooms),
+            rooms=tuple(RoomUsage(**asdict(spent), room=name) for name, spent in rooms),
         )
 
     return await caller.world.store.read(count)
 
 
-def _model_use(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUse:
+def _make_model_usage(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUsage:
     who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
-    return ModelUse(**asdict(used.spent), model=used.model, agents=tuple(who))
+    return ModelUsage(**asdict(used.spent), model=used.model, agents=tuple(who))

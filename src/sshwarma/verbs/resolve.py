@@ -22,20 +22,20 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     if name.startswith("@"):
         agent = caller.world.agents.find(name)
         return await caller.world.store.read(lambda conn: things.get_live_thing(conn, agent.id))
-    found = await caller.world.store.read(lambda conn: _find(conn, caller, name))
-    if found is not None and await _may_see(caller, found):
+    found = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
+    if found is not None and await _is_visible(caller, found):
         return found
     raise NotFound(f"There is no {name[:60]} here.", hint="/inv all shows what there is.")
 
 
-async def context_of(caller: Caller, word: str) -> Thing:
+async def resolve_context(caller: Caller, word: str) -> Thing:
     """The room or agent that `room`, `me` or `@agent` names, if the caller may equip there.
 
     Raises:
         Invalid, NotFound: if it is none of these.
         Forbidden: if the caller may not change it.
     """
-    context = await readable_context(caller, word)
+    context = await resolve_readable_context(caller, word)
     if context.kind == "room":
         await caller.require(Right.BUILD)
     elif context.id != caller.agent.id:
@@ -43,8 +43,8 @@ async def context_of(caller: Caller, word: str) -> Thing:
     return context
 
 
-async def readable_context(caller: Caller, word: str) -> Thing:
-    """As `context_of`, only to look at it."""
+async def resolve_readable_context(caller: Caller, word: str) -> Thing:
+    """As `resolve_context`, only to look at it."""
     if word == "room":
         wanted = caller.room_id
     elif word == "me":
@@ -59,7 +59,7 @@ async def readable_context(caller: Caller, word: str) -> Thing:
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
 
 
-async def maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
+async def require_maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
     """Go on if the caller made the thing or is an administrator.
 
     Raises:
@@ -73,12 +73,12 @@ async def maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
         raise Forbidden(refusal) from refused
 
 
-def bags(caller: Caller) -> list[str]:
+def list_bag_ids(caller: Caller) -> list[str]:
     """The bags a bare name is looked for in: the room's before one's own."""
     return [caller.room_id, caller.agent.id]
 
 
-def _find(conn: Connection, caller: Caller, name: str) -> Thing | None:
+def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
     if name in ("room", "here"):
         return things.get_thing(conn, caller.room_id)
     if name == "me":
@@ -86,7 +86,7 @@ def _find(conn: Connection, caller: Caller, name: str) -> Thing | None:
     for prefix, bag in (("home:", "home"), ("me:", caller.agent.id), ("room:", caller.room_id)):
         if name.startswith(prefix):
             return things.find_child(conn, bag, name.removeprefix(prefix))
-    for bag in bags(caller):
+    for bag in list_bag_ids(caller):
         found = things.find_child(conn, bag, name)
         if found is not None:
             return found
@@ -103,7 +103,7 @@ def _find(conn: Connection, caller: Caller, name: str) -> Thing | None:
     return well_known if well_known and well_known.deleted_at is None else None
 
 
-async def _may_see(caller: Caller, thing: Thing) -> bool:
+async def _is_visible(caller: Caller, thing: Thing) -> bool:
     """Private rooms and private logs, with all they hold, are for those who may enter them."""
     now = now_ms()
     above = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))

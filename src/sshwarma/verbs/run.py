@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, counted, view
+from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
@@ -22,16 +22,16 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.events import Row
 
-FOR_A_PERSON = 20_000
-FOR_A_MODEL = 4_000
+MAX_PERSON_CHARACTERS = 20_000
+MAX_MODEL_CHARACTERS = 4_000
 """Characters of a row that are shown at once."""
 
-LOOKED_AT = 100
+MAX_SEARCHED_CALLS = 100
 """Newest calls among which one with an attachment is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunResult:
     """A tool was called; the room saw the call and the start of what it gave. `seq` is the row
     that holds all of it."""
 
@@ -43,15 +43,19 @@ class Ran:
     seq: int
 
 
-@view(Ran)
-def _(ran: Ran) -> Block:
+@view(RunResult)
+def _(ran: RunResult) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
-    left = len(ran.text) - FOR_A_PERSON
-    more = f"… {left} more: /expand {ran.seq} --start {FOR_A_PERSON}, or --json" if left > 0 else ""
+    left = len(ran.text) - MAX_PERSON_CHARACTERS
+    more = (
+        f"… {left} more: /expand {ran.seq} --start {MAX_PERSON_CHARACTERS}, or --json"
+        if left > 0
+        else ""
+    )
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
-        *paragraphs(ran.text[:FOR_A_PERSON], indent=2),
+        *text_lines(ran.text[:MAX_PERSON_CHARACTERS], indent=2),
         *([line(("dim", more))] if more else ()),
     )
 
@@ -67,7 +71,7 @@ def _(ran: Ran) -> Block:
         '/run holler:sample {"bars": 4}',
     ),
 )
-async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> Ran:
+async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> RunResult:
     """Call a tool that is equipped for you here
 
     The room sees the call and its result, as when a model calls one.
@@ -80,7 +84,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
         raise Unavailable("This server calls no tools.")
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
-    return Ran(
+    return RunResult(
         outcome.tool,
         outcome.how == "result",
         outcome.text,
@@ -97,7 +101,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     tool=False,
     examples=("/stop", "/stop @guide"),
 )
-async def stop(caller: Caller, name: AgentName | None = None) -> Done:
+async def stop(caller: Caller, name: AgentName | None = None) -> Confirmation:
     """Stop an answer that is being given
 
     Those you asked for; an owner of the room stops anybody's. Ctrl-C does the same.
@@ -118,11 +122,11 @@ async def stop(caller: Caller, name: AgentName | None = None) -> Done:
         raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
     if answering is not None:
         await answering.endings(room.id)
-    return Done(f"Stopped {', '.join(sorted(set(stopped)))}.")
+    return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class AttachmentData:
     """Bytes that a tool gave, one of `of`; `data` in base64."""
 
     seq: int
@@ -133,8 +137,8 @@ class Fetched:
     data: str
 
 
-@view(Fetched)
-def _(found: Fetched) -> Block:
+@view(AttachmentData)
+def _(found: AttachmentData) -> Block:
     which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
     return block(
         line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
@@ -151,7 +155,7 @@ def _(found: Fetched) -> Block:
 )
 async def attachment(
     caller: Caller, row: RowNumber | None = None, number: RowNumber | None = None
-) -> Fetched:
+) -> AttachmentData:
     """Get an image, a sound or a file that a tool gave
 
     A log holds text; what is none is kept beside it, the newest 64 MiB of each room. A terminal
@@ -162,10 +166,10 @@ async def attachment(
         out.
     number: which of several; the first if left out.
     """
-    return await fetched(caller, row, number or 1)
+    return await read_attachment(caller, row, number or 1)
 
 
-async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
+async def read_attachment(caller: Caller, row: int | None, number: int) -> AttachmentData:
     """What a tool gave in the caller's room beside text.
 
     Raises:
@@ -174,7 +178,7 @@ async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
 
     def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
         if row is None:
-            recent = rows.read_tail(conn, caller.room_id, LOOKED_AT, prefix="tool.")
+            recent = rows.read_tail(conn, caller.room_id, MAX_SEARCHED_CALLS, prefix="tool.")
             found = next((one for one in reversed(recent) if one.meta.get("attachments")), None)
         else:
             found = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
@@ -191,11 +195,11 @@ async def fetched(caller: Caller, row: int | None, number: int) -> Fetched:
         why = "is not kept any longer" if number <= of else f"is not there: it has {of}"
         raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
     data = base64.b64encode(kept.data).decode()
-    return Fetched(found.seq, number, of, kept.kind, len(kept.data), data)
+    return AttachmentData(found.seq, number, of, kept.kind, len(kept.data), data)
 
 
 @dataclass(frozen=True, slots=True)
-class Unfolded:
+class ExpandedRow:
     """A part of a row's text; `left` characters come after it, from `next` on."""
 
     seq: int
@@ -206,8 +210,8 @@ class Unfolded:
     next: int | None
 
 
-@view(Unfolded)
-def _(result: Unfolded) -> Block:
+@view(ExpandedRow)
+def _(result: ExpandedRow) -> Block:
     more = (
         [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
         if result.next is not None
@@ -215,7 +219,7 @@ def _(result: Unfolded) -> Block:
     )
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
-        *paragraphs(result.text, indent=2),
+        *text_lines(result.text, indent=2),
         *more,
     )
 
@@ -227,7 +231,7 @@ def _(result: Unfolded) -> Block:
     namespace="global",
     examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
 )
-async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> Unfolded:
+async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> ExpandedRow:
     """Show the whole of what was folded or cut
 
     row: its number, as the room shows it; the newest tool result if left out.
@@ -244,9 +248,9 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
     one = found[0]
     if start and start >= len(one.content):
-        raise Invalid(f"Row {one.seq} has {counted(len(one.content), 'character')}.")
-    end = start + (FOR_A_MODEL if caller.agent.kind == "model" else FOR_A_PERSON)
+        raise Invalid(f"Row {one.seq} has {format_count(len(one.content), 'character')}.")
+    end = start + (MAX_MODEL_CHARACTERS if caller.agent.kind == "model" else MAX_PERSON_CHARACTERS)
     left = max(0, len(one.content) - end)
     who = caller.world.agents.name_of(one.author_id)
     part = one.content[start:end]
-    return Unfolded(one.seq, one.kind, who, part, left, end if left else None)
+    return ExpandedRow(one.seq, one.kind, who, part, left, end if left else None)

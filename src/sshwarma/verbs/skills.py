@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from sqlalchemy import Connection, select
 
-from sshwarma.terminal.text import Block, block, line, paragraphs
+from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, Priority, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import context_of, maker_or_admin
-from sshwarma.verbs.views import Done, columns, counted, view
+from sshwarma.verbs.resolve import require_maker_or_admin, resolve_context
+from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -20,14 +20,14 @@ from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MOST_BYTES = 32_768
-MOST_ABOUT = 200
+MAX_SKILL_BYTES = 32_768
+MAX_ABOUT_CHARACTERS = 200
 
-What = Literal["list", "show", "add", "edit", "rename", "delete", "activate", "deactivate"]
+SkillAction = Literal["list", "show", "add", "edit", "rename", "delete", "activate", "deactivate"]
 
 
 @dataclass(frozen=True, slots=True)
-class SkillListed:
+class SkillListItem:
     id: int
     name: str
     about: str
@@ -37,7 +37,7 @@ class SkillListed:
 @dataclass(frozen=True, slots=True)
 class SkillList:
     room: str
-    skills: tuple[SkillListed, ...]
+    skills: tuple[SkillListItem, ...]
 
 
 @view(SkillList)
@@ -46,7 +46,7 @@ def _(result: SkillList) -> Block:
         return block("There are no skills yet: /skill add NAME = what a model is to do.")
     return block(
         line(("heading", "Skills:")),
-        *columns(
+        *draw_columns(
             (
                 f"{skill.id}",
                 ("thing", skill.name),
@@ -59,7 +59,7 @@ def _(result: SkillList) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillShown:
+class SkillDetails:
     id: int
     name: str
     about: str
@@ -69,14 +69,14 @@ class SkillShown:
     activations: int
 
 
-@view(SkillShown)
-def _(skill: SkillShown) -> Block:
+@view(SkillDetails)
+def _(skill: SkillDetails) -> Block:
     active = ", ".join(skill.active) or "nowhere here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
-        line(f"Active: {active}; activated {counted(skill.activations, 'time')}"),
+        line(f"Active: {active}; activated {format_count(skill.activations, 'time')}"),
         *([line(skill.about)] if skill.about else []),
-        *paragraphs(skill.text, indent=2),
+        *text_lines(skill.text, indent=2),
     )
 
 
@@ -96,13 +96,13 @@ def _(skill: SkillShown) -> Block:
 )
 async def skill(
     caller: Caller,
-    what: What = "list",
+    what: SkillAction = "list",
     name: Word | None = None,
     text: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
     *,
     about: Word | None = None,
     priority: Priority | None = None,
-) -> SkillList | SkillShown | Done:
+) -> SkillList | SkillDetails | Confirmation:
     """Instructions for models, switched on and off
 
     A skill that is active in a room is told to every model that answers there; one that is active
@@ -117,72 +117,74 @@ async def skill(
     priority: for activate: where it stands among what is told; smaller is earlier.
     """
     if what == "list":
-        return await _list(caller)
+        return await _list_skills(caller)
     if not name:
         raise Invalid(f"Say which skill: /skill {what} NAME.")
-    if about is not None and len(about) > MOST_ABOUT:
-        raise Invalid(f"What a skill is for fits in {MOST_ABOUT} characters.")
+    if about is not None and len(about) > MAX_ABOUT_CHARACTERS:
+        raise Invalid(f"What a skill is for fits in {MAX_ABOUT_CHARACTERS} characters.")
     if what == "add":
-        return await _add(caller, name.lower(), text, about or "")
+        return await _add_skill(caller, name.lower(), text, about or "")
     found = await caller.world.store.read(lambda conn: skills.find_skill(conn, name))
     match what:
         case "show":
-            return await _show(caller, found)
+            return await _read_skill_details(caller, found)
         case "activate" | "deactivate":
-            return await _switch(caller, found, text, priority, on=what == "activate")
+            return await _switch_skill(caller, found, text, priority, on=what == "activate")
         case "edit":
-            return await _edit(caller, found, text, about)
+            return await _edit_skill(caller, found, text, about)
         case "rename":
-            return await _rename(caller, found, text)
+            return await _rename_skill(caller, found, text)
         case _:
-            await _own(caller, found)
+            await _check_may_change(caller, found)
             await caller.change(lambda tx: things.delete_thing(tx, found))
-            return Done(f"Deleted skill {found.name}.")
+            return Confirmation(f"Deleted skill {found.name}.")
 
 
-async def _add(caller: Caller, name: str, text: str | None, about: str) -> Done:
+async def _add_skill(caller: Caller, name: str, text: str | None, about: str) -> Confirmation:
     await caller.require(Right.CREATE)
-    words = _checked(text)
+    words = _check_skill_text(text)
     made = await caller.change(
         lambda tx: skills.create_skill(tx, name, words, about, caller.agent.id)
     )
     number = made.metadata["number"]
-    return Done(
-        f"Made skill {name} ({number}): {counted(len(words), 'character')}."
+    return Confirmation(
+        f"Made skill {name} ({number}): {format_count(len(words), 'character')}."
         f" /skill activate {name} switches it on here."
     )
 
 
-async def _edit(caller: Caller, found: Thing, text: str | None, about: str | None) -> Done:
-    await _own(caller, found)
+async def _edit_skill(
+    caller: Caller, found: Thing, text: str | None, about: str | None
+) -> Confirmation:
+    await _check_may_change(caller, found)
     if text is None and about is None:
         raise Invalid("Say what it is to be.", hint=f"/skill edit {found.name} = its instructions")
 
     def work(tx: Change) -> None:
         if text is not None:
-            things.update_thing(tx, found.id, content=_checked(text))
+            things.update_thing(tx, found.id, content=_check_skill_text(text))
         if about is not None:
             things.update_thing(tx, found.id, description=about or None)
 
     await caller.change(work)
-    return Done(f"Changed skill {found.name}.")
+    return Confirmation(f"Changed skill {found.name}.")
 
 
-async def _rename(caller: Caller, found: Thing, text: str | None) -> Done:
-    await _own(caller, found)
+async def _rename_skill(caller: Caller, found: Thing, text: str | None) -> Confirmation:
+    await _check_may_change(caller, found)
     if not text:
         raise Invalid(f"Say its new name: /skill rename {found.name} NEW.")
     new = text.strip().lower()
     await caller.change(lambda tx: skills.rename_skill(tx, found, new))
-    return Done(f"Skill {found.name} is {new} now.")
+    return Confirmation(f"Skill {found.name} is {new} now.")
 
 
-async def _switch(
+async def _switch_skill(
     caller: Caller, found: Thing, where: str | None, priority: float | None, *, on: bool
-) -> Done:
+) -> Confirmation:
     usual = "me" if caller.agent.kind == "model" else "room"
     word = (where or usual).strip()
-    context = await context_of(caller, word)
+    context = await resolve_context(caller, word)
 
     def work(tx: Change) -> bool:
         if on:
@@ -200,17 +202,17 @@ async def _switch(
     changed = await caller.change(work)
     where = {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
     if not changed:
-        return Done(
+        return Confirmation(
             f"Skill {found.name} {'is' if on else 'was not'} active {where}{' already' * on}."
         )
-    return Done(f"Skill {found.name} is {'active' if on else 'no longer active'} {where}.")
+    return Confirmation(f"Skill {found.name} is {'active' if on else 'no longer active'} {where}.")
 
 
-async def _list(caller: Caller) -> SkillList:
-    def read(conn: Connection) -> list[SkillListed]:
-        on = _active(conn, caller)
+async def _list_skills(caller: Caller) -> SkillList:
+    def read(conn: Connection) -> list[SkillListItem]:
+        on = _read_activations(conn, caller)
         return [
-            SkillListed(
+            SkillListItem(
                 int(thing.metadata.get("number", 0)),
                 thing.name,
                 thing.description,
@@ -223,9 +225,9 @@ async def _list(caller: Caller) -> SkillList:
     return SkillList((await caller.room()).name, tuple(found))
 
 
-async def _show(caller: Caller, found: Thing) -> SkillShown:
-    on = await caller.world.store.read(lambda conn: _active(conn, caller))
-    return SkillShown(
+async def _read_skill_details(caller: Caller, found: Thing) -> SkillDetails:
+    on = await caller.world.store.read(lambda conn: _read_activations(conn, caller))
+    return SkillDetails(
         int(found.metadata.get("number", 0)),
         found.name,
         found.description,
@@ -236,7 +238,7 @@ async def _show(caller: Caller, found: Thing) -> SkillShown:
     )
 
 
-def _active(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
+def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
     """Where things are equipped of the places the caller is concerned with: by thing id."""
     names = {caller.room_id: "room", caller.agent.id: "me"} | {
         agent.id: f"@{agent.name}"
@@ -252,19 +254,19 @@ def _active(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
     return found
 
 
-async def _own(caller: Caller, found: Thing) -> None:
+async def _check_may_change(caller: Caller, found: Thing) -> None:
     maker = caller.world.agents.name_of(found.created_by)
-    await maker_or_admin(
+    await require_maker_or_admin(
         caller,
         found,
         f"The skill {found.name} is {maker}'s: {maker} or an administrator changes it.",
     )
 
 
-def _checked(text: str | None) -> str:
+def _check_skill_text(text: str | None) -> str:
     words = (text or "").strip()
     if not words:
         raise Invalid("Say what a model is to do.", hint="/skill add NAME = its instructions")
-    if len(words.encode()) > MOST_BYTES:
-        raise Invalid(f"The instructions of a skill have at most {MOST_BYTES} bytes.")
+    if len(words.encode()) > MAX_SKILL_BYTES:
+        raise Invalid(f"The instructions of a skill have at most {MAX_SKILL_BYTES} bytes.")
     return words

@@ -7,7 +7,7 @@ from functools import partial
 
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import MAX_ANSWERS_PER_ROOM, TurnRunner
-from sshwarma.terminal.text import Block, Line, block, headed, line
+from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
@@ -22,7 +22,7 @@ from sshwarma.world.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SentMessage:
     """Something was said. A terminal in the room sees the row itself, and needs no answer."""
 
     room: str
@@ -35,21 +35,21 @@ class Said:
     note: str = ""  # what only who said it is told of it
 
 
-@view(Said)
-def _(said: Said) -> Block:
+@view(SentMessage)
+def _(said: SentMessage) -> Block:
     if said.emote:
-        return block(*headed(("emote", f"* {said.who} "), text=said.text, style="emote"))
+        return block(*lines_with_head(("emote", f"* {said.who} "), text=said.text, style="emote"))
     who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
-    return block(*headed(who, ": ", text=said.text), *noted(said))
+    return block(*lines_with_head(who, ": ", text=said.text), *sender_note_lines(said))
 
 
-def noted(said: Said) -> list[Line]:
+def sender_note_lines(said: SentMessage) -> list[Line]:
     """What only who said it is told."""
     return [line(("warn", said.note))] if said.note else []
 
 
 @verb("say", group="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
-async def say(caller: Caller, text: Text) -> Said:
+async def say(caller: Caller, text: Text) -> SentMessage:
     """Send message to room
 
     What you type without a slash is said. A line that should begin with a slash is typed with
@@ -57,7 +57,7 @@ async def say(caller: Caller, text: Text) -> Said:
 
     text: what to say; several lines are one message.
     """
-    words = _checked(caller, text)
+    words = _clean_text(caller, text)
     answering = caller.world.part(TurnRunner)
     asked = answering.called(words, caller.agent) if answering is not None else []
     if asked and answering is not None and not answering.may_call(caller.hops):
@@ -68,8 +68,10 @@ async def say(caller: Caller, text: Text) -> Said:
             hint="Say it without the @.",
         )
     if asked and answering is not None:
-        check_room(caller, answering, len(asked))
-    row, opened = await caller.world.change(partial(_said, caller=caller, text=words, asked=asked))
+        check_answer_capacity(caller, answering, len(asked))
+    row, opened = await caller.world.change(
+        partial(_append_message, caller=caller, text=words, asked=asked)
+    )
     if answering is not None:
         by_model = caller.agent.kind == "model"
         for turn, agent in zip(opened, asked, strict=True):
@@ -84,7 +86,7 @@ async def say(caller: Caller, text: Text) -> Said:
     opened_ids = tuple(turn.id for turn in opened)
     silent = answering.silent(words, caller.agent) if answering is not None else []
     note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
-    return Said(
+    return SentMessage(
         name,
         row.seq,
         caller.agent.name,
@@ -94,7 +96,7 @@ async def say(caller: Caller, text: Text) -> Said:
     )
 
 
-def check_room(caller: Caller, answering: TurnRunner, more: int) -> None:
+def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
     """Go on if so many more answers may come in the caller's room.
 
     Raises:
@@ -107,7 +109,9 @@ def check_room(caller: Caller, answering: TurnRunner, more: int) -> None:
         )
 
 
-def _said(tx: Change, caller: Caller, text: str, asked: list[Agent]) -> tuple[Row, list[Turn]]:
+def _append_message(
+    tx: Change, caller: Caller, text: str, asked: list[Agent]
+) -> tuple[Row, list[Turn]]:
     """Add what was said to the room's log, with a turn for each model that was asked."""
     opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
     first = opened[0].id if opened else None
@@ -119,32 +123,32 @@ def _said(tx: Change, caller: Caller, text: str, asked: list[Agent]) -> tuple[Ro
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     who: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class MessageAnswers:
     """What models said to somebody who waited for it."""
 
-    said: Said
-    answers: tuple[Answer, ...]
+    said: SentMessage
+    answers: tuple[ModelAnswer, ...]
 
 
-@view(Answered)
-def _(answered: Answered) -> Block:
+@view(MessageAnswers)
+def _(answered: MessageAnswers) -> Block:
     return block(
         *(
             each
             for answer in answered.answers
-            for each in headed(("model", answer.who), ": ", text=answer.text)
+            for each in lines_with_head(("model", answer.who), ": ", text=answer.text)
         ),
-        *noted(answered.said),
+        *sender_note_lines(answered.said),
     )
 
 
-async def answers_to(caller: Caller, said: Said) -> Answered:
+async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
     """Wait until the models that were called have answered. For doors that show no room."""
     answering = caller.world.part(TurnRunner)
     for turn_id in said.turns:
@@ -156,22 +160,26 @@ async def answers_to(caller: Caller, said: Said) -> Answered:
         for row in await caller.world.store.read(partial(rows.read_turn_rows, turn_id=turn_id))
         if row.author_id != caller.agent.id and row.kind in ("chat", "notice")
     ]
-    return Answered(
+    return MessageAnswers(
         said,
-        tuple(Answer(caller.world.agents.name_of(row.author_id), row.content) for row in found),
+        tuple(
+            ModelAnswer(caller.world.agents.name_of(row.author_id), row.content) for row in found
+        ),
     )
 
 
 @verb("me", group="Talking", needs=Right.TALK, examples=("/me waves",))
-async def me(caller: Caller, text: Text) -> Said:
+async def me(caller: Caller, text: Text) -> SentMessage:
     """Say what you do
 
     The room sees your name and then the text, as in: * alice waves.
 
     text: what you do, in the third person.
     """
-    row = await _append(caller, "emote", text)
-    return Said((await caller.room()).name, row.seq, caller.agent.name, row.content, emote=True)
+    row = await _append_row(caller, "emote", text)
+    return SentMessage(
+        (await caller.room()).name, row.seq, caller.agent.name, row.content, emote=True
+    )
 
 
 @verb(
@@ -181,7 +189,7 @@ async def me(caller: Caller, text: Text) -> Said:
     examples=("/tell bob are you there?",),
     scope=TokenScope.ACT,
 )
-async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
+async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
     """Say something to one person
 
     Only the two of you see it and only the two of you can find it again. Who is away finds it
@@ -191,13 +199,13 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> Said:
     text: what to say.
     """
     other = caller.world.agents.find(name)
-    return await _tell(caller, other, text)
+    return await _send_private_message(caller, other, text)
 
 
 @verb(
     "reply", group="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
 )
-async def reply(caller: Caller, text: Text) -> Said:
+async def reply(caller: Caller, text: Text) -> SentMessage:
     """Answer who told you something last
 
     text: what to say.
@@ -208,29 +216,29 @@ async def reply(caller: Caller, text: Text) -> Said:
     other = caller.world.agents.get(other_id)
     if other is None:
         raise NotFound("Nobody has told you anything yet.", hint="/tell NAME starts it.")
-    return await _tell(caller, other, text)
+    return await _send_private_message(caller, other, text)
 
 
-async def _tell(caller: Caller, other: Agent, text: str) -> Said:
+async def _send_private_message(caller: Caller, other: Agent, text: str) -> SentMessage:
     if other.id == caller.agent.id:
         raise Invalid("That is you.", hint="/note keeps something for later.")
     if other.disabled:
         raise NotFound(f"{other.name} cannot be reached.")
-    words = _checked(caller, text)
+    words = _clean_text(caller, text)
     row = await caller.world.change(
         lambda tx: private_messages.send_private_message(tx, caller.agent.id, other.id, words)
     )
-    return Said("", row.seq, caller.agent.name, words, to=other.name)
+    return SentMessage("", row.seq, caller.agent.name, words, to=other.name)
 
 
-async def _append(caller: Caller, kind: str, text: str) -> Row:
-    words = _checked(caller, text)
+async def _append_row(caller: Caller, kind: str, text: str) -> Row:
+    words = _clean_text(caller, text)
     return await caller.world.change(
         lambda tx: rows.append_row(tx, caller.room_id, kind, words, author_id=caller.agent.id)
     )
 
 
-def _checked(caller: Caller, text: str) -> str:
+def _clean_text(caller: Caller, text: str) -> str:
     """The text without the space around it.
 
     Raises:

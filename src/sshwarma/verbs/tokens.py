@@ -8,7 +8,7 @@ from typing import Literal
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, clock, columns, view
+from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
@@ -16,13 +16,13 @@ from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token
 
-ID_SHOWN = 18
+SHOWN_ID_CHARACTERS = 18
 """Characters of an id that a list shows: the first ones, where ids of one moment are alike, and
 enough of the rest to tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class TokenMade:
+class NewToken:
     """A new token. `token` is its secret text, shown this once."""
 
     id: str
@@ -32,9 +32,9 @@ class TokenMade:
     expires_at: int | None
 
 
-@view(TokenMade)
-def _(made: TokenMade) -> Block:
-    until = f" until {clock(made.expires_at)}" if made.expires_at is not None else ""
+@view(NewToken)
+def _(made: NewToken) -> Block:
+    until = f" until {format_clock(made.expires_at)}" if made.expires_at is not None else ""
     return block(
         line(("mark", made.token)),
         line(
@@ -49,7 +49,7 @@ def _(made: TokenMade) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenListed:
+class TokenListItem:
     id: str
     label: str
     scope: str
@@ -59,7 +59,7 @@ class TokenListed:
 
 @dataclass(frozen=True, slots=True)
 class TokenList:
-    tokens: tuple[TokenListed, ...]
+    tokens: tuple[TokenListItem, ...]
 
 
 @view(TokenList)
@@ -68,12 +68,15 @@ def _(result: TokenList) -> Block:
         return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " makes one."))
     return block(
         line(("heading", "Your tokens:")),
-        *columns(
+        *draw_columns(
             (
-                ("mark", token.id[:ID_SHOWN]),
+                ("mark", token.id[:SHOWN_ID_CHARACTERS]),
                 token.scope,
-                ("time", clock(token.created_at)),
-                ("time", f"until {clock(token.expires_at)}" if token.expires_at else "for ever"),
+                ("time", format_clock(token.created_at)),
+                (
+                    "time",
+                    f"until {format_clock(token.expires_at)}" if token.expires_at else "for ever",
+                ),
                 token.label,
             )
             for token in result.tokens
@@ -100,7 +103,7 @@ async def token(
     *,
     scope: Literal["read", "act", "build"] = "act",
     days: Days | None = None,
-) -> TokenList | TokenMade | Done:
+) -> TokenList | NewToken | Confirmation:
     """See, make and end your tokens
 
     A token lets a program come in as you, over HTTP: an MCP client at /mcp, a script at /api. It
@@ -120,7 +123,7 @@ async def token(
         found = await caller.world.store.read(
             lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
         )
-        return TokenList(tuple(_listed(one) for one in found))
+        return TokenList(tuple(_make_list_item(one) for one in found))
     if not name:
         raise Invalid(
             "Say what to call it." if what == "new" else "Say which: the start of its id.",
@@ -129,14 +132,14 @@ async def token(
     agent_id = caller.agent.id
     if what == "revoke":
         gone = await caller.change(lambda tx: tokens.revoke_token(tx, name, agent_id))
-        return Done(f"The token {gone.label or gone.id} is no good any more.")
+        return Confirmation(f"The token {gone.label or gone.id} is no good any more.")
 
     def issue(tx: Change) -> tuple[Token, str]:
         return tokens.issue_token(tx, agent_id, name, days, agent_id, TokenScope(scope))
 
     made, secret = await caller.change(issue)
-    return TokenMade(made.id, made.label, made.scope, secret, made.expires_at)
+    return NewToken(made.id, made.label, made.scope, secret, made.expires_at)
 
 
-def _listed(one: Token) -> TokenListed:
-    return TokenListed(one.id, one.label, one.scope, one.created_at, one.expires_at)
+def _make_list_item(one: Token) -> TokenListItem:
+    return TokenListItem(one.id, one.label, one.scope, one.created_at, one.expires_at)

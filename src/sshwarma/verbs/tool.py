@@ -9,18 +9,18 @@ from typing import Annotated, Any, Literal
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
 from sshwarma.lua_tools.provider import LuaToolProvider
-from sshwarma.terminal.text import Block, Line, block, line, paragraphs
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
 from sshwarma.tools.names import NameTable, check_tool_name, model_tool_name
 from sshwarma.verbs.arguments import Arg, ToolName
-from sshwarma.verbs.bags import Edit
-from sshwarma.verbs.examine import Examined, examined
-from sshwarma.verbs.inventory import AVAILABLE_SHOWN, to_equip
-from sshwarma.verbs.namespaces import may_make
+from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.examine import ThingDetails, read_thing_details
+from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS, list_equippable_tools
+from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import find_thing, maker_or_admin
-from sshwarma.verbs.views import Done, columns, view
+from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
+from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -29,12 +29,12 @@ from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-PRINTED = 200
+MAX_PRINTED_LINES = 200
 """Printed lines that a trial shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTool:
+class ToolListItem:
     name: str
     description: str
     made_by: str  # lua, or the namespace that carries it out
@@ -46,7 +46,7 @@ class ListedTool:
 @dataclass(frozen=True, slots=True)
 class ToolList:
     pattern: str
-    tools: tuple[ListedTool, ...]
+    tools: tuple[ToolListItem, ...]
     cut: bool
 
 
@@ -55,7 +55,7 @@ def _(result: ToolList) -> Block:
     if not result.tools:
         return block(line(f"There is no tool that {result.pattern} names."))
     lines: list[Line] = [line(("heading", "Tools:"))]
-    lines += columns(
+    lines += draw_columns(
         (
             ("tool", f"✓ {tool.name}")
             if tool.equipped and not tool.obstacle
@@ -66,12 +66,12 @@ def _(result: ToolList) -> Block:
         for tool in result.tools
     )
     if result.cut:
-        lines.append(line("  ", ("dim", f"… only the first {AVAILABLE_SHOWN} are shown")))
+        lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
     return block(*lines)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolMade:
+class SavedTool:
     """A tool somebody wrote, as it is now."""
 
     name: str
@@ -81,8 +81,8 @@ class ToolMade:
     input_schema: dict[str, Any]
 
 
-@view(ToolMade)
-def _(result: ToolMade) -> Block:
+@view(SavedTool)
+def _(result: SavedTool) -> Block:
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
     return block(
@@ -93,7 +93,7 @@ def _(result: ToolMade) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class ToolTrial:
     """A trial of a tool; nobody else saw it."""
 
     tool: str
@@ -104,18 +104,18 @@ class Tested:
     seconds: float
 
 
-@view(Tested)
-def _(trial: Tested) -> Block:
+@view(ToolTrial)
+def _(trial: ToolTrial) -> Block:
     style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
     lines = [
         line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),
-        *paragraphs(trial.text, indent=2),
+        *text_lines(trial.text, indent=2),
     ]
     if trial.printed:
         lines.append(line(("dim", "  printed:")))
-        lines += [line("  ", ("dim", text), hang=2) for text in trial.printed[:PRINTED]]
-    if len(trial.printed) > PRINTED:
-        lines.append(line("  ", ("dim", f"… {len(trial.printed) - PRINTED} more lines")))
+        lines += [line("  ", ("dim", text), hang=2) for text in trial.printed[:MAX_PRINTED_LINES]]
+    if len(trial.printed) > MAX_PRINTED_LINES:
+        lines.append(line("  ", ("dim", f"… {len(trial.printed) - MAX_PRINTED_LINES} more lines")))
     return block(*lines)
 
 
@@ -142,7 +142,7 @@ async def tool(
     ] = "list",
     name: ToolName | None = None,
     text: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
-) -> ToolList | Examined | ToolMade | Edit | Tested | Done:
+) -> ToolList | ThingDetails | SavedTool | EditDraft | ToolTrial | Confirmation:
     """Make tools in Lua, try them, and decide about tools
 
     A tool made here lies in this room: whoever is here has it, models too. me:NAME makes one of
@@ -159,32 +159,32 @@ async def tool(
         to take them back.
     """
     if action == "list":
-        return await _list(caller, name)
+        return await _list_tools(caller, name)
     if name is None:
         raise Invalid(f"Say which tool to {action}.", hint="/tool list names them.")
     match action:
         case "new":
-            return await _new(caller, name, text)
+            return await _create_tool(caller, name, text)
         case "edit":
-            return await _edit(caller, name)
-    found = await _find(caller, name)
+            return await _edit_tool(caller, name)
+    found = await _find_tool(caller, name)
     match action:
         case "show":
-            return await examined(caller, found)
+            return await read_thing_details(caller, found)
         case "test":
-            return await _test(caller, found, text or "")
+            return await _test_tool(caller, found, text or "")
         case "enable" | "disable":
-            return await _enable(caller, found, on=action == "enable")
+            return await _enable_tool(caller, found, on=action == "enable")
         case "describe":
-            return await _describe(caller, found, text)
+            return await _describe_tool(caller, found, text)
         case _:
-            return await _remove(caller, found)
+            return await _remove_tool(caller, found)
 
 
-async def _list(caller: Caller, pattern: str | None) -> ToolList:
+async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
-    more = await to_equip(caller, load, AVAILABLE_SHOWN * 10)
+    more = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS * 10)
     items: list[LoadoutItem] = [*load.tools, *more]
     if pattern is None:
         bags = (caller.room_id, caller.agent.id)
@@ -196,7 +196,7 @@ async def _list(caller: Caller, pattern: str | None) -> ToolList:
     return ToolList(
         pattern or "this room",
         tuple(
-            ListedTool(
+            ToolListItem(
                 item.thing.label,
                 item.thing.description.split("\n", 1)[0],
                 "lua" if creation.is_lua_tool(item.thing) else item.namespace,
@@ -204,14 +204,14 @@ async def _list(caller: Caller, pattern: str | None) -> ToolList:
                 item.obstacle,
                 item.title,
             )
-            for item in shown[:AVAILABLE_SHOWN]
+            for item in shown[:MAX_AVAILABLE_TOOLS]
         ),
-        len(shown) > AVAILABLE_SHOWN,
+        len(shown) > MAX_AVAILABLE_TOOLS,
     )
 
 
-async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
-    place, plain = await _place(caller, name)
+async def _create_tool(caller: Caller, name: str, text: str | None) -> SavedTool:
+    place, plain = await _resolve_new_tool(caller, name)
     if not (text or "").strip():
         raise Invalid(
             f"Say what {plain} does.",
@@ -223,7 +223,7 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
     if size > caller.limits.thing_bytes:
         raise Invalid(f"That is {size} bytes; a tool has at most {caller.limits.thing_bytes}.")
     declaration = parse_declaration(source)
-    await _lua(caller).check(plain, source)
+    await _require_lua(caller).check(plain, source)
 
     def work(tx: Change) -> tuple[Thing, bool]:
         if place is None:
@@ -236,10 +236,10 @@ async def _new(caller: Caller, name: str, text: str | None) -> ToolMade:
         return made
 
     thing, made = await caller.change(work)
-    return ToolMade(thing.label, made, size, declaration.description, declaration.input_schema)
+    return SavedTool(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
-async def _place(caller: Caller, name: str) -> tuple[Thing | None, str]:
+async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
     """Where a tool of that name is to lie, if the caller may put one there, and its bare name;
     None if that is a namespace which is still to be made."""
     space, _, bare = name.rpartition(":")
@@ -255,79 +255,79 @@ async def _place(caller: Caller, name: str) -> tuple[Thing | None, str]:
                 lambda conn: namespaces.find_namespace(conn, space)
             )
         except NotFound:
-            await may_make(caller, space)
+            await check_may_create(caller, space)
             return None, plain
         wanted = found.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
     if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
         raise Invalid(f"{place.label} has tools of its own, and takes none that people write.")
-    await _may_change(caller, place)
+    await _check_may_change(caller, place)
     return place, plain
 
 
-async def _edit(caller: Caller, name: str) -> Edit:
+async def _edit_tool(caller: Caller, name: str) -> EditDraft:
     try:
-        found = await _find(caller, name)
+        found = await _find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
-        return Edit(name, "", f"/tool new {name} = ")
+        return EditDraft(name, "", f"/tool new {name} = ")
     if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} is not a Lua tool.",
             hint="/tool describe and /tool disable work on every tool.",
         )
-    await _may_decide(caller, found)
+    await _check_may_decide(caller, found)
     short = {caller.room_id: found.name, caller.agent.id: f"me:{found.name}"}
     typed, source = short.get(found.parent_id or "", found.label), found.content or ""
-    return Edit(found.label, source, f"/tool new {typed} = {source}")
+    return EditDraft(found.label, source, f"/tool new {typed} = {source}")
 
 
-async def _test(caller: Caller, found: Thing, text: str) -> Tested:
+async def _test_tool(caller: Caller, found: Thing, text: str) -> ToolTrial:
     if not creation.is_lua_tool(found):
         raise Invalid(f"{found.label} is not a Lua tool.", hint=f"/run {found.label} calls it.")
-    await _may_decide(caller, found)
+    await _check_may_decide(caller, found)
     tools = caller.world.part(Tools)
     if tools is None:
         raise Unavailable("This server calls no tools.")
     how, result, seconds = await tools.test(caller, found, parse_arguments(found, text))
-    return Tested(
+    return ToolTrial(
         found.label, how == "result", result.text, result.structured, result.printed, seconds
     )
 
 
-async def _enable(caller: Caller, found: Thing, *, on: bool) -> Done:
-    await _may_decide(caller, found)
+async def _enable_tool(caller: Caller, found: Thing, *, on: bool) -> Confirmation:
+    await _check_may_decide(caller, found)
     word = "enabled" if on else "disabled"
-    await _decide(caller, found, word, enabled=on)
-    return Done(f"{found.label} is {word}.")
+    await _change_tool(caller, found, word, enabled=on)
+    return Confirmation(f"{found.label} is {word}.")
 
 
-async def _describe(caller: Caller, found: Thing, text: str | None) -> Done:
+async def _describe_tool(caller: Caller, found: Thing, text: str | None) -> Confirmation:
     if text is None:
         raise Invalid(
             "Say the words.",
             hint=f"As in /tool describe {found.label} = Rolls dice. Nothing after = takes them "
             "back.",
         )
-    await _may_decide(caller, found)
+    await _check_may_decide(caller, found)
     words = " ".join(text.split())
     if len(words) > MAX_DESCRIPTION_CHARACTERS:
         raise Invalid(
             f"That has {len(words)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
         )
-    await _decide(caller, found, "described", description=words or None)
+    await _change_tool(caller, found, "described", description=words or None)
     if words:
-        return Done(f"{found.label} is described: {words}")
-    return Done(f"{found.label} is described as it describes itself.")
+        return Confirmation(f"{found.label} is described: {words}")
+    return Confirmation(f"{found.label} is described as it describes itself.")
 
 
-async def _remove(caller: Caller, found: Thing) -> Done:
+async def _remove_tool(caller: Caller, found: Thing) -> Confirmation:
     if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} was not made here and cannot be removed.",
             hint=f"/tool disable {found.label} takes it from everybody.",
         )
-    await _may_decide(caller, found)
+    await _check_may_decide(caller, found)
 
     def work(tx: Change) -> None:
         things.delete_thing(tx, things.get_live_thing(tx.conn, found.id))
@@ -336,11 +336,11 @@ async def _remove(caller: Caller, found: Thing) -> Done:
 
     await caller.change(work)
     if found.parent_id in (caller.room_id, caller.agent.id):
-        return Done(f"Removed {found.label}. /restore {found.name} brings it back.")
-    return Done(f"Removed {found.label}.")
+        return Confirmation(f"Removed {found.label}. /restore {found.name} brings it back.")
+    return Confirmation(f"Removed {found.label}.")
 
 
-async def _decide(caller: Caller, found: Thing, told: str, **decisions: Any) -> None:
+async def _change_tool(caller: Caller, found: Thing, told: str, **decisions: Any) -> None:
     def work(tx: Change) -> None:
         overrides.set_override(tx, things.get_live_thing(tx.conn, found.id), **decisions)
         if found.parent_id != caller.agent.id:
@@ -349,7 +349,7 @@ async def _decide(caller: Caller, found: Thing, told: str, **decisions: Any) -> 
     await caller.change(work)
 
 
-async def _find(caller: Caller, name: str) -> Thing:
+async def _find_tool(caller: Caller, name: str) -> Thing:
     """A tool by any of its names: one the caller has here, or knows of."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     item = NameTable(load.tools).find(name)
@@ -362,15 +362,15 @@ async def _find(caller: Caller, name: str) -> Thing:
     return found
 
 
-async def _may_decide(caller: Caller, found: Thing) -> None:
+async def _check_may_decide(caller: Caller, found: Thing) -> None:
     """Go on only for who may change a tool: who may change what it lies in."""
     place_id = found.parent_id or "world"
-    await _may_change(
+    await _check_may_change(
         caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
     )
 
 
-async def _may_change(caller: Caller, place: Thing) -> None:
+async def _check_may_change(caller: Caller, place: Thing) -> None:
     """Go on only for builders of a room, the agent itself, who made a namespace; and, wherever it
     is, for administrators."""
     if place.kind == "room":
@@ -379,12 +379,12 @@ async def _may_change(caller: Caller, place: Thing) -> None:
     if place.kind == "toolset":
         maker = caller.world.agents.name_of(place.created_by)
         words = f"{place.label} was made by {maker}: they or an administrator change its tools."
-        await maker_or_admin(caller, place, words)
+        await require_maker_or_admin(caller, place, words)
     elif place.id != caller.agent.id:
         await caller.require(Right.ADMIN)
 
 
-def _lua(caller: Caller) -> LuaToolProvider:
+def _require_lua(caller: Caller) -> LuaToolProvider:
     lua = caller.world.part(LuaToolProvider)
     if lua is None:
         raise Unavailable("This server runs no Lua.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sshwarma.terminal.render import plain
+from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.things import Thing
 
 
-class Verbs:
+class VerbToolProvider:
     """The provider of `internal` and `global`."""
 
     def __init__(self) -> None:
@@ -27,4 +27,4 @@ class Verbs:
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        return ToolResult(plain(draw(result)), as_json(result))
+        return ToolResult(render_plain(draw_result(result)), dump_json(result))

@@ -9,10 +9,10 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.terminal.text import Block, Line, block, headed, line
+from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Done, clock, columns, counted, view
+from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, format_count, view
 from sshwarma.world import notes, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -24,14 +24,14 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.layers import estimate_tokens
 
-SNIPPET = 60
-LISTED = 10
-MOST_LISTED = 200
-ANCESTRY = 200
+MAX_SNIPPET_CHARACTERS = 60
+DEFAULT_LISTED_TURNS = 10
+MAX_LISTED_TURNS = 200
+MAX_ANCESTOR_TURNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class TurnListed:
+class TurnListItem:
     """One turn. `status`: completed, cancelled, open or dropped; `on` whether it is part of the
     conversation as it is now."""
 
@@ -50,7 +50,7 @@ class TurnListed:
 @dataclass(frozen=True, slots=True)
 class TurnList:
     room: str
-    turns: tuple[TurnListed, ...]
+    turns: tuple[TurnListItem, ...]
 
 
 @view(TurnList)
@@ -59,14 +59,14 @@ def _(result: TurnList) -> Block:
         return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
     return block(
         line(("heading", f"Turns of {result.room}, newest last:")),
-        *columns(
+        *draw_columns(
             (
                 ("mark", turn.short),
-                ("time", clock(turn.at)),
+                ("time", format_clock(turn.at)),
                 f"{turn.by} → {turn.agent}",
-                counted(turn.rows, "row"),
-                counted(turn.tokens, "token"),
-                ("warn", _flag(turn)),
+                format_count(turn.rows, "row"),
+                format_count(turn.tokens, "token"),
+                ("warn", _draw_status_flag(turn)),
                 turn.snippet,
             )
             for turn in result.turns
@@ -74,7 +74,7 @@ def _(result: TurnList) -> Block:
     )
 
 
-def _flag(turn: TurnListed) -> str:
+def _draw_status_flag(turn: TurnListItem) -> str:
     if turn.status == "completed":
         return "" if turn.on else "on another branch"
     return turn.status
@@ -91,20 +91,20 @@ class TurnRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnShown:
-    turn: TurnListed
+class TurnDetails:
+    turn: TurnListItem
     rows: tuple[TurnRow, ...]
 
 
-@view(TurnShown)
-def _(shown: TurnShown) -> Block:
+@view(TurnDetails)
+def _(shown: TurnDetails) -> Block:
     turn = shown.turn
     about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
     lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
     for row in shown.rows:
         head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
         lines.append(line(*head.spans, ("dim", f"  {row.kind}, {row.tokens} tokens")))
-        lines += headed("  ", text=row.text)
+        lines += lines_with_head("  ", text=row.text)
     return block(*lines)
 
 
@@ -125,7 +125,7 @@ async def message(
     caller: Caller,
     what: Literal["list", "show", "drop", "restore"] = "list",
     which: Word | None = None,
-) -> TurnList | TurnShown | Done:
+) -> TurnList | TurnDetails | Confirmation:
     """The turns of this room: each a question with all that came of it
 
     A dropped turn is no longer told to models. It stays stored, in the history, and can be
@@ -136,24 +136,24 @@ async def message(
     """
     room = await caller.room()
     if what == "list":
-        count = _count(which)
-        found = await caller.world.store.read(lambda conn: _listed(conn, caller, count))
+        count = _parse_count(which)
+        found = await caller.world.store.read(lambda conn: _list_turns(conn, caller, count))
         return TurnList(room.name, tuple(found))
     if not which:
         raise Invalid(f"Say which turn: /message {what} ID.", hint="/message list shows them.")
     turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
     if what == "show":
-        return await caller.world.store.read(lambda conn: _shown(conn, caller, turn))
-    await may_change(caller, turn)
-    asker, agent = names_of(caller, turn)
+        return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, turn))
+    await check_may_change(caller, turn)
+    asker, agent = participant_names(caller, turn)
 
     def drop(tx: Change) -> tuple[int, bool]:
         count = turns.drop_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
-        return count, restore_state(tx, caller, turn)
+        return count, restore_notes(tx, caller, turn)
 
     def restore(tx: Change) -> tuple[int, bool]:
         count = turns.restore_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
-        return count, follow_state(tx, caller, turn.agent_id)
+        return count, sync_notes(tx, caller, turn.agent_id)
 
     words = "took out" if what == "drop" else "put back"
     count, noted = await caller.change(
@@ -161,56 +161,61 @@ async def message(
         f"{words} {agent}'s answer to {asker} ({turn.short})",
     )
     did = "Dropped" if what == "drop" else "Restored"
-    return Done(
-        f"{did} turn {turn.short}: {counted(count, 'row')}.{_noted(agent) if noted else ''}"
+    return Confirmation(
+        f"{did} turn {turn.short}: {format_count(count, 'row')}."
+        f"{_describe_notes(agent) if noted else ''}"
     )
 
 
 @verb("undo", group="Models", needs=Right.TALK, tool=False, examples=("/undo",))
-async def undo(caller: Caller) -> Done:
+async def undo(caller: Caller) -> Confirmation:
     """Take back what you asked last, with its answer
 
     Models are no longer told of it, and the notes the model had before are back. An owner of the
     room takes back the newest turn, whoever asked. /message restore brings a turn back.
     """
-    turn = await newest_to_undo(caller)
+    turn = await find_newest_to_undo(caller)
     answering = caller.world.part(TurnRunner)
     if answering is not None:
         await answering.break_off(turn.id)
-        for called in await caller.world.store.read(lambda conn: called_by(conn, turn)):
+        for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
             await answering.break_off(called.id)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find_turn(tx.conn, caller.room_id, turn.id)
         count = turns.drop_turn(tx, known)
-        for called in called_by(tx.conn, known):
+        for called in list_called_turns(tx.conn, known):
             if called.status not in ("open", "dropped"):
                 count += turns.drop_turn(tx, called)
-                restore_state(tx, caller, called)
-        noted = restore_state(tx, caller, known)
+                restore_notes(tx, caller, called)
+        noted = restore_notes(tx, caller, known)
         return count, noted, turns.read_other_answers(tx.conn, known)
 
-    asker, agent = names_of(caller, turn)
+    asker, agent = participant_names(caller, turn)
     count, noted, others = await caller.change(
         work, f"took back {agent}'s answer to {asker} ({turn.short})"
     )
-    words = [f"Took back turn {turn.short}: {agent}'s answer to {asker}, {counted(count, 'row')}."]
+    words = [
+        f"Took back turn {turn.short}: {agent}'s answer to {asker}, {format_count(count, 'row')}."
+    ]
     if others:
         by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
         words.append(f"The question stays, with what {by} answered.")
-    words.append(f"{_noted(agent) if noted else ''} /message restore {turn.short} brings it back.")
-    return Done(" ".join(word.strip() for word in words))
+    words.append(
+        f"{_describe_notes(agent) if noted else ''} /message restore {turn.short} brings it back."
+    )
+    return Confirmation(" ".join(word.strip() for word in words))
 
 
-def _count(which: str | None) -> int:
+def _parse_count(which: str | None) -> int:
     if which is None:
-        return LISTED
-    if not which.isdecimal() or not 1 <= int(which[:6]) <= MOST_LISTED:
-        raise Invalid(f"{which[:20]} is not a number from 1 to {MOST_LISTED}.")
+        return DEFAULT_LISTED_TURNS
+    if not which.isdecimal() or not 1 <= int(which[:6]) <= MAX_LISTED_TURNS:
+        raise Invalid(f"{which[:20]} is not a number from 1 to {MAX_LISTED_TURNS}.")
     return int(which)
 
 
-async def may_change(caller: Caller, turn: Turn) -> None:
+async def check_may_change(caller: Caller, turn: Turn) -> None:
     """Go on if the turn is the caller's own or the caller keeps order here."""
     if turn.opened_by == caller.agent.id:
         return
@@ -220,15 +225,15 @@ async def may_change(caller: Caller, turn: Turn) -> None:
         raise Forbidden(f"{asker} asked that: {asker} or an owner of the room may change it.")
 
 
-def _noted(agent: str) -> str:
+def _describe_notes(agent: str) -> str:
     return f" {agent}'s notes are those that go with it."
 
 
-async def newest_to_undo(caller: Caller) -> Turn:
+async def find_newest_to_undo(caller: Caller) -> Turn:
     """The newest turn of the conversation that the caller may take back."""
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
     if Right.MODERATE not in rights:
-        return await newest_own(caller, "taken back")
+        return await find_newest_own(caller, "taken back")
     path = await caller.world.store.read(lambda conn: turns.read_path(conn, caller.room_id, 1))
     if path:
         return path[-1]
@@ -240,11 +245,11 @@ async def newest_to_undo(caller: Caller) -> Turn:
     raise NotFound("No model has been asked anything here.")
 
 
-async def newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
+async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
     """The newest turn of the conversation in which the caller asked a model, or that model.
     `wish` says what is to be done with it."""
     path = await caller.world.store.read(
-        lambda conn: turns.read_path(conn, caller.room_id, ANCESTRY)
+        lambda conn: turns.read_path(conn, caller.room_id, MAX_ANCESTOR_TURNS)
     )
     for turn in reversed(path):
         if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
@@ -254,11 +259,11 @@ async def newest_own(caller: Caller, wish: str, model: Agent | None = None) -> T
     raise NotFound(f"You have asked no model anything here that could be {wish}.")
 
 
-def called_by(conn: Connection, turn: Turn) -> list[Turn]:
+def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
     """The turns that the rows of a turn have opened, and theirs, newest first."""
     found: list[Turn] = []
     waiting = [turn]
-    recent = turns.read_newest_turns(conn, turn.room_id, ANCESTRY)
+    recent = turns.read_newest_turns(conn, turn.room_id, MAX_ANCESTOR_TURNS)
     while waiting:
         ids = {
             row.id
@@ -273,36 +278,36 @@ def called_by(conn: Connection, turn: Turn) -> list[Turn]:
     return found[::-1]
 
 
-def restore_state(tx: Change, caller: Caller, turn: Turn) -> bool:
+def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
     """Give a model the notes it had before a turn, unless a later answer of it is kept. Returns
     whether they were others."""
     later = [
         other
-        for other in turns.read_path(tx.conn, caller.room_id, ANCESTRY)
+        for other in turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
         if other.agent_id == turn.agent_id and other.id > turn.id
     ]
-    return not later and _set_state(tx, caller, turn.agent_id, turn.state_before)
+    return not later and _set_notes(tx, caller, turn.agent_id, turn.state_before)
 
 
-def follow_state(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
+def sync_notes(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
     """Give a model the notes that go with its newest answer in the conversation as it is now:
     those it set, else those it had before. Where it has none, those from before the turns that
     are `gone` out of the conversation. Returns whether they were others."""
-    path = turns.read_path(tx.conn, caller.room_id, ANCESTRY)
+    path = turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
     newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
     if newest is None:
         before = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
-        return _set_state(tx, caller, agent_id, before)
+        return _set_notes(tx, caller, agent_id, before)
     made = (
         row
         for row in reversed(turns.read_rows_with_request(tx.conn, newest))
         if row.author_id == agent_id
     )
     kept = next((str(row.meta["state"]) for row in made if "state" in row.meta), None)
-    return _set_state(tx, caller, agent_id, newest.state_before if kept is None else kept)
+    return _set_notes(tx, caller, agent_id, newest.state_before if kept is None else kept)
 
 
-def _set_state(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
+def _set_notes(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
     name = caller.world.agents.name_of(agent_id)
     if text is None or notes.read_notes(tx.conn, caller.room_id, name) == text:
         return False
@@ -310,26 +315,26 @@ def _set_state(tx: Change, caller: Caller, agent_id: str, text: str | None) -> b
     return True
 
 
-def names_of(caller: Caller, turn: Turn) -> tuple[str, str]:
+def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
     """Who asked, and who was asked."""
     names = caller.world.agents
     return names.name_of(turn.opened_by), names.name_of(turn.agent_id)
 
 
-def _listed(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
-    on = {turn.id for turn in turns.read_path(conn, caller.room_id, MOST_LISTED)}
+def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListItem]:
+    on = {turn.id for turn in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS)}
     found = turns.read_newest_turns(conn, caller.room_id, count)
-    return [one_listed(conn, caller, turn, turn.id in on)[0] for turn in found]
+    return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in found]
 
 
-def one_listed(
+def make_turn_list_item(
     conn: Connection, caller: Caller, turn: Turn, on: bool
-) -> tuple[TurnListed, tuple[TurnRow, ...]]:
-    asker, agent = names_of(caller, turn)
+) -> tuple[TurnListItem, tuple[TurnRow, ...]]:
+    asker, agent = participant_names(caller, turn)
     found = tuple(
         TurnRow(
             row.seq,
-            _role(caller, row),
+            _provider_role(caller, row),
             caller.world.agents.name_of(row.author_id),
             row.kind,
             estimate_tokens(row.content),
@@ -338,9 +343,11 @@ def one_listed(
         for row in turns.read_rows_with_request(conn, turn)
     )
     flat = " ".join(found[0].text.split()) if found else ""
-    snippet = flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1] + "…"
+    snippet = (
+        flat if len(flat) <= MAX_SNIPPET_CHARACTERS else flat[: MAX_SNIPPET_CHARACTERS - 1] + "…"
+    )
     size = sum(row.tokens for row in found)
-    listed = TurnListed(
+    listed = TurnListItem(
         turn.id,
         turn.short,
         turn.created_at,
@@ -355,13 +362,13 @@ def one_listed(
     return listed, found
 
 
-def _shown(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
-    on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MOST_LISTED))
-    listed, found = one_listed(conn, caller, turn, on)
-    return TurnShown(listed, found)
+def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnDetails:
+    on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
+    listed, found = make_turn_list_item(conn, caller, turn, on)
+    return TurnDetails(listed, found)
 
 
-def _role(caller: Caller, row: Row) -> str:
+def _provider_role(caller: Caller, row: Row) -> str:
     """What a provider would call the row's part in the conversation."""
     if row.kind in ("tool.result", "tool.error", "tool.timeout"):
         return "tool"

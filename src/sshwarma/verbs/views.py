@@ -18,13 +18,13 @@ _views: dict[type, Callable[[Any], Block]] = {}
 _adapters: dict[type, TypeAdapter[Any]] = {}
 _drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
 
-NOTHING: Final = Block()
+EMPTY_BLOCK: Final = Block()
 
 
-WIDEST: Final = 48
+MAX_COLUMN_CHARACTERS: Final = 48
 """Characters of a column of a table; what is wider moves what follows it in its own row."""
 
-SHARED: Final = "drawn_once"
+SHARED_VIEW_ATTRIBUTE: Final = "drawn_once"
 """A result type that has this attribute is given to many callers as one value, compared by
 identity; its Block is kept, so that it is rendered once per width and theme for all of them."""
 
@@ -43,9 +43,9 @@ def has_view(of: type) -> bool:
     return of in _views
 
 
-def draw(result: object) -> Block:
+def draw_result(result: object) -> Block:
     """The Block of a verb's result."""
-    if not hasattr(result, SHARED):
+    if not hasattr(result, SHARED_VIEW_ATTRIBUTE):
         return _views[type(result)](result)
     known = _drawn.get(result)
     if known is None:
@@ -53,7 +53,7 @@ def draw(result: object) -> Block:
     return known
 
 
-def as_json(result: object) -> Any:
+def dump_json(result: object) -> Any:
     """A verb's result as JSON values, for doors that programs use."""
     adapter = _adapters.get(type(result))
     if adapter is None:
@@ -62,18 +62,18 @@ def as_json(result: object) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Confirmation:
     """Something small was done; the sentence says what."""
 
     text: str
 
 
-@view(Done)
-def _(done: Done) -> Block:
+@view(Confirmation)
+def _(done: Confirmation) -> Block:
     return block(done.text)
 
 
-def listed(items: Iterable[str], style: str) -> list[Span]:
+def join_names(items: Iterable[str], style: str) -> list[Span]:
     """`a, b, c` with each name in a style."""
     spans: list[Span] = []
     for item in items:
@@ -83,7 +83,7 @@ def listed(items: Iterable[str], style: str) -> list[Span]:
     return spans
 
 
-def columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
+def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
     """A table: each column as wide as its widest cell, up to WIDEST, the last one left as it is. A
     wider cell moves the rest of its own row alone. For names and numbers, which are one cell a
     character; free text belongs in the last column."""
@@ -91,7 +91,7 @@ def columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[
     if not cells:
         return []
     widths = [
-        max((len(row[i][1]) for row in cells if len(row[i][1]) <= WIDEST), default=0)
+        max((len(row[i][1]) for row in cells if len(row[i][1]) <= MAX_COLUMN_CHARACTERS), default=0)
         for i in range(len(cells[0]) - 1)
     ]
     pad = " " * indent
@@ -108,12 +108,12 @@ def columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[
     return made
 
 
-def counted(count: int, thing: str) -> str:
+def format_count(count: int, thing: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def clock(at_ms: int) -> str:
+def format_clock(at_ms: int) -> str:
     """Hours and minutes of the server's day; the date too if it was not today."""
     then = time.localtime(at_ms / 1000)
     today = time.localtime()
@@ -122,7 +122,7 @@ def clock(at_ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", then)
 
 
-def ago(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`12s`, `5m`, `3h`, `2d`: a length of time as short as people say it."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:

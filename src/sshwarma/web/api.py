@@ -20,16 +20,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sshwarma.settings import LimitSettings
-from sshwarma.terminal.render import plain
-from sshwarma.verbs.dispatch import Pace, invoke, run_line
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.dispatch import LineRateLimiter, invoke, run_line
 from sshwarma.verbs.registry import every_verb, find_verb
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.world import World
 
-STATUS: Final = {
+HTTP_STATUSES: Final = {
     "forbidden": 403,
     "not_found": 404,
     "conflict": 409,
@@ -43,10 +43,10 @@ class Unauthorized(WorldError):
     code = "unauthorized"
 
 
-class Api:
+class HttpApi:
     """The routes, over one world."""
 
-    def __init__(self, world: World, limits: LimitSettings, pace: Pace) -> None:
+    def __init__(self, world: World, limits: LimitSettings, pace: LineRateLimiter) -> None:
         self._world = world
         self._limits = limits
         self._pace = pace
@@ -67,9 +67,9 @@ class Api:
                 return JSONResponse(await answer(request))
             except Unauthorized as refused:
                 headers = {"WWW-Authenticate": "Bearer"}
-                return JSONResponse(_error(refused), status_code=401, headers=headers)
+                return JSONResponse(_error_body(refused), status_code=401, headers=headers)
             except WorldError as refused:
-                return JSONResponse(_error(refused), status_code=STATUS[refused.code])
+                return JSONResponse(_error_body(refused), status_code=HTTP_STATUSES[refused.code])
             except ClientDisconnect:
                 return Response(status_code=499)  # nobody reads it
 
@@ -99,14 +99,14 @@ class Api:
         if verb is None or verb.name != name:
             raise NotFound(f"There is no verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
         result = await invoke(caller, name, arguments)
-        return {"result": as_json(result), "text": plain(draw(result))}
+        return {"result": dump_json(result), "text": render_plain(draw_result(result))}
 
     async def _line(self, request: Request) -> dict[str, Any]:
         caller = await self._caller(request)
         match await self._arguments(request):
             case {"line": str(line), **others} if line.strip() and not others:
                 result = await run_line(caller, line)
-                return {"result": as_json(result), "text": plain(draw(result))}
+                return {"result": dump_json(result), "text": render_plain(draw_result(result))}
         raise Invalid('The request must be {"line": TEXT}.', hint='As in {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
@@ -142,5 +142,5 @@ class Api:
         return arguments
 
 
-def _error(refused: WorldError) -> dict[str, Any]:
+def _error_body(refused: WorldError) -> dict[str, Any]:
     return {"error": refused.code, "message": refused.message, "hint": refused.hint}

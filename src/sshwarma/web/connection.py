@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-CONNECTIONS: Final = 500
+MAX_CONNECTIONS: Final = 500
 """Connections at a time; the one after is told so."""
 
-HEAD_SECONDS: Final = 15.0
+REQUEST_HEAD_TIMEOUT_SECONDS: Final = 15.0
 """From its first byte, or the connection's beginning, a request has this long to name itself."""
 
-_ANSWER: Final = (
+_RESPONSE_TEMPLATE: Final = (
     "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}"
 )
 
@@ -28,8 +28,8 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            words = f"{CONNECTIONS} connections are open, which is the most. Try again soon."
+        if len(self.connections) > MAX_CONNECTIONS:
+            words = f"{MAX_CONNECTIONS} connections are open, which is the most. Try again soon."
             self._refuse("503 Service Unavailable", words)
         else:
             self._wait_for_head()
@@ -49,7 +49,9 @@ class BoundedConnection(H11Protocol):
 
     def _wait_for_head(self) -> None:
         if self._waiting is None and not self.transport.is_closing():
-            self._waiting = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._too_slow)
+            self._waiting = asyncio.get_running_loop().call_later(
+                REQUEST_HEAD_TIMEOUT_SECONDS, self._too_slow
+            )
 
     def _head_came(self) -> None:
         if self._waiting is not None:
@@ -57,9 +59,9 @@ class BoundedConnection(H11Protocol):
             self._waiting = None
 
     def _too_slow(self) -> None:
-        words = f"The head of a request must be here in {HEAD_SECONDS:.0f} s."
+        words = f"The head of a request must be here in {REQUEST_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", words)
 
     def _refuse(self, status: str, words: str) -> None:
-        self.transport.write(_ANSWER.format(status, len(words), words).encode())
+        self.transport.write(_RESPONSE_TEMPLATE.format(status, len(words), words).encode())
         self.transport.close()

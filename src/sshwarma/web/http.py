@@ -17,18 +17,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
-from sshwarma.web.api import Api
+from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 
-HEALTH_SECONDS = 5.0
+HEALTH_TIMEOUT_SECONDS = 5.0
 
-STOP_SECONDS = 5
+SHUTDOWN_TIMEOUT_SECONDS = 5
 """What is still being answered when the server stops has this long."""
 
 
-class _Quiet(uvicorn.Server):
+class _EmbeddedServer(uvicorn.Server):
     """A server inside ours: signals are the program's business."""
 
     @contextlib.contextmanager
@@ -36,7 +36,7 @@ class _Quiet(uvicorn.Server):
         yield
 
 
-class _Endpoint:
+class _AsgiEndpoint:
     """An ASGI application as the endpoint of a route. Starlette takes a function for a handler of
     requests, so that it must be an object."""
 
@@ -47,14 +47,14 @@ class _Endpoint:
         await self._app(scope, receive, send)
 
 
-class Http:
+class HttpServer:
     """The listening port. `start` returns when it accepts."""
 
     def __init__(
         self,
         world: World,
         registry: CollectorRegistry,
-        api: Api,
+        api: HttpApi,
         others: Mapping[str, ASGIApp] | None = None,
     ) -> None:
         """`others` answer at their paths, each whatever the method is."""
@@ -62,7 +62,7 @@ class Http:
         self._api = api
         self._others = others or {}
         self._registry = registry
-        self._server: _Quiet | None = None
+        self._server: _EmbeddedServer | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = 0
 
@@ -86,7 +86,7 @@ class Http:
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
                 *self._api.routes,
-                *(Route(path, _Endpoint(other)) for path, other in self._others.items()),
+                *(Route(path, _AsgiEndpoint(other)) for path, other in self._others.items()),
             ]
         )
         config = uvicorn.Config(
@@ -97,9 +97,9 @@ class Http:
             lifespan="off",
             ws="none",
             server_header=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
         )
-        self._server = _Quiet(config)
+        self._server = _EmbeddedServer(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
         while not self._server.started:
             if self._task.done():
@@ -114,7 +114,7 @@ class Http:
     async def _health(self, request: Request) -> Response:
         """200 if the database can be written and read now, else 503."""
         try:
-            async with asyncio.timeout(HEALTH_SECONDS):
+            async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
                 await self._world.store.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
         except (WorldError, TimeoutError) as error:
             return JSONResponse({"status": "failing", "reason": str(error)}, status_code=503)

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world.world import World
 
-LAG_SECONDS: Final = 0.1
-LAG_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LAG_PROBE_SECONDS: Final = 0.1
+LAG_BUCKETS_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class DoorCounters(Protocol):
@@ -28,7 +28,7 @@ class DoorCounters(Protocol):
     refused: Counter[str]
 
 
-class Door(Protocol):
+class MeasuredDoor(Protocol):
     """A door that people connect to, as far as it is measured."""
 
     @property
@@ -38,10 +38,10 @@ class Door(Protocol):
     def counters(self) -> DoorCounters: ...
 
 
-class WorldCollector(Collector):
+class WorldMetricsCollector(Collector):
     """Reads counters of the world and the ssh door."""
 
-    def __init__(self, world: World, ssh: Door) -> None:
+    def __init__(self, world: World, ssh: MeasuredDoor) -> None:
         self._world = world
         self._ssh = ssh
 
@@ -85,20 +85,20 @@ class WorldCollector(Collector):
         yield CounterMetricFamily("sshwarma_reads", "Queries read from the database.", counts.reads)
 
 
-class LoopLag:
+class LoopLagMonitor:
     """How late the event loop runs what is due: the first sign that something blocks it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
             "sshwarma_loop_lag_seconds",
             "How late a timer of the event loop ran.",
-            buckets=LAG_BUCKETS,
+            buckets=LAG_BUCKETS_SECONDS,
             registry=registry,
         )
 
     async def watch(self) -> None:
         """Measure until cancelled."""
         while True:
-            due = time.perf_counter() + LAG_SECONDS
-            await asyncio.sleep(LAG_SECONDS)
+            due = time.perf_counter() + LAG_PROBE_SECONDS
+            await asyncio.sleep(LAG_PROBE_SECONDS)
             self._histogram.observe(max(0.0, time.perf_counter() - due))

@@ -20,7 +20,7 @@ from sshwarma.mcp.client.oauth_login import (
 from sshwarma.settings import HttpSettings, split_address
 from sshwarma.world.errors import WorldError
 
-HEADERS: Final = {
+RESPONSE_HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -29,7 +29,7 @@ HEADERS: Final = {
 """The address of this page holds a code: nobody else is to hear of it."""
 
 
-def our_addresses(settings: HttpSettings, port: int | None) -> ClientMetadata:
+def make_client_metadata(settings: HttpSettings, port: int | None) -> ClientMetadata:
     """What authorization servers are told of us. Without a public URL pages come back to loopback:
     to us, if the browser runs where we do, else to nobody, and the address is pasted."""
     if settings.public_url:
@@ -44,29 +44,29 @@ def our_addresses(settings: HttpSettings, port: int | None) -> ClientMetadata:
     )
 
 
-def signing_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
+def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
     """What answers at which path."""
 
     async def callback(scope: Scope, receive: Receive, send: Send) -> None:
-        await _came_back(signing, Request(scope))(scope, receive, send)
+        await _handle_callback(signing, Request(scope))(scope, receive, send)
 
     async def document(scope: Scope, receive: Receive, send: Send) -> None:
-        await _described(signing.ours)(scope, receive, send)
+        await _serve_client_metadata(signing.ours)(scope, receive, send)
 
     return {CALLBACK_PATH: callback, CLIENT_DOCUMENT_PATH: document}
 
 
-def _came_back(signing: OAuthLogins, request: Request) -> Response:
+def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
-        return _page(405, "This page is only looked at.")
+        return _render_page(405, "This page is only looked at.")
     try:
         name = signing.came_back(dict(request.query_params))
     except WorldError as refused:
-        return _page(400, str(refused))
-    return _page(200, f"The answer for {name} has arrived. You can close this page.")
+        return _render_page(400, str(refused))
+    return _render_page(200, f"The answer for {name} has arrived. You can close this page.")
 
 
-def _described(ours: ClientMetadata) -> Response:
+def _serve_client_metadata(ours: ClientMetadata) -> Response:
     """Who we are, for authorization servers that read it where its URL is our client id."""
     if not ours.document:
         return JSONResponse({"error": "not_found"}, status_code=404)
@@ -82,6 +82,6 @@ def _described(ours: ClientMetadata) -> Response:
     )
 
 
-def _page(status: int, text: str) -> Response:
+def _render_page(status: int, text: str) -> Response:
     said = f"<!doctype html><title>sshwarma</title><p>{escape(text)}</p>"
-    return HTMLResponse(said, status, HEADERS)
+    return HTMLResponse(said, status, RESPONSE_HEADERS)

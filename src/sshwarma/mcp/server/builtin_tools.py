@@ -23,11 +23,11 @@ from sshwarma.mcp.server.wait_events import (
     EventBatch,
     wait_events,
 )
-from sshwarma.terminal.render import plain
+from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import Verb, find_verb
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -155,7 +155,7 @@ async def _run_verb(
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return ToolResult(plain(draw(result)), as_json(result))
+    return ToolResult(render_plain(draw_result(result)), dump_json(result))
 
 
 async def _use_tool(

@@ -278,9 +278,9 @@ class McpClients:
             caller = Caller(self.world, self.limits, agent, agent.room_id, "mcp")
             room_id = (await caller.where_it_may_be()).room_id
             guest.link = AgentConnection(agent.id, room_id, "mcp")
-            await moving.arrive(self.world, guest.link)
+            await moving.record_arrival(self.world, guest.link)
         if self._clients.get(agent.id) is not guest:  # it had to go while it came
-            await moving.depart(self.world, guest.link)
+            await moving.record_departure(self.world, guest.link)
 
     def part(self, guest: McpClient) -> None:
         """The agent has nothing open any more: it leaves the world."""
@@ -289,7 +289,7 @@ class McpClients:
             if guest.stop_listening is not None:
                 guest.stop_listening()
             if guest.link is not None:
-                self.in_background(moving.depart(self.world, guest.link))
+                self.in_background(moving.record_departure(self.world, guest.link))
 
     async def stop(self) -> None:
         """End everything, and wait for what runs."""
@@ -327,7 +327,7 @@ class McpClients:
         guest.notices.append(reason)
         agent = self.world.agents.get(guest.agent_id)
         if agent is not None and guest.link is not None:
-            await moving.put_out(
+            await moving.move_out_of_room(
                 Caller(self.world, self.limits, agent, guest.link.room_id, "mcp", guest.link)
             )
 

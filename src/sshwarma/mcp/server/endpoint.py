@@ -24,7 +24,7 @@ from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES, AsgiMessage, AsgiRecei
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.dispatch import WINDOW_SECONDS, Pace
+from sshwarma.verbs.dispatch import LINE_RATE_SECONDS, LineRateLimiter
 from sshwarma.world import tokens
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
@@ -45,9 +45,13 @@ class McpEndpoint:
     """The world's MCP server, over both kinds of door. It may be made in any thread; all else is
     the event loop's."""
 
-    def __init__(self, guests: McpClients, tools: Tools, http: HttpSettings, lines: Pace) -> None:
+    def __init__(
+        self, guests: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
+    ) -> None:
         self._guests = guests
-        self._pace = Pace(guests.limits.requests_per_10_seconds, "requests", "then ask again")
+        self._pace = LineRateLimiter(
+            guests.limits.requests_per_10_seconds, "requests", "then ask again"
+        )
         self.protocol = self._protocol(guests, tools, lines)
         self._hosts = http.hosts
         self._manager: StreamableHTTPSessionManager
@@ -55,7 +59,7 @@ class McpEndpoint:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _protocol(self, guests: McpClients, tools: Tools, lines: Pace) -> McpHandlers:
+    def _protocol(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
         return McpHandlers(guests, tools, lines)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
@@ -247,6 +251,6 @@ async def _send_refusal(send: AsgiSend, status: int, words: str) -> None:
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
     if status == 429:
-        headers.append((b"retry-after", str(int(WINDOW_SECONDS)).encode()))
+        headers.append((b"retry-after", str(int(LINE_RATE_SECONDS)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

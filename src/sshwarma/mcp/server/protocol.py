@@ -74,7 +74,7 @@ from sshwarma.mcp.server.notifications import (
 )
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope
 from sshwarma.world.attachments import Attachment
@@ -130,7 +130,7 @@ class _LegacySession:
 class McpHandlers:
     """Every method. `lines` is the pace at which an agent may talk and call, over all doors."""
 
-    def __init__(self, guests: McpClients, tools: Tools, lines: Pace) -> None:
+    def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
         self.guests = guests
         self._tools = tools
         self._pace = lines

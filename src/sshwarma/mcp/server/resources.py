@@ -21,13 +21,13 @@ from urllib.parse import quote, unquote
 from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from sqlalchemy import Connection
 
-from sshwarma.terminal.render import plain
+from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
-from sshwarma.verbs.log_rows import Reading, row_block
-from sshwarma.verbs.looking import look_around
-from sshwarma.verbs.namespaces import NamespaceListed, NamespaceShown
-from sshwarma.verbs.run import fetched
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
+from sshwarma.verbs.looking import read_room_details
+from sshwarma.verbs.namespaces import NamespaceDetails, NamespaceListItem
+from sshwarma.verbs.run import read_attachment
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -39,7 +39,7 @@ from sshwarma.world.things import Thing
 MAX_LOG_ROWS: Final = 50
 """Rows of a log that one reading gives."""
 
-TIMESTAMPED_READING: Final = Reading(timestamps=True)
+TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True)
 
 MAX_URI_CHARACTERS: Final = 1_000
 
@@ -138,7 +138,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
             description=space.description or _count_tools(space.tools),
             _meta=_namespace_meta(space),
         )
-        for space in await namespaces.all_listed(caller)
+        for space in await namespaces.list_namespaces(caller)
         if space.id not in taken
     ]
     room = await caller.room()
@@ -162,7 +162,7 @@ def _count_tools(tools: int) -> str:
     return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
-def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
+def _namespace_meta(space: NamespaceListItem) -> dict[str, Any]:
     """Whether a namespace can be loaded and is; what states it lacks, if it does."""
     state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
     return state | ({"missing": list(space.missing)} if space.missing else {})
@@ -184,9 +184,9 @@ async def read_resource(
                 there = await caller.elsewhere(place.bag)
             except NotFound:
                 space = await _find_namespace(caller, place.bag)
-                return _make_contents(address, plain(draw(space)), as_json(space))
-            seen = await look_around(there)
-            return _make_contents(address, plain(draw(seen)), as_json(seen))
+                return _make_contents(address, render_plain(draw_result(space)), dump_json(space))
+            seen = await read_room_details(there)
+            return _make_contents(address, render_plain(draw_result(seen)), dump_json(seen))
         case "log":
             there = await caller.elsewhere(place.bag)
             found = await caller.world.tail(there.room_id, MAX_LOG_ROWS)
@@ -202,7 +202,7 @@ async def read_resource(
             return _make_contents(address, *_render_rows(caller, found))
         case "attachment":
             there = await caller.elsewhere(place.bag)
-            kept = await fetched(there, int(place.name), place.number)
+            kept = await read_attachment(there, int(place.name), place.number)
             return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
         case "thing":
             thing = await _find_thing(caller, place)
@@ -293,10 +293,10 @@ def _thing_text(thing: Thing) -> str:
     return (thing.uri if thing.kind == "reference" else thing.content) or ""
 
 
-async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
+async def _find_namespace(caller: Caller, name: str) -> NamespaceDetails:
     """A namespace by name. One that is not there is no room either: so it is said."""
     try:
-        return await namespaces.shown(caller, name)
+        return await namespaces.read_namespace_details(caller, name)
     except NotFound:
         raise NotFound(
             f"There is no room named {name[:40]}.", hint="resources/list has them."
@@ -306,7 +306,7 @@ async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
 def _render_rows(caller: Caller, found: list[Row]) -> tuple[str, Any]:
     agents = caller.world.agents
     text = "\n".join(
-        plain(row_block(row, agents, caller.agent.id, TIMESTAMPED_READING)) for row in found
+        render_plain(draw_row(row, agents, caller.agent.id, TIMESTAMPED_READING)) for row in found
     )
     values = [
         {

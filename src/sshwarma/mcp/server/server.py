@@ -18,7 +18,7 @@ from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 
@@ -51,7 +51,12 @@ class McpServer:
     """Serves the world over MCP. `start` when the world is open; `stop` ends whoever is here."""
 
     def __init__(
-        self, world: World, tools: Tools, limits: LimitSettings, http: HttpSettings, pace: Pace
+        self,
+        world: World,
+        tools: Tools,
+        limits: LimitSettings,
+        http: HttpSettings,
+        pace: LineRateLimiter,
     ) -> None:
         self.guests = McpClients(world, limits)
         self._endpoint_args = (tools, http, pace)

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 
 DRAIN_TIMEOUT_SECONDS: Final = 60.0
@@ -42,7 +42,7 @@ LISTEN_METHOD: Final = "subscriptions/listen"
 class MessageStream:
     """Both ways of one channel: the SDK's `ReadStream` and `WriteStream`."""
 
-    def __init__(self, lines: LineStream, agent_id: str, pace: Pace) -> None:
+    def __init__(self, lines: LineStream, agent_id: str, pace: LineRateLimiter) -> None:
         self._lines = lines
         self._agent_id = agent_id
         self._pace = pace

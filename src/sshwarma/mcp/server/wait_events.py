@@ -17,8 +17,8 @@ from typing import Final
 from sqlalchemy import Connection, func, or_, select
 
 from sshwarma.mcp.server.clients import McpClient
-from sshwarma.terminal.render import plain
-from sshwarma.verbs.log_rows import Reading, row_block
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -171,6 +171,9 @@ def _make_batch(
     ]
     now = int(time.time() * 1000)
     events += [Event("put_out", "sshwarma", words, now, 0, True) for words in told]
-    lines = [plain(row_block(row, agents, me.id, Reading(timestamps=True))) for row in found]
+    lines = [
+        render_plain(draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True)))
+        for row in found
+    ]
     text = "\n".join([*lines, *told]) or "Nothing happened."
     return EventBatch(room, str(since), tuple(events), more), text

@@ -11,14 +11,14 @@ import structlog
 
 from sshwarma.common.secret_detection import is_secret_line
 from sshwarma.settings import LimitSettings
-from sshwarma.ssh.door.line_channel import Service
-from sshwarma.ssh.door.live_answers import Answers
-from sshwarma.ssh.door.login import WorldGate
-from sshwarma.ssh.door.status_line import Feeds
+from sshwarma.ssh.door.line_channel import LineService
+from sshwarma.ssh.door.live_answers import LiveAnswerFeed
+from sshwarma.ssh.door.login import WorldAuthenticator
+from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.render import plain
-from sshwarma.terminal.text import Block, Line, block, headed, line
-from sshwarma.verbs.dispatch import Pace
+from sshwarma.terminal.render import render_plain
+from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
+from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.registry import find_verb
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
@@ -30,25 +30,25 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-REMEMBER_SECONDS: Final = 2.0
+INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 """What people type is stored in their input history this long after, all of it in one unit."""
 
 
 @dataclass(eq=False)
-class House:
+class SshContext:
     """The world and the shared parts of the ssh door. `services` are what `ssh host NAME` runs
     instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
     the reason."""
 
     world: World
-    gate: WorldGate
+    gate: WorldAuthenticator
     limits: LimitSettings
     clock: FrameClock
     motd: str
-    pace: Pace
-    feeds: Feeds = field(init=False)
-    answers: Answers = field(init=False)
-    services: dict[str, Service] = field(default_factory=dict)
+    pace: LineRateLimiter
+    feeds: StatusLines = field(init=False)
+    answers: LiveAnswerFeed = field(init=False)
+    services: dict[str, LineService] = field(default_factory=dict)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)
@@ -56,8 +56,8 @@ class House:
     _storing: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
-        self.feeds = Feeds(self.world, self.in_background)
-        self.answers = Answers(self.world, self.in_background)
+        self.feeds = StatusLines(self.world, self.in_background)
+        self.answers = LiveAnswerFeed(self.world, self.in_background)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run what nobody need wait for; a failure is logged."""
@@ -74,7 +74,7 @@ class House:
         self._typed.append((agent_id, typed))
         if self._typed_timer is None:
             loop = asyncio.get_running_loop()
-            self._typed_timer = loop.call_later(REMEMBER_SECONDS, self._store_input)
+            self._typed_timer = loop.call_later(INPUT_HISTORY_DELAY_SECONDS, self._store_input)
 
     def _store_input(self) -> None:
         if self._typed_timer is not None:
@@ -128,7 +128,7 @@ class House:
         return "utf" in locale.lower()
 
 
-def refusal(refused: WorldError, typed: str = "") -> Block:
+def draw_refusal(refused: WorldError, typed: str = "") -> Block:
     """A refusal as people read it; if it is about a word of what they typed, with a mark under
     that word."""
     lines: list[Line] = []
@@ -143,20 +143,20 @@ def refusal(refused: WorldError, typed: str = "") -> Block:
     return block(*lines)
 
 
-def question(event: QuestionAsked) -> Block:
+def draw_question(event: QuestionAsked) -> Block:
     """What a tool asks a person, or tells them alone."""
     does = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []
-    return block(*headed(("tool", event.who), does, text=event.text), *hint)
+    return block(*lines_with_head(("tool", event.who), does, text=event.text), *hint)
 
 
-def is_aside(typed: str) -> bool:
+def is_concurrent_line(typed: str) -> bool:
     """Whether a line is one that does not wait for the line before it."""
     known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
     return known is not None and known.aside
 
 
-def as_text(drawn: Block, *, utf8: bool, newline: str) -> bytes:
+def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:
     """A Block for a pipe: plain, escaped, ended by a newline unless it is empty."""
-    text = plain(drawn, utf8=utf8)
+    text = render_plain(drawn, utf8=utf8)
     return (text.replace("\n", newline) + newline).encode() if text else b""

@@ -14,26 +14,26 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.ssh.door.context import House, as_text, refusal
-from sshwarma.ssh.door.line_channel import PIECE
+from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
+from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.transport.ports import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.registry import find_verb
-from sshwarma.verbs.run import Fetched
-from sshwarma.verbs.talking import Said, answers_to
-from sshwarma.verbs.views import as_json, draw
+from sshwarma.verbs.run import AttachmentData
+from sshwarma.verbs.talking import SentMessage, wait_for_answers
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 
 log = structlog.get_logger(__name__)
 
-PIPE_SECONDS: Final = 0.3
+PIPE_WAIT_SECONDS: Final = 0.3
 """A command that can do without text waits this long for some to come from a pipe."""
 
-TOO_LATE: Final = (
+LATE_PIPE_MESSAGE: Final = (
     b"What came from the pipe was not read: nothing had come in the first 0.3 s."
     b" With --stdin it is waited for.\n"
 )
@@ -41,10 +41,10 @@ TOO_LATE: Final = (
 _DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
 
 
-class Exec:
+class ExecHandler:
     """The handler of one command; `ports.Handler`."""
 
-    def __init__(self, house: House, agent_id: str, channel: Channel, command: str) -> None:
+    def __init__(self, house: SshContext, agent_id: str, channel: Channel, command: str) -> None:
         self._house = house
         self._agent_id = agent_id
         self._channel = channel
@@ -62,7 +62,7 @@ class Exec:
     def data(self, data: bytes) -> None:
         if self._unread:
             self._unread = False  # said once
-            self._channel.write_stderr(TOO_LATE)
+            self._channel.write_stderr(LATE_PIPE_MESSAGE)
         # One byte over the limit is kept, to know that there was more.
         self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
         self._came.set()
@@ -110,17 +110,19 @@ class Exec:
             piped = await self._text_from_pipe(line)
             self._house.pace.check(self._agent_id)
             result = await run_line(caller, line, piped)
-            if isinstance(result, Said) and result.turns:
-                result = await answers_to(caller, result)
+            if isinstance(result, SentMessage) and result.turns:
+                result = await wait_for_answers(caller, result)
         except WorldError as refused:
             await self._refuse(refused, line)
             return 2 if isinstance(refused, Invalid) else 1
         if self._json:
-            await self._print_json(as_json(result))
-        elif isinstance(result, Fetched) and not self._channel.has_pty:
+            await self._print_json(dump_json(result))
+        elif isinstance(result, AttachmentData) and not self._channel.has_pty:
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
-            await self._print(as_text(draw(result), utf8=self._utf8, newline=self._newline))
+            await self._print(
+                encode_plain_block(draw_result(result), utf8=self._utf8, newline=self._newline)
+            )
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
@@ -142,7 +144,7 @@ class Exec:
         if first.startswith(("/", "@")):
             return command
         known = find_verb(first) is not None or first.lower() in caller.agent.aliases
-        if not known and await commands.typed(caller, f"/{command}") is None:
+        if not known and await commands.find_typed_command(caller, f"/{command}") is None:
             split_verb(f"/{command}")  # raises, naming the nearest
             raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
         return f"/{command}"
@@ -172,7 +174,7 @@ class Exec:
             lacks = False
         if not lacks and not self._waits:
             try:
-                await asyncio.wait_for(self._came.wait(), PIPE_SECONDS)
+                await asyncio.wait_for(self._came.wait(), PIPE_WAIT_SECONDS)
             except TimeoutError:
                 self._unread = True
                 return None
@@ -188,8 +190,10 @@ class Exec:
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}
             )
             return
-        drawn = refusal(refused) if refused.at is None else refusal(refused, line)
-        self._channel.write_stderr(as_text(drawn, utf8=self._utf8, newline=self._newline))
+        drawn = draw_refusal(refused) if refused.at is None else draw_refusal(refused, line)
+        self._channel.write_stderr(
+            encode_plain_block(drawn, utf8=self._utf8, newline=self._newline)
+        )
 
     async def _print_json(self, value: Any) -> None:
         # In a thread: what a tool gave may be megabytes, and every character is looked at.
@@ -199,13 +203,13 @@ class Exec:
         text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
         # JSON escapes C0 itself; what else could move a terminal is escaped as JSON does.
         safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
-        return as_text(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
+        return encode_plain_block(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
 
     async def _print(self, text: bytes) -> None:
         """Write all of it, as fast as it is read: a pager may take its time."""
-        for start in range(0, len(text), PIECE):
+        for start in range(0, len(text), WRITE_CHUNK_BYTES):
             await self._room.wait()
-            self._channel.write(text[start : start + PIECE])
+            self._channel.write(text[start : start + WRITE_CHUNK_BYTES])
 
     @property
     def _newline(self) -> str:

@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 from sshwarma.ssh.transport.ports import Channel
 
-HELD_BACK: Final = 256 * 1024
+MAX_UNREAD_BYTES: Final = 256 * 1024
 """Bytes that came and were not read yet, above which the peer is held back, unless they are all
 one line."""
 
-PIECE: Final = 16 * 1024
+WRITE_CHUNK_BYTES: Final = 16 * 1024
 """Bytes written at a time: much less than what the channel may buffer."""
 
 
@@ -79,11 +79,11 @@ class LineChannel:
             ConnectionError: if the peer is gone.
         """
         async with self._writing:
-            for start in range(0, len(data), PIECE):
+            for start in range(0, len(data), WRITE_CHUNK_BYTES):
                 await self._room.wait()
                 if self._gone:
                     raise ConnectionError("the channel is closed")
-                self._channel.write(data[start : start + PIECE])
+                self._channel.write(data[start : start + WRITE_CHUNK_BYTES])
 
     # What the channel tells.
 
@@ -111,7 +111,9 @@ class LineChannel:
 
     def _flow(self) -> None:
         """Hold the peer back while a whole line waits to be read and much more has come."""
-        much = len(self._buffer) > HELD_BACK and self._buffer.find(b"\n", self._searched) >= 0
+        much = (
+            len(self._buffer) > MAX_UNREAD_BYTES and self._buffer.find(b"\n", self._searched) >= 0
+        )
         if much and not self._paused and not self._ended:
             self._paused = True
             self._channel.pause_reading()
@@ -120,6 +122,6 @@ class LineChannel:
             self._channel.resume_reading()
 
 
-Service: TypeAlias = Callable[[str, LineChannel], Awaitable[None]]
+LineService: TypeAlias = Callable[[str, LineChannel], Awaitable[None]]
 """What is run on a channel, for the agent of that id, until it returns. It raises world.errors
 Refused to say no."""

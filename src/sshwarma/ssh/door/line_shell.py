@@ -8,16 +8,22 @@ from typing import Final
 
 import structlog
 
-from sshwarma.ssh.door.context import House, as_text, is_aside, question, refusal
-from sshwarma.ssh.transport.ports import Channel, Link
+from sshwarma.ssh.door.context import (
+    SshContext,
+    draw_question,
+    draw_refusal,
+    encode_plain_block,
+    is_concurrent_line,
+)
+from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.text import Block, block
 from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.log_rows import row_block
-from sshwarma.verbs.moving import Moved
+from sshwarma.verbs.log_rows import draw_row
+from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.preferences import Goodbye
-from sshwarma.verbs.talking import Said, noted
-from sshwarma.verbs.views import draw
+from sshwarma.verbs.talking import SentMessage, sender_note_lines
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
     AgentEvicted,
@@ -31,13 +37,15 @@ from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
 
-WAITING_LINES: Final = 200
+MAX_QUEUED_LINES: Final = 200
 
 
-class LineShell:
+class LineShellHandler:
     """The handler of one plain shell; `ports.Handler`."""
 
-    def __init__(self, house: House, agent_id: str, link: Link, channel: Channel) -> None:
+    def __init__(
+        self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
+    ) -> None:
         self._house = house
         self._agent_id = agent_id
         self._link = link
@@ -56,14 +64,14 @@ class LineShell:
         *whole, rest = self._partial.split(b"\n")
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
         for raw in whole:
-            if self._lines.qsize() >= WAITING_LINES:
+            if self._lines.qsize() >= MAX_QUEUED_LINES:
                 self._say(b"Too many lines at once; the rest was not read.\n")
                 return
             self._take(raw.decode("utf-8", "replace").rstrip("\r"))
 
     def _take(self, typed: str) -> None:
         """A line waits for those before it, but for one that such a line may wait for itself."""
-        if self._running and is_aside(typed):
+        if self._running and is_concurrent_line(typed):
             self._house.in_background(self._carry_out(typed))
         else:
             self._lines.put_nowait(typed)
@@ -91,9 +99,11 @@ class LineShell:
     async def _run(self) -> None:
         world = self._house.world
         stops = [world.bus.on_agent(self._agent_id, self._told)]
-        room_id, stop_room = "", _nothing
+        room_id, stop_room = "", _do_nothing
         try:
-            await moving.arrive(world, self._standing)  # who hangs up amid it has come, and goes
+            await moving.record_arrival(
+                world, self._standing
+            )  # who hangs up amid it has come, and goes
             room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
@@ -113,7 +123,7 @@ class LineShell:
             stop_room()
             for stop in stops:
                 stop()
-            self._house.in_background(moving.depart(world, self._standing))
+            self._house.in_background(moving.record_departure(world, self._standing))
             self._house.farewells.discard(self._farewell)
             self._channel.exit(0)
 
@@ -124,15 +134,15 @@ class LineShell:
             caller = self._house.caller(self._agent_id, "ssh", self._standing)
             result = await run_line(caller, typed)
         except WorldError as refused:
-            self._print(refusal(refused, typed))
+            self._print(draw_refusal(refused, typed))
             return True
-        if not isinstance(result, Said):
-            self._print(draw(result))
+        if not isinstance(result, SentMessage):
+            self._print(draw_result(result))
         elif result.note:
-            self._print(block(*noted(result)))
-        if isinstance(result, Moved):
+            self._print(block(*sender_note_lines(result)))
+        if isinstance(result, MoveResult):
             self._print(
-                draw(
+                draw_result(
                     await run_line(
                         self._house.caller(self._agent_id, "ssh", self._standing), "/look"
                     )
@@ -143,13 +153,13 @@ class LineShell:
     def _heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
             return  # its row will be printed when it is final
-        self._print(row_block(event.row, self._house.world.agents, self._agent_id))
+        self._print(draw_row(event.row, self._house.world.agents, self._agent_id))
 
     def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
         if isinstance(event, RowAppended):
             self._heard(event)
         elif isinstance(event, QuestionAsked):
-            self._print(question(event))
+            self._print(draw_question(event))
         elif isinstance(event, AgentEvicted) and event.room_id in (None, self._standing.room_id):
             self._say(event.reason.encode() + b"\n")
             self._link.close(event.reason)
@@ -159,11 +169,11 @@ class LineShell:
         self._channel.exit(0)
 
     def _print(self, drawn: Block) -> None:
-        self._say(as_text(drawn, utf8=self._utf8, newline="\n"))
+        self._say(encode_plain_block(drawn, utf8=self._utf8, newline="\n"))
 
     def _say(self, data: bytes) -> None:
         self._channel.write(data)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """What there is to stop before anything has begun."""

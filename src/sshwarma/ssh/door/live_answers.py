@@ -15,32 +15,32 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from sshwarma.terminal.markdown import prepare
-from sshwarma.terminal.text import Block, Line, block, headed, line
-from sshwarma.verbs.log_rows import ANSWER_CHARACTERS
+from sshwarma.terminal.markdown import highlight_newest_code
+from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
+from sshwarma.verbs.log_rows import MAX_ANSWER_CHARACTERS
 from sshwarma.world.events import StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
-TICK_SECONDS: Final = 0.25
+ELAPSED_REDRAW_SECONDS: Final = 0.25
 """How often the elapsed time is drawn while nothing else comes."""
 
-QUIET_SECONDS: Final = 900.0
+MAX_SILENT_TURN_SECONDS: Final = 900.0
 """A turn of which nothing was heard for so long is no longer shown. Every turn tells its end; this
 is for one whose end could not be told."""
 
-LIVE_CHARACTERS: Final = 6_000
-LIVE_LINES: Final = 100
+MAX_LIVE_CHARACTERS: Final = 6_000
+MAX_LIVE_LINES: Final = 100
 """How much of a text is drawn while it grows: no live area shows more. The place where it is cut
 moves on in steps of LIVE_STEP, so that its rows do not jump with every word."""
 
-LIVE_STEP: Final = 2_000
+LIVE_CUT_STEP_CHARACTERS: Final = 2_000
 
 _SPACE: Final = re.compile(r"\s")
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class LiveAnswerView:
     """An answer that is still coming: what there is of its text, and how far it is. Not all are
     answers: a tool that somebody called says how far it is, too."""
 
@@ -50,14 +50,14 @@ class Coming:
     answers: bool = True
 
 
-class Watcher(Protocol):
+class AnswerWatcher(Protocol):
     """A terminal that stands in a room."""
 
-    def show_answer(self, turn_id: str, coming: Coming | None) -> None:
+    def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
         """An answer there is as far as this now; None: nothing more comes."""
 
 
-class _Answer:
+class _LiveTurn:
     """One turn that runs. Its text is drawn when somebody watches and it has changed."""
 
     def __init__(self, who: str, answers: bool, event: StreamUpdated) -> None:
@@ -68,16 +68,18 @@ class _Answer:
         self.fences = 0  # fences in the text when it was last looked at for finished code
         self._drawn: tuple[str, Block] = ("", Block())
 
-    def coming(self, now: float) -> Coming:
+    def coming(self, now: float) -> LiveAnswerView:
         text = self.event.text.strip()
         if self._drawn[0] != text:
-            lines = headed(("model", self.who), ": ", text=newest(text)) if text else ()
+            lines = (
+                lines_with_head(("model", self.who), ": ", text=cut_to_newest(text)) if text else ()
+            )
             self._drawn = (text, block(*lines))
-        progress = _progress(self.who, self.event, now)
-        return Coming(self.who, self._drawn[1], progress, self.answers)
+        progress = _draw_progress(self.who, self.event, now)
+        return LiveAnswerView(self.who, self._drawn[1], progress, self.answers)
 
 
-class Answers:
+class LiveAnswerFeed:
     """The answers that are coming in every room, and who watches them."""
 
     def __init__(
@@ -85,14 +87,14 @@ class Answers:
     ) -> None:
         self._world = world
         self._in_background = in_background
-        self._rooms: dict[str, dict[str, _Answer]] = {}
-        self._watchers: dict[str, dict[Watcher, None]] = {}
+        self._rooms: dict[str, dict[str, _LiveTurn]] = {}
+        self._watchers: dict[str, dict[AnswerWatcher, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._preparing: asyncio.Task[Any] | None = None
         world.bus.on(StreamUpdated, self._streams)
         world.bus.on(StreamEnded, self._ended)
 
-    def watch(self, room_id: str, watcher: Watcher) -> None:
+    def watch(self, room_id: str, watcher: AnswerWatcher) -> None:
         """Show what is coming in a room to a watcher, now and as it comes."""
         self._watchers.setdefault(room_id, {})[watcher] = None
         now = time.monotonic()
@@ -100,7 +102,7 @@ class Answers:
             watcher.show_answer(turn_id, answer.coming(now))
         self._set_timer()
 
-    def stop(self, room_id: str, watcher: Watcher) -> None:
+    def stop(self, room_id: str, watcher: AnswerWatcher) -> None:
         """Show it to a watcher no more, and take away what it was shown."""
         watchers = self._watchers.get(room_id, {})
         if watcher not in watchers:
@@ -119,7 +121,7 @@ class Answers:
             author = self._world.agents.get(event.author_id)
             who = self._world.agents.name_of(event.author_id)
             is_model = author is not None and author.kind == "model"
-            answer = answers[event.turn_id] = _Answer(who, is_model, event)
+            answer = answers[event.turn_id] = _LiveTurn(who, is_model, event)
         answer.event = event
         answer.heard_at = time.monotonic()
         if event.room_id in self._watchers:
@@ -135,22 +137,22 @@ class Answers:
             self._rooms.pop(event.room_id, None)
         self._set_timer()
 
-    def _show(self, room_id: str, turn_id: str, coming: Coming | None) -> None:
+    def _show(self, room_id: str, turn_id: str, coming: LiveAnswerView | None) -> None:
         for watcher in list(self._watchers.get(room_id, ())):
             watcher.show_answer(turn_id, coming)
 
-    def _prepare(self, answer: _Answer) -> None:
+    def _prepare(self, answer: _LiveTurn) -> None:
         """Have a piece of code highlighted once it is whole, in a thread: it takes longer than
         anything else in an answer, and will be there when the answer is."""
         text = answer.event.text
-        if len(text) > ANSWER_CHARACTERS:
+        if len(text) > MAX_ANSWER_CHARACTERS:
             return
         fences = text.count("```")
         if fences == answer.fences or (self._preparing and not self._preparing.done()):
             return
         answer.fences = fences
         if fences and fences % 2 == 0:
-            self._preparing = self._in_background(asyncio.to_thread(prepare, text))
+            self._preparing = self._in_background(asyncio.to_thread(highlight_newest_code, text))
 
     # The seconds.
 
@@ -161,57 +163,61 @@ class Answers:
                 self._timer.cancel()
                 self._timer = None
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(ELAPSED_REDRAW_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         now = time.monotonic()
         for room_id, answers in list(self._rooms.items()):
             for turn_id, answer in list(answers.items()):
-                if now - answer.heard_at > QUIET_SECONDS:
+                if now - answer.heard_at > MAX_SILENT_TURN_SECONDS:
                     self._ended(StreamEnded(room_id, turn_id))
                 elif room_id in self._watchers:
                     self._show(room_id, turn_id, answer.coming(now))
         self._set_timer()
 
 
-def newest(text: str) -> str:
+def cut_to_newest(text: str) -> str:
     """The end of a text that is still growing: what is drawn of it."""
     start = 0
-    if len(text) > LIVE_CHARACTERS:
-        start = (len(text) - LIVE_CHARACTERS + LIVE_STEP - 1) // LIVE_STEP * LIVE_STEP
+    if len(text) > MAX_LIVE_CHARACTERS:
+        start = (
+            (len(text) - MAX_LIVE_CHARACTERS + LIVE_CUT_STEP_CHARACTERS - 1)
+            // LIVE_CUT_STEP_CHARACTERS
+            * LIVE_CUT_STEP_CHARACTERS
+        )
         space = _SPACE.search(text, start, start + 200)
         start = space.end() if space else start
     lines = text[start:].split("\n")
-    cut = start > 0 or len(lines) > LIVE_LINES
-    return "…" * cut + "\n".join(lines[-LIVE_LINES:])
+    cut = start > 0 or len(lines) > MAX_LIVE_LINES
+    return "…" * cut + "\n".join(lines[-MAX_LIVE_LINES:])
 
 
-def _progress(who: str, event: StreamUpdated, now: float) -> Line:
+def _draw_progress(who: str, event: StreamUpdated, now: float) -> Line:
     elapsed = max(0.0, now - event.since)
-    turn = _SPINNER[int(elapsed / TICK_SECONDS) % len(_SPINNER)]
-    about = [_seconds(elapsed)]
+    turn = _SPINNER[int(elapsed / ELAPSED_REDRAW_SECONDS) % len(_SPINNER)]
+    about = [_format_elapsed(elapsed)]
     if event.tokens:
-        about.append(f"{_tokens(event.tokens)} tokens")
+        about.append(f"{_format_token_count(event.tokens)} tokens")
     if event.doing:
-        about.append(_tools(event.doing))
+        about.append(_format_tool_names(event.doing))
     if event.waiting:
         about.append(event.waiting)
     return line(("mark", f"{turn} "), ("model", who), ("dim", f" {' · '.join(about)}"))
 
 
-def _seconds(elapsed: float) -> str:
+def _format_elapsed(elapsed: float) -> str:
     if elapsed < 10:
         return f"{elapsed:.1f}s"
     minutes, seconds = divmod(int(elapsed), 60)
     return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
 
 
-def _tokens(count: int) -> str:
+def _format_token_count(count: int) -> str:
     return f"{count}" if count < 1000 else f"{count / 1000:.1f}k"
 
 
-def _tools(names: tuple[str, ...]) -> str:
+def _format_tool_names(names: tuple[str, ...]) -> str:
     """`look, who ×2`: tools without their namespaces, as a model's name of them has it."""
     counted = Counter(name.rpartition("__")[2] or name for name in names)
     return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.items())

@@ -17,12 +17,12 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-HOUR_SECONDS = 3600.0
-WATCHED_ADDRESSES = 10_000
+REGISTRATION_WINDOW_SECONDS = 3600.0
+MAX_COUNTED_ADDRESSES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class UnregisteredUser:
     """Somebody who has proven a key that nobody has yet. They may only register."""
 
     peer: Peer
@@ -30,13 +30,13 @@ class Newcomer:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RegisteredUser:
     """An agent who has proven one of its keys."""
 
     agent_id: str
 
 
-class WorldGate:
+class WorldAuthenticator:
     """The `ports.Gate` of a world."""
 
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
@@ -50,22 +50,22 @@ class WorldGate:
             return not agent.disabled
         return self._registration.mode != "closed"
 
-    async def enter(self, peer: Peer) -> Known | Newcomer:
+    async def enter(self, peer: Peer) -> RegisteredUser | UnregisteredUser:
         agent = self._world.agents.by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
-                raise ports.Refused("Your account is disabled. Ask an administrator.")
-            return Known(agent.id)
+                raise ports.Rejected("Your account is disabled. Ask an administrator.")
+            return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
-                raise ports.Refused("This server takes no new keys. Ask its operator for one.")
+                raise ports.Rejected("This server takes no new keys. Ask its operator for one.")
             case "invite":
-                return Newcomer(peer, "This key is new here, and newcomers need an invite.")
+                return UnregisteredUser(peer, "This key is new here, and newcomers need an invite.")
             case "open":
                 try:
-                    return Known((await self.register(peer, peer.username)).id)
+                    return RegisteredUser((await self.register(peer, peer.username)).id)
                 except WorldError as refused:
-                    return Newcomer(peer, str(refused))
+                    return UnregisteredUser(peer, str(refused))
 
     async def register(self, peer: Peer, name: str) -> agents.Agent:
         """Make an agent for a newcomer in `open` mode.
@@ -107,10 +107,10 @@ class WorldGate:
         now = time.monotonic()
         made = self._made.setdefault(address, deque())
         self._made.move_to_end(address)
-        while made and made[0] < now - HOUR_SECONDS:
+        while made and made[0] < now - REGISTRATION_WINDOW_SECONDS:
             made.popleft()
         if len(made) >= self._registration.per_hour_per_address:
             raise WorldError("Too many have registered from your address.", hint="Try in an hour.")
         made.append(now)
-        if len(self._made) > WATCHED_ADDRESSES:
+        if len(self._made) > MAX_COUNTED_ADDRESSES:
             self._made.popitem(last=False)

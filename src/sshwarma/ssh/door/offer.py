@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.ssh.door.context import House
+from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.line_channel import LineChannel
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Invalid, Unavailable
 
-USAGE = "ssh HOST offer NAME [--room ROOM]"
+OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 
 
-async def offer(house: House, words: Sequence[str], agent_id: str, lines: LineChannel) -> None:
+async def serve_offer(
+    house: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
+) -> None:
     """Have the tools of the server that speaks over `lines`, until it ends.
 
     Raises:
         WorldError: if it may not be, or is no such server.
     """
-    name, room = _read(words)
+    name, room = _parse_offer_arguments(words)
     caller = await house.caller(agent_id, "mcp", None).where_it_may_be()
     if room is not None:
         caller = await caller.elsewhere(room)
@@ -34,10 +36,10 @@ async def offer(house: House, words: Sequence[str], agent_id: str, lines: LineCh
     await hub.offer(caller.asking("offer", f"offer {name}"), name, lines)
 
 
-def _read(words: Sequence[str]) -> tuple[str, str | None]:
+def _parse_offer_arguments(words: Sequence[str]) -> tuple[str, str | None]:
     match words:
         case [name] if not name.startswith("-"):
             return name, None
         case [name, "--room", room] | ["--room", room, name]:
             return name, room
-    raise Invalid("Say what its tools are to be called.", hint=f"Usage: {USAGE}")
+    raise Invalid("Say what its tools are to be called.", hint=f"Usage: {OFFER_USAGE}")

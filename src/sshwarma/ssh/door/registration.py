@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from sshwarma.ssh.door.login import Newcomer, WorldGate
-from sshwarma.ssh.transport.ports import Channel, Link
-from sshwarma.terminal.escape import safe
+from sshwarma.ssh.door.login import UnregisteredUser, WorldAuthenticator
+from sshwarma.ssh.transport.ports import Channel, ClientLink
+from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Conflict, WorldError
 
-SECONDS: Final = 120.0
+REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """A newcomer has this long to answer."""
 
-ANSWER_LENGTH: Final = 64
-TRIES: Final = 5
+MAX_ANSWER_CHARACTERS: Final = 64
+MAX_REGISTRATION_TRIES: Final = 5
 
 
-class RegisterShell:
+class RegistrationShellHandler:
     """Asks for a name and, where one is needed, an invite code; then the newcomer logs in again.
     `ports.Handler`."""
 
-    def __init__(self, gate: WorldGate, newcomer: Newcomer, link: Link, channel: Channel) -> None:
+    def __init__(
+        self,
+        gate: WorldAuthenticator,
+        newcomer: UnregisteredUser,
+        link: ClientLink,
+        channel: Channel,
+    ) -> None:
         self._gate = gate
         self._newcomer = newcomer
         self._link = link
@@ -45,7 +51,7 @@ class RegisterShell:
             elif (
                 character.isascii()
                 and character.isprintable()
-                and len(self._answer) < ANSWER_LENGTH
+                and len(self._answer) < MAX_ANSWER_CHARACTERS
             ):
                 self._answer += character
                 self._say(character)
@@ -70,7 +76,7 @@ class RegisterShell:
 
     async def _ask_all(self) -> None:
         try:
-            done = await asyncio.wait_for(self._register(), SECONDS)
+            done = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
         except TimeoutError:
             self._say("\r\nThat took too long.\r\n")
             done = False
@@ -78,10 +84,10 @@ class RegisterShell:
 
     async def _register(self) -> bool:
         peer = self._newcomer.peer
-        self._say(f"{safe(self._newcomer.why)}\r\n")
+        self._say(f"{escape_controls(self._newcomer.why)}\r\n")
         wanted, code = peer.username, ""
-        for _ in range(TRIES):
-            name = await self._ask(f"Your name here [{safe(wanted)}]: ")
+        for _ in range(MAX_REGISTRATION_TRIES):
+            name = await self._ask(f"Your name here [{escape_controls(wanted)}]: ")
             if name is None:
                 return False
             if self._gate.needs_invite and not code:
@@ -95,7 +101,7 @@ class RegisterShell:
                 else:
                     agent = await self._gate.register(peer, name or wanted)
             except WorldError as refused:
-                self._say(f"{safe(str(refused))}\r\n")
+                self._say(f"{escape_controls(str(refused))}\r\n")
                 if not isinstance(refused, Conflict):
                     code = ""  # a taken name leaves the code good, and it need not be typed again
                 continue
@@ -112,10 +118,12 @@ class RegisterShell:
         self._channel.write(text.encode())
 
 
-class RegisterExec:
+class RegistrationExecHandler:
     """`ssh NAME@host register [CODE]`, for those who have no terminal. `ports.Handler`."""
 
-    def __init__(self, gate: WorldGate, newcomer: Newcomer, channel: Channel, command: str) -> None:
+    def __init__(
+        self, gate: WorldAuthenticator, newcomer: UnregisteredUser, channel: Channel, command: str
+    ) -> None:
         self._gate = gate
         self._newcomer = newcomer
         self._channel = channel
@@ -150,7 +158,9 @@ class RegisterExec:
                 if self._gate.needs_invite
                 else "ssh NAME@HOST register"
             )
-            self._channel.write_stderr(f"{safe(self._newcomer.why)} Register: {how}\n".encode())
+            self._channel.write_stderr(
+                f"{escape_controls(self._newcomer.why)} Register: {how}\n".encode()
+            )
             self._channel.exit(1)
             return
         try:
@@ -159,7 +169,7 @@ class RegisterExec:
             else:
                 agent = await self._gate.register(peer, peer.username)
         except WorldError as refused:
-            self._channel.write_stderr(f"{safe(str(refused))}\n".encode())
+            self._channel.write_stderr(f"{escape_controls(str(refused))}\n".encode())
             self._channel.exit(1)
             return
         self._channel.write(f"Welcome, {agent.name}. Your key is known now.\n".encode())

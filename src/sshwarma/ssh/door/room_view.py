@@ -10,18 +10,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
-from sshwarma.ssh.door.live_answers import Coming
-from sshwarma.terminal.markdown import marked
+from sshwarma.ssh.door.live_answers import LiveAnswerView
+from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.log_rows import Reading, ToolView, answer_text, by_model, row_block, shows
-from sshwarma.verbs.preferences import preference
+from sshwarma.verbs.log_rows import (
+    RowDisplayOptions,
+    ToolView,
+    cut_answer_text,
+    draw_row,
+    is_by_model,
+    is_row_visible,
+)
+from sshwarma.verbs.preferences import read_preference
 from sshwarma.world import mentions
 from sshwarma.world.events import Row, RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
 
-class Hearing:
+class RoomView:
     """One agent at one terminal."""
 
     def __init__(self, world: World, agent_id: str, terminal: Terminal) -> None:
@@ -29,7 +36,7 @@ class Hearing:
         self._agent_id = agent_id
         self._terminal = terminal
         self._announced: set[str] = set()  # turns a plain terminal was told of
-        self._reading = Reading()
+        self._reading = RowDisplayOptions()
         self._rings = True
         self.configure()
 
@@ -37,12 +44,12 @@ class Hearing:
         """Show what comes from now on as the agent's settings say."""
         agent = self._world.agents.get(self._agent_id)
         prefs = agent.prefs if agent is not None else {}
-        self._reading = Reading(
-            timestamps=preference(prefs, "timestamps") == "on",
-            markdown=preference(prefs, "markdown") == "on",
-            tools=cast(ToolView, preference(prefs, "tools")),
+        self._reading = RowDisplayOptions(
+            timestamps=read_preference(prefs, "timestamps") == "on",
+            markdown=read_preference(prefs, "markdown") == "on",
+            tools=cast(ToolView, read_preference(prefs, "tools")),
         )
-        self._rings = preference(prefs, "bell") == "on"
+        self._rings = read_preference(prefs, "bell") == "on"
 
     # What was said before.
 
@@ -50,21 +57,23 @@ class Hearing:
         """Draw the answers among some rows in a thread: many long ones at once would hold up
         everybody. What was drawn is kept for a while, so that printing them costs little."""
         agents = self._world.agents
-        texts = [answer_text(row) for row in rows if by_model(row, agents)]
+        texts = [cut_answer_text(row) for row in rows if is_by_model(row, agents)]
         if texts and self._reading.markdown:
-            await asyncio.to_thread(lambda: [marked(text=text) for text in texts])
+            await asyncio.to_thread(lambda: [render_markdown(text=text) for text in texts])
 
     def last(self, rows: Iterable[Row], count: int) -> list[Row]:
         """Those of the rows that are shown on entering: the last so many that were not only
         comings and goings."""
-        said = [row for row in rows if row.kind != "presence" and shows(row, self._reading)]
+        said = [
+            row for row in rows if row.kind != "presence" and is_row_visible(row, self._reading)
+        ]
         return said[max(0, len(said) - count) :]
 
     def replay(self, rows: Iterable[Row]) -> None:
         """Print rows of before, with their times."""
         reading = replace(self._reading, timestamps=True)
         for row in rows:
-            self._terminal.print(row_block(row, self._world.agents, self._agent_id, reading))
+            self._terminal.print(draw_row(row, self._world.agents, self._agent_id, reading))
 
     # What comes.
 
@@ -83,7 +92,7 @@ class Hearing:
         key = (viewer_id, self._reading)
         drawn = event.drawn.get(key)
         if drawn is None:
-            drawn = row_block(row, self._world.agents, viewer_id, self._reading)
+            drawn = draw_row(row, self._world.agents, viewer_id, self._reading)
             event.drawn[key] = drawn
         assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
         if drawn.lines:
@@ -95,7 +104,7 @@ class Hearing:
         agent = self._world.agents.get(self._agent_id)
         return agent is not None and mentions.has_mention(text, agent.name)
 
-    def show_answer(self, turn_id: str, coming: Coming | None) -> None:
+    def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
         """An answer has grown, or has ended. Where nothing can be redrawn, a line says that one
         has begun."""
         if coming is None:

@@ -4,56 +4,56 @@ from __future__ import annotations
 
 from functools import partial
 
-from sshwarma.ssh.door.context import House
-from sshwarma.ssh.door.exec import Exec
-from sshwarma.ssh.door.line_channel import Service
-from sshwarma.ssh.door.line_shell import LineShell
-from sshwarma.ssh.door.login import Known, Newcomer
-from sshwarma.ssh.door.offer import offer
-from sshwarma.ssh.door.registration import RegisterExec, RegisterShell
-from sshwarma.ssh.door.service_handler import Serving
-from sshwarma.ssh.door.shell import Shell
-from sshwarma.ssh.transport.ports import Channel, Handler, Link
+from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.exec import ExecHandler
+from sshwarma.ssh.door.line_channel import LineService
+from sshwarma.ssh.door.line_shell import LineShellHandler
+from sshwarma.ssh.door.login import RegisteredUser, UnregisteredUser
+from sshwarma.ssh.door.offer import serve_offer
+from sshwarma.ssh.door.registration import RegistrationExecHandler, RegistrationShellHandler
+from sshwarma.ssh.door.service_handler import ServiceHandler
+from sshwarma.ssh.door.shell import ShellHandler
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
 
 
-class WorldSessions:
+class SessionRouter:
     """The `ports.Sessions` of a world."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: SshContext) -> None:
         self._house = house
 
-    def shell(self, link: Link, channel: Channel) -> Handler:
+    def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         match link.identity:
-            case Newcomer() as newcomer:
-                return RegisterShell(self._house.gate, newcomer, link, channel)
-            case Known(agent_id) if channel.has_pty:
-                return Shell(self._house, agent_id, link, channel)
-            case Known(agent_id):
-                return LineShell(self._house, agent_id, link, channel)
+            case UnregisteredUser() as newcomer:
+                return RegistrationShellHandler(self._house.gate, newcomer, link, channel)
+            case RegisteredUser(agent_id) if channel.has_pty:
+                return ShellHandler(self._house, agent_id, link, channel)
+            case RegisteredUser(agent_id):
+                return LineShellHandler(self._house, agent_id, link, channel)
         raise TypeError(f"no shell for {link.identity!r}")
 
-    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+    def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         match link.identity:
-            case Newcomer() as newcomer:
-                return RegisterExec(self._house.gate, newcomer, channel, command)
-            case Known(agent_id):
+            case UnregisteredUser() as newcomer:
+                return RegistrationExecHandler(self._house.gate, newcomer, channel, command)
+            case RegisteredUser(agent_id):
                 service = self._service(command)
                 if service is not None:
-                    return Serving(self._house, agent_id, channel, service)
-                return Exec(self._house, agent_id, channel, command)
+                    return ServiceHandler(self._house, agent_id, channel, service)
+                return ExecHandler(self._house, agent_id, channel, command)
         raise TypeError(f"no command for {link.identity!r}")
 
-    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+    def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         service = self._service(name)
-        if service is None or not isinstance(link.identity, Known):
+        if service is None or not isinstance(link.identity, RegisteredUser):
             return None
         agent_id = link.identity.agent_id
-        return Serving(self._house, agent_id, channel, service, waits=True)
+        return ServiceHandler(self._house, agent_id, channel, service, waits=True)
 
-    def _service(self, command: str) -> Service | None:
+    def _service(self, command: str) -> LineService | None:
         """A service is called by its name and nothing more: with arguments it is a verb. Only
-        `offer`, which is no verb, takes some."""
+        `serve_offer`, which is no verb, takes some."""
         words = command.split()
         if words[:1] == ["offer"]:
-            return partial(offer, self._house, words[1:])
+            return partial(serve_offer, self._house, words[1:])
         return self._house.services.get(command.strip())

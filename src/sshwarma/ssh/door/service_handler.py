@@ -9,23 +9,23 @@ import asyncio
 
 import structlog
 
-from sshwarma.ssh.door.context import House, as_text, refusal
-from sshwarma.ssh.door.line_channel import LineChannel, Service
+from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
+from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.transport.ports import Channel
 from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)
 
 
-class Serving:
+class ServiceHandler:
     """The handler of one service; `ports.Handler`."""
 
     def __init__(
         self,
-        house: House,
+        house: SshContext,
         agent_id: str,
         channel: Channel,
-        service: Service,
+        service: LineService,
         *,
         waits: bool = False,
     ) -> None:
@@ -80,7 +80,9 @@ class Serving:
             status = 130 if self._interrupted else 0
             raise
         except WorldError as refused:
-            self._channel.write_stderr(as_text(refusal(refused), utf8=True, newline="\n"))
+            self._channel.write_stderr(
+                encode_plain_block(draw_refusal(refused), utf8=True, newline="\n")
+            )
             status = 1
         except Exception:
             log.exception("a service failed")

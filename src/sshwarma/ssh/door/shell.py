@@ -14,20 +14,20 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.ssh.door.context import House, is_aside, question, refusal
-from sshwarma.ssh.door.room_view import Hearing
-from sshwarma.ssh.transport.ports import Channel, Link
+from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.room_view import RoomView
+from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs import moving
-from sshwarma.verbs.bags import Edit
+from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.looking import look_around
-from sshwarma.verbs.preferences import Goodbye, preference
-from sshwarma.verbs.talking import Said, noted
-from sshwarma.verbs.views import draw
+from sshwarma.verbs.looking import read_room_details
+from sshwarma.verbs.preferences import Goodbye, read_preference
+from sshwarma.verbs.talking import SentMessage, sender_note_lines
+from sshwarma.verbs.views import draw_result
 from sshwarma.world import agents
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -44,17 +44,19 @@ from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
 
-WAITING_LINES: Final = 50
+MAX_TYPED_AHEAD_LINES: Final = 50
 """Lines typed ahead that may wait."""
 
-EARLY_BYTES: Final = 65_536
+MAX_EARLY_INPUT_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
 
 
-class Shell:
+class ShellHandler:
     """The handler of one shell with a pty; `ports.Handler`."""
 
-    def __init__(self, house: House, agent_id: str, link: Link, channel: Channel) -> None:
+    def __init__(
+        self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
+    ) -> None:
         self._house = house
         self._world = house.world
         self._agent_id = agent_id
@@ -81,18 +83,18 @@ class Shell:
             rows=rows,
             theme=self._theme(prefs),
             utf8=house.utf8(env),
-            plain=self._dumb or _on(prefs, "plain"),
+            plain=self._dumb or _is_preference_on(prefs, "plain"),
             on_line=self._entered,
             on_interrupt=self._interrupted,
             on_eof=self._leave,
             complete=self._complete,
             clock=house.clock,
-            vi=_on(prefs, "vi"),
-            echo=_echoed,
+            vi=_is_preference_on(prefs, "vi"),
+            echo=_is_echoed,
             history=self._history,
         )
         self.terminal.submit_limit = house.limits.line_bytes
-        self._hearing = Hearing(self._world, agent_id, self.terminal)
+        self._hearing = RoomView(self._world, agent_id, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
         house.farewells.add(self._farewell)
 
@@ -105,7 +107,7 @@ class Shell:
             return
         # The first key may be Up: input waits until the history is there. Many who log in never
         # press one.
-        self._early += data[: EARLY_BYTES - len(self._early)]
+        self._early += data[: MAX_EARLY_INPUT_BYTES - len(self._early)]
         if self._history_task is None:
             self._history_task = asyncio.get_running_loop().create_task(self._read_history())
 
@@ -140,15 +142,20 @@ class Shell:
     def _entered(self, typed: str) -> None:
         if not typed.strip():
             return
-        if len(self._lines) >= WAITING_LINES:
+        if len(self._lines) >= MAX_TYPED_AHEAD_LINES:
             self._print(
                 block(
-                    line(("error", f"{WAITING_LINES} lines wait already; that one was not taken."))
+                    line(
+                        (
+                            "error",
+                            f"{MAX_TYPED_AHEAD_LINES} lines wait already; that one was not taken.",
+                        )
+                    )
                 )
             )
             return
         self._house.remember_input(self._agent_id, typed)
-        if self._running and is_aside(typed):
+        if self._running and is_concurrent_line(typed):
             self._background(self._carry_out_aside(typed))
             return
         self._lines.append(typed)
@@ -209,7 +216,7 @@ class Shell:
                 )
             )
         )
-        await moving.arrive(world, self._standing)
+        await moving.record_arrival(world, self._standing)
         await self._enter_room()
         if came_from != self._standing.room_id and start == "lobby":
             await self._remind_of(came_from)
@@ -239,7 +246,7 @@ class Shell:
         room_id = self._room_id = self._standing.room_id
         hearing, world = self._hearing, self._world
         room = await world.room(room_id)
-        shown = int(preference(self._house.agent(self._agent_id).prefs, "history"))
+        shown = int(read_preference(self._house.agent(self._agent_id).prefs, "history"))
         # More than is shown: comings and goings must not take the place of what was said.
         before = await world.tail(room_id, TAIL_ROWS)
         await hearing.draw_ahead(hearing.last(before, shown))
@@ -251,7 +258,7 @@ class Shell:
         hearing.replay(hearing.last(before, shown))
         self._house.feeds.watch(room, self)
         self._house.answers.watch(room_id, hearing)
-        self._print(draw(await look_around(self._caller())))
+        self._print(draw_result(await read_room_details(self._caller())))
 
     def _leave_room(self) -> None:
         """Listen to the room no more, and take away what shows how it is."""
@@ -264,9 +271,9 @@ class Shell:
         """Do a line that the one being carried out may wait for."""
         try:
             self._house.pace.check(self._agent_id)
-            self._print(draw(await run_line(self._caller(), typed)))
+            self._print(draw_result(await run_line(self._caller(), typed)))
         except WorldError as refused:
-            self._print(refusal(refused, typed))
+            self._print(draw_refusal(refused, typed))
 
     async def _carry_out(self, typed: str) -> None:
         """Do one line and show what came of it."""
@@ -275,9 +282,9 @@ class Shell:
             self._house.pace.check(self._agent_id)
             result = await run_line(self._caller(), typed)
         except WorldError as refused:
-            if not _echoed(typed):
+            if not _is_echoed(typed):
                 self._print(block(line(("dim", "not said: "), typed)))
-            self._print(refusal(refused, typed))
+            self._print(draw_refusal(refused, typed))
             return
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -291,14 +298,18 @@ class Shell:
         if isinstance(result, Goodbye):
             self._leave()
             return
-        if isinstance(result, Edit):
+        if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
         if self._standing.room_id != self._room_id:
-            if isinstance(result, moving.Moved) and result.made:
-                self._print(draw(result))
+            if isinstance(result, moving.MoveResult) and result.made:
+                self._print(draw_result(result))
             await self._enter_room()
-        elif not isinstance(result, Said) or result.note:
-            said = block(*noted(result)) if isinstance(result, Said) else draw(result)
+        elif not isinstance(result, SentMessage) or result.note:
+            said = (
+                block(*sender_note_lines(result))
+                if isinstance(result, SentMessage)
+                else draw_result(result)
+            )
             self._print(said)
             self.terminal.frame()  # an answer does not wait for the clock that paces the room
 
@@ -322,14 +333,14 @@ class Shell:
 
     def _asked(self, event: QuestionAsked) -> None:
         """A question to this agent alone."""
-        self._print(question(event))
+        self._print(draw_question(event))
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and agent.prefs.get("bell", "on") == "on":
             self.terminal.bell()
 
     async def _put_out(self, reason: str) -> None:
         self._print(block(line(("warn", reason))))
-        await moving.put_out(self._caller())
+        await moving.move_out_of_room(self._caller())
         await self._enter_room()
 
     def _configure(self) -> None:
@@ -339,8 +350,8 @@ class Shell:
         self._hearing.configure()
         self.terminal.configure(
             theme=self._theme(agent.prefs),
-            plain=self._dumb or _on(agent.prefs, "plain"),
-            vi=_on(agent.prefs, "vi"),
+            plain=self._dumb or _is_preference_on(agent.prefs, "plain"),
+            vi=_is_preference_on(agent.prefs, "vi"),
         )
 
     # Ending.
@@ -367,7 +378,7 @@ class Shell:
             self._history_task.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
-        self._background(moving.depart(self._world, self._standing))
+        self._background(moving.record_departure(self._world, self._standing))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
         self._house.in_background(work)
@@ -383,10 +394,10 @@ class Shell:
         return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
 
 
-def _on(prefs: dict[str, Any], name: str) -> bool:
-    return preference(prefs, name) == "on"
+def _is_preference_on(prefs: dict[str, Any], name: str) -> bool:
+    return read_preference(prefs, name) == "on"
 
 
-def _echoed(typed: str) -> bool:
+def _is_echoed(typed: str) -> bool:
     """Whether a line is shown where it was typed: what is said comes back as the room's own row."""
     return typed.startswith("/") and not typed.startswith("//")

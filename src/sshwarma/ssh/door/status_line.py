@@ -16,17 +16,17 @@ from sshwarma.world.events import PresenceChanged, WorldChanged
 from sshwarma.world.rooms import Room
 from sshwarma.world.world import World
 
-SETTLE_SECONDS: Final = 0.1
+STATUS_REDRAW_DELAY_SECONDS: Final = 0.1
 
 
-class Watcher(Protocol):
+class StatusWatcher(Protocol):
     """A terminal that stands in a room."""
 
     def show_room(self, prompt: Span, status: Line) -> None:
         """The room's prompt and status line are these now."""
 
 
-class Feeds:
+class StatusLines:
     """The watchers of every room."""
 
     def __init__(
@@ -34,18 +34,18 @@ class Feeds:
     ) -> None:
         self._world = world
         self._in_background = in_background
-        self._watchers: dict[str, set[Watcher]] = {}
+        self._watchers: dict[str, set[StatusWatcher]] = {}
         self._changed: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         world.bus.on(PresenceChanged, self._told)
         world.bus.on(WorldChanged, self._told)
 
-    def watch(self, room: Room, watcher: Watcher) -> None:
+    def watch(self, room: Room, watcher: StatusWatcher) -> None:
         """Show a room to a watcher now, and whenever it changes."""
         self._watchers.setdefault(room.id, set()).add(watcher)
         watcher.show_room(*self._shown(room))
 
-    def stop(self, room_id: str, watcher: Watcher) -> None:
+    def stop(self, room_id: str, watcher: StatusWatcher) -> None:
         watchers = self._watchers.get(room_id, set())
         watchers.discard(watcher)
         if not watchers:
@@ -56,7 +56,7 @@ class Feeds:
             self._changed.add(event.room_id)
             if self._timer is None:
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(SETTLE_SECONDS, self._settled)
+                self._timer = loop.call_later(STATUS_REDRAW_DELAY_SECONDS, self._settled)
 
     def _settled(self) -> None:
         self._timer = None

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from sshwarma.ssh.transport.ports import Refused
+from sshwarma.ssh.transport.ports import Rejected
 
-ADDRESSES_REMEMBERED = 10_000
+MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory at most; the longest idle are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AdmissionLimits:
     """Every bound of the ssh door. Seconds and bytes unless the name says otherwise."""
 
     # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
@@ -96,7 +96,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Counters:
+class AdmissionCounters:
     """What has happened so far, for the metrics page."""
 
     accepted: int = 0
@@ -106,7 +106,7 @@ class Counters:
     crashed: int = 0
 
 
-class NotAdmitted(Exception):
+class AdmissionRefused(Exception):
     """Raised by `Admission.admit`; `reason` is one of a few fixed words, fit for a metric label."""
 
     def __init__(self, reason: str) -> None:
@@ -115,7 +115,7 @@ class NotAdmitted(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
+class AdmissionTicket:
     """One connection's place, from accept to close."""
 
     group: str | None
@@ -126,7 +126,7 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class _Address:
+class _AddressRecord:
     """What is remembered of one address (an IPv6 /64 counts as one)."""
 
     open: int = 0
@@ -138,13 +138,15 @@ class _Address:
 class Admission:
     """The book of who is inside and who knocked."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: AdmissionLimits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limits = limits
         self._clock = clock
-        self._pending: dict[Ticket, None] = {}  # in order of arrival
-        self._inside: set[Ticket] = set()
+        self._pending: dict[AdmissionTicket, None] = {}  # in order of arrival
+        self._inside: set[AdmissionTicket] = set()
         self._keys: Counter[str] = Counter()
-        self._addresses: dict[str, _Address] = {}
+        self._addresses: dict[str, _AddressRecord] = {}
 
     @property
     def pending(self) -> int:
@@ -156,7 +158,7 @@ class Admission:
         """Connections in all."""
         return len(self._pending) + len(self._inside)
 
-    def admit(self, address: str, drop: Callable[[], None]) -> Ticket:
+    def admit(self, address: str, drop: Callable[[], None]) -> AdmissionTicket:
         """Give a new connection its place; `drop` must end it at once when its place is needed.
 
         :raises NotAdmitted: when there is none to give
@@ -164,25 +166,25 @@ class Admission:
         limits, now = self._limits, self._clock()
         group = self._group(address)
         if self.connections >= limits.connections:
-            raise NotAdmitted("connections")
+            raise AdmissionRefused("connections")
         if group is not None:
-            known = self._addresses.get(group, _Address())
+            known = self._addresses.get(group, _AddressRecord())
             if now < known.shut_until:
-                raise NotAdmitted("failures")
+                raise AdmissionRefused("failures")
             if known.open >= limits.connections_per_address:
-                raise NotAdmitted("connections_per_address")
+                raise AdmissionRefused("connections_per_address")
             mine = [ticket for ticket in self._pending if ticket.group == group]
             if len(mine) >= limits.pending_per_address and not self._make_room(mine, now):
-                raise NotAdmitted("pending_per_address")
+                raise AdmissionRefused("pending_per_address")
         if len(self._pending) >= limits.pending and not self._make_room(self._pending, now):
-            raise NotAdmitted("pending")
-        ticket = Ticket(group, now, drop)
+            raise AdmissionRefused("pending")
+        ticket = AdmissionTicket(group, now, drop)
         self._pending[ticket] = None
         if group is not None:
             self._remember(group).open += 1
         return ticket
 
-    def authenticated(self, ticket: Ticket, fingerprint: str) -> None:
+    def authenticated(self, ticket: AdmissionTicket, fingerprint: str) -> None:
         """Move a connection from the pending to those inside.
 
         :raises Refused: when this key has enough connections already
@@ -191,13 +193,13 @@ class Admission:
             return
         most = self._limits.connections_per_key
         if self._keys[fingerprint] >= most:
-            raise Refused(f"this key already has {most} connections, the most allowed")
+            raise Rejected(f"this key already has {most} connections, the most allowed")
         del self._pending[ticket]
         self._inside.add(ticket)
         self._keys[fingerprint] += 1
         ticket.key = fingerprint
 
-    def failed(self, ticket: Ticket) -> None:
+    def failed(self, ticket: AdmissionTicket) -> None:
         """Count a connection that tried and did not authenticate against its address."""
         if ticket.group is None:
             return
@@ -210,7 +212,7 @@ class Admission:
         if excess > 0:
             known.shut_until = now + min(limits.shut_seconds_max, 2 ** min(excess, 16))
 
-    def leave(self, ticket: Ticket) -> None:
+    def leave(self, ticket: AdmissionTicket) -> None:
         """Give a place back; again is harmless."""
         if ticket in self._pending:
             del self._pending[ticket]
@@ -225,7 +227,7 @@ class Admission:
         if ticket.group is not None:
             self._remember(ticket.group).open -= 1
 
-    def _make_room(self, among: Iterable[Ticket], now: float) -> bool:
+    def _make_room(self, among: Iterable[AdmissionTicket], now: float) -> bool:
         """Drop the oldest of those who say nothing, else the oldest slow one, if any."""
         waiting = [(now - ticket.since, ticket) for ticket in among]
         silent = (t for age, t in waiting if not t.spoke and age >= self._limits.silent_seconds)
@@ -251,12 +253,12 @@ class Admission:
             return str(ipaddress.ip_network((ip, 64), strict=False))
         return str(ip)
 
-    def _remember(self, group: str) -> _Address:
+    def _remember(self, group: str) -> _AddressRecord:
         known = self._addresses.get(group)
         if known is None:
-            if len(self._addresses) >= ADDRESSES_REMEMBERED:
+            if len(self._addresses) >= MAX_REMEMBERED_ADDRESSES:
                 self._forget_idle()
-            known = self._addresses[group] = _Address(failed_at=self._clock())
+            known = self._addresses[group] = _AddressRecord(failed_at=self._clock())
         return known
 
     def _forget_idle(self) -> None:
@@ -266,7 +268,7 @@ class Admission:
             del self._addresses[group]
 
 
-class LogWindow:
+class LogThrottle:
     """A log that says each kind of thing once in a while, and how often it kept silent."""
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sshwarma.ssh.transport.connection import LeanConnection
     from sshwarma.ssh.transport.ports import Channel
 
-ENV_KEPT = frozenset({b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"})
-REQUESTS_ANSWERED = frozenset(
+ALLOWED_ENV_NAMES = frozenset({b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"})
+ALLOWED_CHANNEL_REQUESTS = frozenset(
     {
         *(b"pty-req", b"env", b"shell", b"exec", b"subsystem"),
         *(b"window-change", b"signal", b"break", b"keepalive@openssh.com"),
@@ -31,8 +31,8 @@ REQUESTS_ANSWERED = frozenset(
 
 _DATA = bytes((MSG_CHANNEL_DATA,))
 
-_NOT_TERM = re.compile(r"[^A-Za-z0-9._-]")
-_TERM_CHARS = 64
+_INVALID_TERM_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
+_MAX_TERM_CHARACTERS = 64
 
 
 class LeanChannel(SSHServerChannel[bytes]):
@@ -44,7 +44,7 @@ class LeanChannel(SSHServerChannel[bytes]):
     @property
     def term(self) -> str:
         """The terminal type, made harmless."""
-        return _NOT_TERM.sub("", self._term_type or "")[:_TERM_CHARS]
+        return _INVALID_TERM_CHARACTER.sub("", self._term_type or "")[:_MAX_TERM_CHARACTERS]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class LeanChannel(SSHServerChannel[bytes]):
         """Keep the few names we use, short and readable; refuse the others."""
         name, value = packet.get_string(), packet.get_string()
         packet.check_end()
-        if name not in ENV_KEPT or len(value) > self._conn.limits.env_bytes:
+        if name not in ALLOWED_ENV_NAMES or len(value) > self._conn.limits.env_bytes:
             return False
         try:
             readable = value.decode("utf-8").isprintable()
@@ -128,7 +128,7 @@ class LeanChannel(SSHServerChannel[bytes]):
     def _answer_request(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
         ahead = SSHPacket(packet.get_remaining_payload())
         kind, want_reply = ahead.get_string(), ahead.get_boolean()
-        if kind in REQUESTS_ANSWERED:
+        if kind in ALLOWED_CHANNEL_REQUESTS:
             self._process_request(pkttype, pktid, packet)
         elif want_reply:
             self.send_packet(MSG_CHANNEL_FAILURE)

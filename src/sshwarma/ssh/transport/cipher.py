@@ -11,8 +11,8 @@ from asyncssh.encryption import Encryption, GCMEncryption
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-GCM = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-CTR = ("aes256-ctr", "aes128-ctr")
+GCM_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+CTR_CIPHERS = ("aes256-ctr", "aes128-ctr")
 """For clients without GCM. Older OpenSSH prefers CTR when both are offered, so it is not told."""
 
 
@@ -51,7 +51,7 @@ class CachedGCM(GCMEncryption):
             return None
 
 
-def cached(encryption: Encryption | None) -> Encryption | None:
+def cache_gcm_cipher(encryption: Encryption | None) -> Encryption | None:
     """Take over a GCM encryption just made by asyncssh; leave any other as it is."""
     if type(encryption) is GCMEncryption:
         return CachedGCM(encryption._cipher)

@@ -17,24 +17,24 @@ from asyncssh.constants import (
     OPEN_RESOURCE_SHORTAGE,
 )
 
-from sshwarma.ssh.transport.admission import Ticket
+from sshwarma.ssh.transport.admission import AdmissionTicket
 from sshwarma.ssh.transport.channel import LeanChannel
-from sshwarma.ssh.transport.host_key import acceptable_key
-from sshwarma.ssh.transport.ports import Peer, Refused
-from sshwarma.ssh.transport.session import Conversation
+from sshwarma.ssh.transport.host_key import is_acceptable_key
+from sshwarma.ssh.transport.ports import Peer, Rejected
+from sshwarma.ssh.transport.session import ChannelSession
 
 if TYPE_CHECKING:
     from sshwarma.ssh.transport.guard import GuardedConnection
-    from sshwarma.ssh.transport.server import Server
+    from sshwarma.ssh.transport.server import SshServer
 
-USERNAME_CHARS = 128
-CLIENT_CHARS = 64
+MAX_USERNAME_CHARACTERS = 128
+MAX_CLIENT_VERSION_CHARACTERS = 64
 
 
-class Visitor(asyncssh.SSHServer):
+class ClientConnection(asyncssh.SSHServer):
     """One connection from accept to close; once let in, the world's `Link`."""
 
-    def __init__(self, server: Server, ticket: Ticket, address: str, port: int) -> None:
+    def __init__(self, server: SshServer, ticket: AdmissionTicket, address: str, port: int) -> None:
         self.server = server
         self.ticket = ticket
         self.address = address
@@ -107,8 +107,8 @@ class Visitor(asyncssh.SSHServer):
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Whether a signature by this key is worth checking; proof of nothing."""
         self._last_key = key.get_fingerprint()
-        return acceptable_key(key) and self.server.gate.acceptable(
-            username[:USERNAME_CHARS], self._last_key
+        return is_acceptable_key(key) and self.server.gate.acceptable(
+            username[:MAX_USERNAME_CHARACTERS], self._last_key
         )
 
     def key_failed(self) -> None:
@@ -130,10 +130,10 @@ class Visitor(asyncssh.SSHServer):
         self._peer = Peer(
             address=self.address,
             port=self.port,
-            username=username[:USERNAME_CHARS],
+            username=username[:MAX_USERNAME_CHARACTERS],
             fingerprint=key.get_fingerprint(),
             public_key=key.export_public_key("openssh").decode("ascii").strip(),
-            client=_readable(self._conn.get_extra_info("client_version", "")),
+            client=_sanitize_version(self._conn.get_extra_info("client_version", "")),
         )
         self._entering = self._conn.create_task(self._enter(self._peer))
 
@@ -143,7 +143,7 @@ class Visitor(asyncssh.SSHServer):
             server.admission.authenticated(self.ticket, peer.fingerprint)
             async with asyncio.timeout(server.limits.enter_seconds):
                 self._identity = await server.gate.enter(peer)
-        except Refused as no:
+        except Rejected as no:
             server.refuse("gate", peer.address)
             self._conn.farewell(no.reason)
         except TimeoutError:
@@ -181,11 +181,11 @@ class Visitor(asyncssh.SSHServer):
             raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
         return self._converse()
 
-    async def _converse(self) -> Conversation:
+    async def _converse(self) -> ChannelSession:
         await self._settled.wait()
         if not self.entered or self.closed:
             raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, "not admitted")
-        return Conversation(self, self.server.sessions, self.server.limits)
+        return ChannelSession(self, self.server.sessions, self.server.limits)
 
     def began(self, channel: LeanChannel) -> None:
         """A handler now runs in this channel."""
@@ -196,7 +196,7 @@ class Visitor(asyncssh.SSHServer):
         self._running.pop(channel, None)
 
 
-def _readable(version: str) -> str:
+def _sanitize_version(version: str) -> str:
     """The client's software, as far as it is plain text."""
     plain = "".join(char for char in version if " " <= char <= "~")
-    return plain.removeprefix("SSH-2.0-")[:CLIENT_CHARS]
+    return plain.removeprefix("SSH-2.0-")[:MAX_CLIENT_VERSION_CHARACTERS]

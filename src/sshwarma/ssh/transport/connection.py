@@ -23,14 +23,14 @@ from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 from asyncssh.constants import DISC_BY_APPLICATION, MSG_KEX_LAST, MSG_KEXINIT
 from asyncssh.packet import SSHPacket, SSHPacketLogger
 
-from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
-from sshwarma.ssh.transport.cipher import CTR, GCM, CachedGCM, cached
+from sshwarma.ssh.transport.cipher import CTR_CIPHERS, GCM_CIPHERS, CachedGCM, cache_gcm_cipher
 
-DEFERRED_MOST = 1_000
+MAX_DEFERRED_PACKETS = 1_000
 """Replies held back while keys are exchanged; an honest client asks for none meanwhile."""
 
-REPLIES_UNREAD = 256 * 1024
+MAX_UNREAD_REPLY_BYTES = 256 * 1024
 """Bytes the peer has not read, data aside, beyond which we read nothing more from it."""
 
 # Padding is sealed with the rest; under an AEAD its content tells nobody anything.
@@ -42,7 +42,10 @@ class LeanConnection(SSHServerConnection):
     """One client's connection: lean sending, bounded buffers, and little that it answers to."""
 
     def __init__(
-        self, options: SSHServerConnectionOptions, owner: asyncssh.SSHServer, limits: Limits
+        self,
+        options: SSHServerConnectionOptions,
+        owner: asyncssh.SSHServer,
+        limits: AdmissionLimits,
     ) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(loop, options)
@@ -78,7 +81,7 @@ class LeanConnection(SSHServerConnection):
         if pkttype > MSG_KEX_LAST and type(encryption) is CachedGCM and self._may_seal():
             self._send_sealed(encryption, b"".join((bytes((pkttype,)), *args)))
             return
-        if len(self._deferred_packets) > DEFERRED_MOST:
+        if len(self._deferred_packets) > MAX_DEFERRED_PACKETS:
             raise asyncssh.ProtocolError("Too many requests during key exchange")
         super().send_packet(pkttype, *args, handler=handler)
 
@@ -106,8 +109,8 @@ class LeanConnection(SSHServerConnection):
     def send_newkeys(self, k: bytes, h: bytes) -> None:
         """Take over the new ciphers, then send what waited for them."""
         super().send_newkeys(k, h)
-        self._send_encryption = cached(self._send_encryption)
-        self._next_recv_encryption = cached(self._next_recv_encryption)
+        self._send_encryption = cache_gcm_cipher(self._send_encryption)
+        self._next_recv_encryption = cache_gcm_cipher(self._next_recv_encryption)
         self._stop_kex_timer()
         self._flush_channels()
 
@@ -136,7 +139,7 @@ class LeanConnection(SSHServerConnection):
             self._congested
             and transport
             and not transport.is_closing()
-            and transport.get_write_buffer_size() > REPLIES_UNREAD
+            and transport.get_write_buffer_size() > MAX_UNREAD_REPLY_BYTES
         ):
             transport.pause_reading()
 
@@ -159,7 +162,9 @@ class LeanConnection(SSHServerConnection):
         """Offer CTR only to those who may lack GCM; let no later exchange go unfinished."""
         if not self._session_id:
             openssh = self._client_version.startswith(b"SSH-2.0-OpenSSH_")
-            self._enc_algs = [name.encode() for name in (GCM if openssh else GCM + CTR)]
+            self._enc_algs = [
+                name.encode() for name in (GCM_CIPHERS if openssh else GCM_CIPHERS + CTR_CIPHERS)
+            ]
         super()._send_kexinit()
         if self._auth_complete and self._kex_timer is None:
             self._kex_timer = self._loop.call_later(

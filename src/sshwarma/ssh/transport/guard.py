@@ -18,16 +18,16 @@ from asyncssh.constants import (
 )
 from asyncssh.packet import SSHPacket
 
-from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.connection import LeanConnection
 
 if TYPE_CHECKING:
-    from sshwarma.ssh.transport.client_connection import Visitor
+    from sshwarma.ssh.transport.client_connection import ClientConnection
 
-CHANNELS_ANSWERED = frozenset({b"session"})
-GLOBALS_ANSWERED = frozenset({b"keepalive@openssh.com"})
+ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
+ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
 
-SMALLEST_PACKET = 256
+MIN_PACKET_BYTES = 256
 """A client that takes less per packet makes one line cost dozens of them."""
 
 
@@ -35,7 +35,10 @@ class GuardedConnection(LeanConnection):
     """A lean connection that answers to little, and knows a proof from a claim."""
 
     def __init__(
-        self, options: SSHServerConnectionOptions, visitor: Visitor, limits: Limits
+        self,
+        options: SSHServerConnectionOptions,
+        visitor: ClientConnection,
+        limits: AdmissionLimits,
     ) -> None:
         super().__init__(options, visitor, limits)
         self._visitor = visitor
@@ -72,7 +75,7 @@ class GuardedConnection(LeanConnection):
     def _answer_open(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
         ahead = SSHPacket(packet.get_remaining_payload())
         kind, number, _window = ahead.get_string(), ahead.get_uint32(), ahead.get_uint32()
-        if kind in CHANNELS_ANSWERED and ahead.get_uint32() >= SMALLEST_PACKET:
+        if kind in ALLOWED_CHANNEL_TYPES and ahead.get_uint32() >= MIN_PACKET_BYTES:
             self._process_channel_open(pkttype, pktid, packet)
         else:
             reason = "only sessions are served here"
@@ -81,7 +84,7 @@ class GuardedConnection(LeanConnection):
     def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
         ahead = SSHPacket(packet.get_remaining_payload())
         kind, want_reply = ahead.get_string(), ahead.get_boolean()
-        if kind in GLOBALS_ANSWERED:
+        if kind in ALLOWED_GLOBAL_REQUESTS:
             self._process_global_request(pkttype, pktid, packet)
         elif want_reply:
             self.send_packet(MSG_REQUEST_FAILURE)

@@ -11,12 +11,12 @@ from typing import cast
 import asyncssh
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-HOST_KEY = "ssh_host_ed25519_key"
+HOST_KEY_FILENAME = "ssh_host_ed25519_key"
 
-RSA_BITS = (2048, 8192)
+RSA_KEY_BITS = (2048, 8192)
 """Weaker is forgeable; stronger costs us milliseconds a signature."""
 
-ALGORITHMS = (
+PUBLIC_KEY_ALGORITHMS = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
@@ -27,7 +27,7 @@ ALGORITHMS = (
 )
 """Kinds of public key anyone may have; for RSA this names the key, not its SHA-1 signature."""
 
-LINE_CHARS = 16 * 1024
+MAX_KEY_LINE_CHARACTERS = 16 * 1024
 """The longest public key line looked at: RSA of 8192 bits takes 1.4 KiB."""
 
 
@@ -41,9 +41,9 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     :raises UnusableKey: when it cannot be read, or others can read it
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = directory / HOST_KEY
+    path = directory / HOST_KEY_FILENAME
     if not path.exists():
-        _create(path)
+        _create_host_key(path)
     info = path.stat()
     others = stat.S_IMODE(info.st_mode) & 0o077
     if others:
@@ -58,7 +58,7 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
         raise UnusableKey(f"{path} is not a usable private key: {error}") from error
 
 
-def fingerprint(key: asyncssh.SSHKey) -> str:
+def compute_fingerprint(key: asyncssh.SSHKey) -> str:
     """How `ssh` shows this key when it asks whether to trust it: SHA256:..."""
     return key.get_fingerprint()
 
@@ -71,7 +71,7 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
 
     :raises UnusableKey: when it is not exactly one key of a kind accepted here
     """
-    if len(text) > LINE_CHARS:
+    if len(text) > MAX_KEY_LINE_CHARACTERS:
         raise UnusableKey(f"that is {len(text)} characters; a public key is one short line")
     if "PRIVATE KEY" in text:
         raise UnusableKey("that is a private key; give the one whose name ends in .pub")
@@ -85,27 +85,27 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
         raise UnusableKey(
             "that is not a public key in OpenSSH's form, like: ssh-ed25519 AAAA... you@host"
         ) from error
-    if not acceptable_key(key):
+    if not is_acceptable_key(key):
         raise UnusableKey(
             f"{key.get_algorithm()} keys of this strength are not accepted: use ed25519, ecdsa, "
-            f"a security key, or RSA of {RSA_BITS[0]} to {RSA_BITS[1]} bits"
+            f"a security key, or RSA of {RSA_KEY_BITS[0]} to {RSA_KEY_BITS[1]} bits"
         )
     openssh = key.export_public_key("openssh").decode("utf-8", "replace").split()
     comment = (key.get_comment_bytes() or b"").decode("utf-8", "replace")
     return key.get_fingerprint(), " ".join(openssh[:2]), comment
 
 
-def acceptable_key(key: asyncssh.SSHKey) -> bool:
+def is_acceptable_key(key: asyncssh.SSHKey) -> bool:
     """Whether a public key is of a kind and strength to stand for someone."""
-    if key.get_algorithm() not in ALGORITHMS:
+    if key.get_algorithm() not in PUBLIC_KEY_ALGORITHMS:
         return False
     if key.get_algorithm() == "ssh-rsa":
         bits = cast("RSAPublicKey", key.pyca_key).key_size
-        return RSA_BITS[0] <= bits <= RSA_BITS[1]
+        return RSA_KEY_BITS[0] <= bits <= RSA_KEY_BITS[1]
     return True
 
 
-def _create(path: Path) -> None:
+def _create_host_key(path: Path) -> None:
     """Write a new key so that it is never there half-written, or readable by others."""
     key = asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Refused(Exception):
-    """Raised by `Gate.enter` and by `Sessions` to turn someone away; they are shown `reason`."""
+class Rejected(Exception):
+    """Raised by `Gate.enter` and by `HandlerFactory` to turn a client away with `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class Peer:
     client: str
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     """The world's door: knows keys."""
 
     def acceptable(self, username: str, fingerprint: str) -> bool:
@@ -61,7 +61,7 @@ class Gate(Protocol):
         """
 
 
-class Link(Protocol):
+class ClientLink(Protocol):
     """One authenticated connection."""
 
     @property
@@ -135,7 +135,7 @@ class Channel(Protocol):
         """Deliver input again, what had arrived meanwhile first."""
 
 
-class Handler(Protocol):
+class ChannelHandler(Protocol):
     """What runs in one channel. All calls are synchronous and must return quickly.
 
     An exception from any of them is logged and ends that connection, no other.
@@ -163,7 +163,7 @@ class Handler(Protocol):
         """The channel is gone. Exactly once, last, whatever the cause; None when orderly."""
 
 
-class Sessions(Protocol):
+class HandlerFactory(Protocol):
     """Makes handlers. Called at most once a channel, after `Gate.enter` has returned.
 
     `channel.write` and `channel.exit` work at once. Nothing is delivered to the handler before it
@@ -171,13 +171,13 @@ class Sessions(Protocol):
     `WorldError` to say no: the reason goes to standard error with exit status 1.
     """
 
-    def shell(self, link: Link, channel: Channel) -> Handler:
+    def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         """`ssh host`."""
 
-    def exec(self, link: Link, channel: Channel, command: str) -> Handler:
+    def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         """`ssh host command`; the text as sent, at most `Limits.command_bytes` of UTF-8."""
 
-    def subsystem(self, link: Link, channel: Channel, name: str) -> Handler | None:
+    def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         """`ssh -s host name` (sftp); None refuses it, and the connection lives on.
 
         Unlike the other two this is asked before the client is answered: write nothing yet.

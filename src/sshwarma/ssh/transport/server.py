@@ -12,22 +12,28 @@ from typing import cast
 import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
-from sshwarma.ssh.transport.admission import Admission, Counters, Limits, LogWindow, NotAdmitted
-from sshwarma.ssh.transport.client_connection import Visitor
+from sshwarma.ssh.transport.admission import (
+    Admission,
+    AdmissionCounters,
+    AdmissionLimits,
+    AdmissionRefused,
+    LogThrottle,
+)
+from sshwarma.ssh.transport.client_connection import ClientConnection
 from sshwarma.ssh.transport.guard import GuardedConnection
-from sshwarma.ssh.transport.ports import Gate, Link, Peer, Sessions
+from sshwarma.ssh.transport.ports import Authenticator, ClientLink, HandlerFactory, Peer
 
-KEX = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
+KEX_ALGORITHMS = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
 """All within 10 % of each other; the finite-field groups cost up to 50 times as much."""
 
-BACKLOG = 256
+ACCEPT_BACKLOG = 256
 """asyncio accepts as many as this in one turn of the loop, so it is also a bound on that turn."""
 
 
-class Doorkeeper(asyncio.Protocol):
+class Acceptor(asyncio.Protocol):
     """Meets a socket just accepted, before anything is spent on it."""
 
-    def __init__(self, server: Server, options: SSHServerConnectionOptions) -> None:
+    def __init__(self, server: SshServer, options: SSHServerConnectionOptions) -> None:
         self._server = server
         self._options = options
 
@@ -42,29 +48,31 @@ class Doorkeeper(asyncio.Protocol):
             ticket = server.admission.admit(
                 peername[0], lambda: server.make_room(transport, peername[0])
             )
-        except NotAdmitted as no:
+        except AdmissionRefused as no:
             server.refuse(no.reason, peername[0])
             transport.write(b"sshwarma: too many connections; try again soon\r\n")
             transport.close()
             return
-        visitor = Visitor(server, ticket, *peername[:2])
+        visitor = ClientConnection(server, ticket, *peername[:2])
         server.accept(visitor)
         connection = GuardedConnection(self._options, visitor, server.limits)
         transport.set_protocol(connection)
         connection.connection_made(transport)
 
 
-class Server:
-    """A listening door and everyone who came through it. Made by `listen`."""
+class SshServer:
+    """A listening door and everyone who came through it. Made by `start_ssh_server`."""
 
-    def __init__(self, gate: Gate, sessions: Sessions, limits: Limits) -> None:
+    def __init__(
+        self, gate: Authenticator, sessions: HandlerFactory, limits: AdmissionLimits
+    ) -> None:
         self.gate = gate
         self.sessions = sessions
         self.limits = limits
         self.admission = Admission(limits)
-        self.counters = Counters()
-        self._log = LogWindow(limits.log_window)
-        self._visitors: dict[Visitor, None] = {}
+        self.counters = AdmissionCounters()
+        self._log = LogThrottle(limits.log_window)
+        self._visitors: dict[ClientConnection, None] = {}
         self._empty = asyncio.Event()
         self._empty.set()
         self._listener: asyncio.Server
@@ -80,7 +88,7 @@ class Server:
         return len(self._visitors)
 
     @property
-    def links(self) -> Sequence[Link]:
+    def links(self) -> Sequence[ClientLink]:
         """Those let in, oldest first."""
         return [visitor for visitor in self._visitors if visitor.entered and not visitor.closed]
 
@@ -113,18 +121,18 @@ class Server:
 
     async def _listen(self, host: str, port: int, options: SSHServerConnectionOptions) -> None:
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Doorkeeper(self, options), host, port, backlog=BACKLOG
+            lambda: Acceptor(self, options), host, port, backlog=ACCEPT_BACKLOG
         )
 
     # What the doorkeeper and the visitors report
 
-    def accept(self, visitor: Visitor) -> None:
+    def accept(self, visitor: ClientConnection) -> None:
         """Someone was given a place."""
         self.counters.accepted += 1
         self._visitors[visitor] = None
         self._empty.clear()
 
-    def forget(self, visitor: Visitor) -> None:
+    def forget(self, visitor: ClientConnection) -> None:
         """Someone is gone."""
         self.admission.leave(visitor.ticket)
         self._visitors.pop(visitor, None)
@@ -142,7 +150,7 @@ class Server:
         transport.abort()
 
     def auth_failed(
-        self, visitor: Visitor, tries: int, last_key: str, error: Exception | None
+        self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
     ) -> None:
         """Someone left who had tried and not authenticated."""
         self.counters.auth_failed += 1
@@ -161,25 +169,25 @@ class Server:
         self._log.note("ssh.crashed", type(error).__name__, peer=peer, exc_info=error)
 
 
-async def listen(
+async def start_ssh_server(
     host: str,
     port: int,
     *,
     host_keys: Sequence[asyncssh.SSHKey],
-    gate: Gate,
-    sessions: Sessions,
-    limits: Limits | None = None,
-) -> Server:
+    gate: Authenticator,
+    sessions: HandlerFactory,
+    limits: AdmissionLimits | None = None,
+) -> SshServer:
     """Open the door at `host` and `port` (0 picks one) and serve until `drain` or `close`.
 
     :raises OSError: when the address cannot be listened on
     """
-    limits = limits or Limits()
-    server = Server(gate, sessions, limits)
+    limits = limits or AdmissionLimits()
+    server = SshServer(gate, sessions, limits)
     options = await SSHServerConnectionOptions.construct(
         server_host_keys=list(host_keys),
         server_version="sshwarma",
-        kex_algs=KEX,
+        kex_algs=KEX_ALGORITHMS,
         encryption_algs="aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes256-ctr,aes128-ctr",
         mac_algs="hmac-sha2-256-etm@openssh.com,hmac-sha2-256",
         compression_algs=None,

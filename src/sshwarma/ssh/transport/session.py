@@ -1,4 +1,4 @@
-"""What goes on in one channel: asyncssh's callbacks, turned into those of a `Handler`."""
+"""What goes on in one channel: asyncssh's callbacks, turned into those of a `ChannelHandler`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, cast
 
 import asyncssh
 
-from sshwarma.ssh.transport.admission import Limits
+from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
-from sshwarma.ssh.transport.ports import Handler, Refused, Sessions
+from sshwarma.ssh.transport.ports import ChannelHandler, HandlerFactory, Rejected
 
 if TYPE_CHECKING:
-    from sshwarma.ssh.transport.client_connection import Visitor
+    from sshwarma.ssh.transport.client_connection import ClientConnection
 
 
-class Conversation(asyncssh.SSHServerSession[bytes]):
-    """One channel: turns asyncssh's callbacks into those of a `Handler`."""
+class ChannelSession(asyncssh.SSHServerSession[bytes]):
+    """One channel: turns asyncssh's callbacks into those of a `ChannelHandler`."""
 
-    def __init__(self, visitor: Visitor, sessions: Sessions, limits: Limits) -> None:
+    def __init__(
+        self, visitor: ClientConnection, sessions: HandlerFactory, limits: AdmissionLimits
+    ) -> None:
         self._visitor = visitor
         self._sessions = sessions
         self._limits = limits
         self._chan: LeanChannel
-        self._begin: Callable[[], Handler] | None = None
-        self._handler: Handler | None = None
+        self._begin: Callable[[], ChannelHandler] | None = None
+        self._handler: ChannelHandler | None = None
         self._resizing: asyncio.TimerHandle | None = None
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
@@ -46,17 +48,17 @@ class Conversation(asyncssh.SSHServerSession[bytes]):
         self._begin = lambda: self._exec(command)
         return True
 
-    def _exec(self, command: str) -> Handler:
+    def _exec(self, command: str) -> ChannelHandler:
         most = self._limits.command_bytes
         if len(command.encode()) > most:
-            raise Refused(f"a command is at most {most} bytes; pipe long text in")
+            raise Rejected(f"a command is at most {most} bytes; pipe long text in")
         return self._sessions.exec(self._visitor, self._chan, command)
 
     def subsystem_requested(self, subsystem: str) -> bool:
         """`ssh -s host name`: the answer waits for the world's verdict."""
         try:
             handler = self._sessions.subsystem(self._visitor, self._chan, subsystem)
-        except Refused:
+        except Rejected:
             return False
         if handler is not None:
             self._begin = lambda: handler
@@ -71,7 +73,7 @@ class Conversation(asyncssh.SSHServerSession[bytes]):
             return
         try:
             self._handler = self._begin()
-        except Refused as no:
+        except Rejected as no:
             self._chan.write_stderr(f"{no.reason}\r\n".encode())
             self._chan.exit(1)
         else:
