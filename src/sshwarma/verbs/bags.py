@@ -32,7 +32,7 @@ class PutResult:
 
 
 @view(PutResult)
-def _(result: PutResult) -> Block:
+def draw_put_result(result: PutResult) -> Block:
     what = "Made" if result.made else "Changed"
     return block(
         line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
@@ -92,7 +92,7 @@ class EditDraft:
 
 
 @view(EditDraft)
-def _(result: EditDraft) -> Block:
+def draw_edit_draft(result: EditDraft) -> Block:
     return block(
         line(
             "Editing ",

@@ -105,7 +105,7 @@ class BranchList:
 
 
 @view(BranchList)
-def _(result: BranchList) -> Block:
+def draw_branch_list(result: BranchList) -> Block:
     if not result.forks:
         return block(line("The conversation of ", ("room", result.room), " has no branches."))
     lines: list[Line] = [line(("heading", f"Branches of {result.room}:"))]

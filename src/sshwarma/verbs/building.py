@@ -28,7 +28,7 @@ class NewPortal:
 
 
 @view(NewPortal)
-def _(made: NewPortal) -> Block:
+def draw_new_portal(made: NewPortal) -> Block:
     lines = [line(f"Created exit: {made.direction} → ", ("room", made.to))]
     if made.replaced:
         lines.append(line(("dim", f"It replaced the exit to {made.replaced}.")))
@@ -113,7 +113,7 @@ class RoomText:
 
 
 @view(RoomText)
-def _(result: RoomText) -> Block:
+def draw_room_text(result: RoomText) -> Block:
     state = "is now" if result.changed else "is"
     if not result.text:
         return block(line("The ", f"{result.what} of ", ("room", result.room), f" {state} empty."))

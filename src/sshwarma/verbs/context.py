@@ -57,7 +57,7 @@ class WrapPreview:
 
 
 @view(WrapPreview)
-def _(wrapped: WrapPreview) -> Block:
+def draw_wrap_preview(wrapped: WrapPreview) -> Block:
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be told: {about}"))]
     if wrapped.cached_tokens:
@@ -110,7 +110,7 @@ class ContextDetails:
 
 
 @view(ContextDetails)
-def _(shown: ContextDetails) -> Block:
+def draw_context_details(shown: ContextDetails) -> Block:
     lines = [
         line(("heading", f"Window of {shown.room}: {shown.window}"), f", {shown.meaning}"),
         *draw_columns(
@@ -231,7 +231,7 @@ class ModelNotes:
 
 
 @view(ModelNotes)
-def _(state: ModelNotes) -> Block:
+def draw_model_notes(state: ModelNotes) -> Block:
     if not state.text:
         return block(f"{state.agent} keeps no notes in {state.room}.")
     return block(
@@ -250,7 +250,7 @@ class RoomStates:
 
 
 @view(RoomStates)
-def _(states: RoomStates) -> Block:
+def draw_room_states(states: RoomStates) -> Block:
     if not states.set and not states.found:
         return block(line("No state holds in ", ("room", states.room), "."))
     return block(

@@ -69,7 +69,7 @@ class ThingDetails:
 
 
 @view(ThingDetails)
-def _(seen: ThingDetails) -> Block:
+def draw_thing_details(seen: ThingDetails) -> Block:
     title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
     lines = [
         line(*title),

@@ -32,7 +32,7 @@ class GarbageReport:
 
 
 @view(GarbageReport)
-def _(result: GarbageReport) -> Block:
+def draw_garbage_report(result: GarbageReport) -> Block:
     verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
     lines = [

@@ -57,7 +57,7 @@ class HistoryPage:
 
 
 @view(HistoryPage)
-def _(history: HistoryPage) -> Block:
+def draw_history_page(history: HistoryPage) -> Block:
     if not history.entries:
         return block(line("Nothing has been said here yet."))
     lines: list[Line | Table] = []
@@ -76,7 +76,7 @@ class ToolStats:
 
 
 @view(ToolStats)
-def _(stats: ToolStats) -> Block:
+def draw_tool_stats(stats: ToolStats) -> Block:
     if not stats.total:
         return block(line("No tool was called in ", ("room", stats.room), " yet."))
     return block(
@@ -92,7 +92,7 @@ class HistoryMatches:
 
 
 @view(HistoryMatches)
-def _(found: HistoryMatches) -> Block:
+def draw_history_matches(found: HistoryMatches) -> Block:
     if not found.entries:
         return block(line(f"Nothing you may read has {found.words}."))
     return block(

@@ -61,7 +61,7 @@ class Inventory:
 
 
 @view(Inventory)
-def _(inventory: Inventory) -> Block:
+def draw_inventory(inventory: Inventory) -> Block:
     lines: list[Line] = [line(("heading", "Equipped:"))]
     lines += draw_columns(_draw_equipped_row(item, inventory.whose) for item in inventory.equipped)
     if not inventory.equipped:
@@ -205,7 +205,7 @@ class EquipResult:
 
 
 @view(EquipResult)
-def _(done: EquipResult) -> Block:
+def draw_equip_result(done: EquipResult) -> Block:
     word = "Equipped" if done.on else "Unequipped"
     lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
     if done.already:

@@ -25,7 +25,7 @@ class JournalNote:
 
 
 @view(JournalNote)
-def _(noted: JournalNote) -> Block:
+def draw_journal_note(noted: JournalNote) -> Block:
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
@@ -92,7 +92,7 @@ class Journal:
 
 
 @view(Journal)
-def _(journal: Journal) -> Block:
+def draw_journal(journal: Journal) -> Block:
     if not journal.entries:
         return block(line("The journal of ", ("room", journal.room), " is empty."))
     return block(

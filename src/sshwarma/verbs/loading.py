@@ -42,7 +42,7 @@ class LoadResult:
 
 
 @view(LoadResult)
-def _(result: LoadResult) -> Block:
+def draw_load_result(result: LoadResult) -> Block:
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
@@ -247,7 +247,7 @@ class NamespaceMatches:
 
 
 @view(NamespaceMatches)
-def _(result: NamespaceMatches) -> Block:
+def draw_namespace_matches(result: NamespaceMatches) -> Block:
     if not result.found:
         return block("No namespace fits that. /namespaces lists them all.")
     lines = draw_columns(

@@ -61,7 +61,7 @@ class RoomDetails:
 
 
 @view(RoomDetails)
-def _(room: RoomDetails) -> Block:
+def draw_room_details(room: RoomDetails) -> Block:
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
     ]
@@ -157,7 +157,7 @@ class RoomList:
 
 
 @view(RoomList)
-def _(result: RoomList) -> Block:
+def draw_room_list(result: RoomList) -> Block:
     return block(
         line(("heading", "Rooms:")),
         *draw_columns(
@@ -211,7 +211,7 @@ class PersonList:
 
 
 @view(PersonList)
-def _(result: PersonList) -> Block:
+def draw_person_list(result: PersonList) -> Block:
     return block(
         line(("heading", "Who is here:")),
         *draw_columns(

@@ -46,7 +46,7 @@ class ServerLog:
 
 
 @view(ServerLog)
-def _(result: ServerLog) -> Block:
+def draw_server_log(result: ServerLog) -> Block:
     if not result.lines:
         return block(line(("dim", f"{result.name} has said nothing.")))
     return block(*(made for text in result.lines for made in text_lines(text, indent=0)))

@@ -44,7 +44,7 @@ class ServerList:
 
 
 @view(ServerList)
-def _(result: ServerList) -> Block:
+def draw_server_list(result: ServerList) -> Block:
     if not result.servers:
         return block("No MCP servers. An owner adds one with /mcp add.")
     return block(
@@ -94,7 +94,7 @@ class ServerDetails:
 
 
 @view(ServerDetails)
-def _(shown: ServerDetails) -> Block:
+def draw_server_details(shown: ServerDetails) -> Block:
     since = f" for {format_duration(shown.seconds)}" if shown.seconds is not None else ""
     lines: list[Line] = [
         line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),

@@ -54,7 +54,7 @@ class ModelRoster:
 
 
 @view(ModelRoster)
-def _(roster: ModelRoster) -> Block:
+def draw_model_roster(roster: ModelRoster) -> Block:
     if not roster.models:
         return block("No model answers here. /model found shows what could.")
     return block(
@@ -93,7 +93,7 @@ class ModelDetails:
 
 
 @view(ModelDetails)
-def _(shown: ModelDetails) -> Block:
+def draw_model_details(shown: ModelDetails) -> Block:
     facts = [
         ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
         ("address", shown.address),
@@ -127,7 +127,7 @@ class ModelTestResult:
 
 
 @view(ModelTestResult)
-def _(tested: ModelTestResult) -> Block:
+def draw_model_test_result(tested: ModelTestResult) -> Block:
     took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
         line(("model", tested.name), ": ", tested.text, hang=2),
@@ -150,7 +150,7 @@ class DetectedModels:
 
 
 @view(DetectedModels)
-def _(found: DetectedModels) -> Block:
+def draw_detected_models(found: DetectedModels) -> Block:
     if not found.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"

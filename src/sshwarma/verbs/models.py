@@ -25,7 +25,7 @@ class ModelList:
 
 
 @view(ModelList)
-def _(result: ModelList) -> Block:
+def draw_model_list(result: ModelList) -> Block:
     if not result.models:
         return block("No model answers here.")
     return block(

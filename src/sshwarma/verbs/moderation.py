@@ -40,7 +40,7 @@ class RoomAccess:
 
 
 @view(RoomAccess)
-def _(result: RoomAccess) -> Block:
+def draw_room_access(result: RoomAccess) -> Block:
     meaning = {
         "open": "anyone may enter and talk",
         "invite": "everyone sees it, members may enter",

@@ -33,7 +33,7 @@ class MoveResult:
 
 
 @view(MoveResult)
-def _(moved: MoveResult) -> Block:
+def draw_move_result(moved: MoveResult) -> Block:
     verb_done = "Created" if moved.made else "You are in"
     return block(line(f"{verb_done} ", ("room", moved.room), "."))
 
@@ -158,7 +158,7 @@ class ExitList:
 
 
 @view(ExitList)
-def _(result: ExitList) -> Block:
+def draw_exit_list(result: ExitList) -> Block:
     if not result.exits:
         return block(line("There are no exits from ", ("room", result.room), "."))
     return block(
@@ -184,7 +184,7 @@ class Route:
 
 
 @view(Route)
-def _(result: Route) -> Block:
+def draw_route(result: Route) -> Block:
     if not result.steps:
         return block(line("You are in ", ("room", result.to), " already."))
     walk = [direction for direction, _ in result.steps]
@@ -238,7 +238,7 @@ class NavState:
 
 
 @view(NavState)
-def _(result: NavState) -> Block:
+def draw_nav_state(result: NavState) -> Block:
     what = "may move out of it by tool" if result.on else "stay where they are"
     return block(
         line(

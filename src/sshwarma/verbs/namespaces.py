@@ -50,7 +50,7 @@ class NamespaceList:
 
 
 @view(NamespaceList)
-def _(result: NamespaceList) -> Block:
+def draw_namespace_list(result: NamespaceList) -> Block:
     return block(
         line(("heading", "Namespaces:")),
         *draw_columns(
@@ -118,7 +118,7 @@ class NamespaceDetails:
 
 
 @view(NamespaceDetails)
-def _(shown: NamespaceDetails) -> Block:
+def draw_namespace_details(shown: NamespaceDetails) -> Block:
     one = shown.namespace
     facts = (
         ("Name", one.name),

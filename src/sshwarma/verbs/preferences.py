@@ -30,7 +30,7 @@ class HelpIndex:
 
 
 @view(HelpIndex)
-def _(index: HelpIndex) -> Block:
+def draw_help_index(index: HelpIndex) -> Block:
     lines: list[Line] = [
         line(
             "What you type is said to the room; what begins with ",
@@ -66,7 +66,7 @@ class HelpVerb:
 
 
 @view(HelpVerb)
-def _(result: HelpVerb) -> Block:
+def draw_help_verb(result: HelpVerb) -> Block:
     lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
     if result.detail:
         lines += [line(), *text_lines(result.detail, indent=2)]
@@ -97,7 +97,7 @@ class HelpCommand:
 
 
 @view(HelpCommand)
-def _(result: HelpCommand) -> Block:
+def draw_help_command(result: HelpCommand) -> Block:
     what = "a Lua script" if result.kind == "script" else "a line"
     return block(
         line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
@@ -113,7 +113,7 @@ class HelpTopic:
 
 
 @view(HelpTopic)
-def _(result: HelpTopic) -> Block:
+def draw_help_topic(result: HelpTopic) -> Block:
     lines: list[Line] = []
     for text in result.text.rstrip().split("\n"):
         if text.startswith("# "):
@@ -187,7 +187,7 @@ class Version:
 
 
 @view(Version)
-def _(result: Version) -> Block:
+def draw_version(result: Version) -> Block:
     return block(f"sshwarma {result.version}")
 
 
@@ -235,7 +235,7 @@ class PreferenceValues:
 
 
 @view(PreferenceValues)
-def _(settings: PreferenceValues) -> Block:
+def draw_preference_values(settings: PreferenceValues) -> Block:
     return block(
         line(("heading", "Your settings:")),
         *draw_columns(
@@ -284,7 +284,7 @@ class AliasList:
 
 
 @view(AliasList)
-def _(result: AliasList) -> Block:
+def draw_alias_list(result: AliasList) -> Block:
     if not result.aliases:
         return block(
             line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
@@ -348,7 +348,7 @@ class Goodbye:
 
 
 @view(Goodbye)
-def _(goodbye: Goodbye) -> Block:
+def draw_goodbye(goodbye: Goodbye) -> Block:
     return block(goodbye.text)
 
 

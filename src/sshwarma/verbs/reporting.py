@@ -53,7 +53,7 @@ class DatabaseSchema:
 
 
 @view(DatabaseSchema)
-def _(schema: DatabaseSchema) -> Block:
+def draw_database_schema(schema: DatabaseSchema) -> Block:
     if schema.whole:
         return block(*(made for one in schema.relations for made in _draw_relation(one)))
     lines: list[Line] = []
@@ -154,7 +154,7 @@ class QueryResult:
 
 
 @view(QueryResult)
-def _(selected: QueryResult) -> Block:
+def draw_query_result(selected: QueryResult) -> Block:
     if not selected.rows:
         return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
     last = len(selected.columns) - 1
@@ -270,7 +270,7 @@ class UsageStats:
 
 
 @view(UsageStats)
-def _(stats: UsageStats) -> Block:
+def draw_usage_stats(stats: UsageStats) -> Block:
     of = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:
         return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))

@@ -44,7 +44,7 @@ class RunResult:
 
 
 @view(RunResult)
-def _(ran: RunResult) -> Block:
+def draw_run_result(ran: RunResult) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
     left = len(ran.text) - MAX_PERSON_CHARACTERS
@@ -138,7 +138,7 @@ class AttachmentData:
 
 
 @view(AttachmentData)
-def _(found: AttachmentData) -> Block:
+def draw_attachment_data(found: AttachmentData) -> Block:
     which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
     return block(
         line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
@@ -211,7 +211,7 @@ class ExpandedRow:
 
 
 @view(ExpandedRow)
-def _(result: ExpandedRow) -> Block:
+def draw_expanded_row(result: ExpandedRow) -> Block:
     more = (
         [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
         if result.next is not None

@@ -41,7 +41,7 @@ class SkillList:
 
 
 @view(SkillList)
-def _(result: SkillList) -> Block:
+def draw_skill_list(result: SkillList) -> Block:
     if not result.skills:
         return block("There are no skills yet: /skill add NAME = what a model is to do.")
     return block(
@@ -70,7 +70,7 @@ class SkillDetails:
 
 
 @view(SkillDetails)
-def _(skill: SkillDetails) -> Block:
+def draw_skill_details(skill: SkillDetails) -> Block:
     active = ", ".join(skill.active) or "nowhere here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),

@@ -36,7 +36,7 @@ class SentMessage:
 
 
 @view(SentMessage)
-def _(said: SentMessage) -> Block:
+def draw_sent_message(said: SentMessage) -> Block:
     if said.emote:
         return block(*lines_with_head(("emote", f"* {said.who} "), text=said.text, style="emote"))
     who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
@@ -137,7 +137,7 @@ class MessageAnswers:
 
 
 @view(MessageAnswers)
-def _(answered: MessageAnswers) -> Block:
+def draw_message_answers(answered: MessageAnswers) -> Block:
     return block(
         *(
             each

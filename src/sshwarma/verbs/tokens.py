@@ -33,7 +33,7 @@ class NewToken:
 
 
 @view(NewToken)
-def _(made: NewToken) -> Block:
+def draw_new_token(made: NewToken) -> Block:
     until = f" until {format_clock(made.expires_at)}" if made.expires_at is not None else ""
     return block(
         line(("mark", made.token)),
@@ -63,7 +63,7 @@ class TokenList:
 
 
 @view(TokenList)
-def _(result: TokenList) -> Block:
+def draw_token_list(result: TokenList) -> Block:
     if not result.tokens:
         return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " makes one."))
     return block(

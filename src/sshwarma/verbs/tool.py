@@ -51,7 +51,7 @@ class ToolList:
 
 
 @view(ToolList)
-def _(result: ToolList) -> Block:
+def draw_tool_list(result: ToolList) -> Block:
     if not result.tools:
         return block(line(f"There is no tool that {result.pattern} names."))
     lines: list[Line] = [line(("heading", "Tools:"))]
@@ -82,7 +82,7 @@ class SavedTool:
 
 
 @view(SavedTool)
-def _(result: SavedTool) -> Block:
+def draw_saved_tool(result: SavedTool) -> Block:
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
     return block(
@@ -105,7 +105,7 @@ class ToolTrial:
 
 
 @view(ToolTrial)
-def _(trial: ToolTrial) -> Block:
+def draw_tool_trial(trial: ToolTrial) -> Block:
     style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
     lines = [
         line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),

@@ -54,7 +54,7 @@ class TurnList:
 
 
 @view(TurnList)
-def _(result: TurnList) -> Block:
+def draw_turn_list(result: TurnList) -> Block:
     if not result.turns:
         return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
     return block(
@@ -97,7 +97,7 @@ class TurnDetails:
 
 
 @view(TurnDetails)
-def _(shown: TurnDetails) -> Block:
+def draw_turn_details(shown: TurnDetails) -> Block:
     turn = shown.turn
     about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
     lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
