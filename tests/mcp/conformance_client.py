@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from sshwarma import verbs
 from sshwarma.mcp.client.hub import Hub, ServerStatus
-from sshwarma.mcp.client.oauth_login import ClientMetadata
+from sshwarma.mcp.client.pending_login import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things

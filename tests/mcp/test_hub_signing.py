@@ -21,7 +21,7 @@ from sshwarma.mcp.client import oauth_login
 from sshwarma.mcp.client.bearer import BearerAuth
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
 from sshwarma.mcp.client.oauth import sign_in
-from sshwarma.mcp.client.oauth_login import ClientMetadata, PendingSignIn
+from sshwarma.mcp.client.pending_login import ClientMetadata, PendingSignIn
 from sshwarma.settings import HttpSettings, McpSettings
 from sshwarma.verbs.mcp_login import SignInInstructions
 from sshwarma.web.oauth_callback import make_client_metadata

@@ -61,11 +61,13 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 from prometheus_client import CollectorRegistry
+from starlette.types import Scope
 
 from sshwarma import verbs
-from sshwarma.mcp.server import endpoint, server
+from sshwarma.mcp.server import endpoint
 from sshwarma.mcp.server.clients import McpClients
 from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
+from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import LineRateLimiter
@@ -651,12 +653,12 @@ class Open(endpoint.McpEndpoint):
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=server.MAX_MESSAGE_BYTES,
+            max_request_body_size=MAX_MESSAGE_BYTES,
             event_store=Events(),
             retry_interval=100,
         )
 
-    async def _token(self, scope: server.AsgiMessage) -> Token | None:
+    async def _token(self, scope: Scope) -> Token | None:
         world = self._guests.world
         found = await world.store.read(lambda conn: tokens.read_live_tokens(conn, self.agent_id))
         return found[0]

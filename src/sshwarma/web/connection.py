@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from sshwarma.web._uvicorn import HttpConnection
 
 MAX_CONNECTIONS: Final = 500
 """Connections at a time; the one after is told so."""
@@ -19,26 +19,22 @@ _RESPONSE_TEMPLATE: Final = (
 )
 
 
-class BoundedConnection(H11Protocol):
+class BoundedConnection(HttpConnection):
     """What uvicorn makes for each connection."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._waiting: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+    def on_connected(self) -> None:
+        if self.connection_count > MAX_CONNECTIONS:
             words = f"{MAX_CONNECTIONS} connections are open, which is the most. Try again soon."
             self._refuse("503 Service Unavailable", words)
         else:
             self._wait_for_head()
 
-    def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
+    def on_data(self) -> None:
+        if self.is_awaiting_head:
             self._wait_for_head()
         else:
             self._head_came()
@@ -48,7 +44,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:
-        if self._waiting is None and not self.transport.is_closing():
+        if self._waiting is None and not self.is_closing:
             self._waiting = asyncio.get_running_loop().call_later(
                 REQUEST_HEAD_TIMEOUT_SECONDS, self._too_slow
             )
@@ -63,5 +59,4 @@ class BoundedConnection(H11Protocol):
         self._refuse("408 Request Timeout", words)
 
     def _refuse(self, status: str, words: str) -> None:
-        self.transport.write(_RESPONSE_TEMPLATE.format(status, len(words), words).encode())
-        self.transport.close()
+        self.close_with(_RESPONSE_TEMPLATE.format(status, len(words), words).encode())

@@ -10,13 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sshwarma.mcp.client.oauth_login import (
-    CALLBACK_PATH,
-    CLIENT_DOCUMENT_PATH,
-    LOOPBACK_REDIRECT,
-    ClientMetadata,
-    OAuthLogins,
-)
+from sshwarma.mcp.client.oauth_login import CLIENT_DOCUMENT_PATH, OAuthLogins
+from sshwarma.mcp.client.pending_login import CALLBACK_PATH, LOOPBACK_REDIRECT, ClientMetadata
 from sshwarma.settings import HttpSettings, split_address
 from sshwarma.world.errors import WorldError
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
+from sshwarma.mcp.client._httpx import GuardedTransport
 from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
 from sshwarma.mcp.client.stdio import MAX_LINE_BYTES, MAX_MESSAGE_QUOTES, count_quotes
 from sshwarma.mcp.client.throttle import Throttle
@@ -63,17 +64,14 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
 
-class CheckedTransport(httpx2.AsyncHTTPTransport):
+class CheckedTransport(GuardedTransport):
     """What a client sends through. `refused` is the status that said who may not come in, or 0;
     `failed` the last that said anything else was wrong, or 0."""
 
     def __init__(
         self, context: ssl.SSLContext, backend: CheckedNetworkBackend, connections: int
     ) -> None:
-        super().__init__(verify=context, trust_env=False)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context, max_connections=connections, network_backend=backend
-        )
+        super().__init__(context, backend, connections)
         self.refused = self.failed = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -6,7 +6,6 @@ What servers there are, and whether each is wanted, is kept in the world; what e
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,9 @@ from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import (
     Dialer,
     ElicitationRequest,
-    LineDialer,
     LinkLost,
-    OAuthDialer,
     ProtocolEra,
+    SdkDial,
     ServerInfo,
 )
 from sshwarma.mcp.client.oauth_login import OAuthLogins
@@ -85,7 +83,7 @@ class Hub:
     ) -> None:
         self.asking = Elicitation(world)
         self.signing = OAuthLogins(world, folder.with_name("signins"), self._connect_signed_in)
-        self._world = world
+        self.world = world
         self._folder = folder
         self._timing = timing or SupervisorTiming()
         self._dialled = dial
@@ -98,7 +96,7 @@ class Hub:
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings, and begin to connect to all that are wanted."""
-        known = await self._world.change(lambda tx: _declare_servers(tx, configured))
+        known = await self.world.change(lambda tx: _declare_servers(tx, configured))
         for server in known:
             if server.enabled:
                 self._supervise(server)
@@ -131,9 +129,7 @@ class Hub:
                 ends.over.set()
                 raise LinkLost("the channel has ended")
             ends.dialled = True
-            over: LineDialer = await asyncio.get_running_loop().run_in_executor(
-                None, _load_session_module
-            )
+            over = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
             return partial(over, lines=ends)
 
         async with self._lock_for(name):
@@ -150,7 +146,7 @@ class Hub:
                 raise Unavailable(
                     f"{name} does not answer as an MCP server: {running.reason or 'it is silent'}."
                 )
-            await self._world.change(lambda tx: _announce_offer(tx, caller, server))
+            await self.world.change(lambda tx: _announce_offer(tx, caller, server))
             await ends.over.wait()
             if ends.why:
                 raise Unavailable(ends.why)
@@ -177,7 +173,7 @@ class Hub:
                 server_records.remove_server(tx, known)
                 caller.tell(tx, f"took the tools of {server.name} along")
 
-        await self._world.change(work)
+        await self.world.change(work)
 
     # What people do with servers.
 
@@ -294,7 +290,7 @@ class Hub:
         Raises:
             NotFound: if there is none.
         """
-        return await self._world.store.read(lambda conn: server_records.find_server(conn, name))
+        return await self.world.store.read(lambda conn: server_records.find_server(conn, name))
 
     def condition(self, server: Thing) -> ServerStatus:
         """How a server is now."""
@@ -322,7 +318,7 @@ class Hub:
         running = self._servers.get(tool.parent_id or "")
         if running is None:
             raise Unavailable(f"Nothing carries out {tool.label} now.")
-        asker = self._world.agents.get(caller.behind or caller.agent.id)
+        asker = self.world.agents.get(caller.behind or caller.agent.id)
         person_id = asker.id if asker is not None and asker.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
         return await running.call(remote, arguments, person_id=person_id, report=caller.report)
@@ -352,10 +348,10 @@ class Hub:
         running = self._servers.pop(server_id, None)
         if running is not None:
             await running.stop()
-        await self._set_down(server_id)
+        await self.set_down(server_id)
 
-    async def _set_down(self, server_id: str) -> None:
-        await self._world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
+    async def set_down(self, server_id: str) -> None:
+        await self.world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
 
     async def _connect_signed_in(self, server: Thing) -> None:
         """Somebody has signed in to a server, or out of it."""
@@ -373,9 +369,7 @@ class Hub:
         if self._dialled is not None:
             return self._dialled
         async with self._loading:
-            signed: OAuthDialer = await asyncio.get_running_loop().run_in_executor(
-                None, _load_session_module
-            )
+            signed = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
         return partial(signed, credentials=self.signing.credentials(server))
 
     def _lock_for(self, name: str) -> asyncio.Lock:
@@ -385,10 +379,11 @@ class Hub:
         return self._changing.setdefault(name, asyncio.Lock())
 
 
-def _load_session_module() -> Any:
-    """How to connect: a OAuthDialer, and a LineDialer."""
+def _load_dial() -> SdkDial:
+    """Import the SDK. For a thread: this takes seconds."""
     with serialize_imports():
-        return importlib.import_module("sshwarma.mcp.client.session").dial
+        from sshwarma.mcp.client.session import dial
+    return dial
 
 
 class _OfferedLines:
@@ -433,7 +428,7 @@ class _HubListener:
 
     async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
         self._last_reason, self._was_up = "", True
-        published = await self._hub._world.change(
+        published = await self._hub.world.change(
             lambda tx: server_records.publish_listing(
                 tx, self._id, greeting, listing, trust=self._settings.trust
             )
@@ -453,13 +448,13 @@ class _HubListener:
             ", …" if len(waiting) > MAX_NAMED_TOOLS else ""
         )
         words = f"It says something new of {named}: /mcp show {name} and /mcp approve {name}."
-        for agent in self._hub._world.agents:
+        for agent in self._hub.world.agents:
             if agent.role in ("owner", "admin"):
                 self.tell(agent.id, words)
 
     async def went_down(self) -> None:
         try:
-            await self._hub._set_down(self._id)
+            await self._hub.set_down(self._id)
         except WorldError as refused:  # the disk is full, or the world is closing
             log.warning("could not be stored", server=self._settings.name, reason=str(refused))
 

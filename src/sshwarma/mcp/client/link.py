@@ -113,8 +113,9 @@ Dialer: TypeAlias = Callable[
 """Connects to a server; the folder is where a program starts that has none of its own."""
 
 
-class OAuthDialer(Protocol):
-    """Connects to a server that may be signed in to."""
+class SdkDial(Protocol):
+    """Connects by way of the SDK: to a server that may have `credentials`, or to the one at the
+    other end of `lines`."""
 
     def __call__(
         self,
@@ -124,20 +125,6 @@ class OAuthDialer(Protocol):
         ring: LogBuffer,
         hooks: LinkCallbacks,
         *,
-        credentials: CredentialStore | None,
-    ) -> AbstractAsyncContextManager[ServerLink]: ...
-
-
-class LineDialer(Protocol):
-    """Connects to the server at the other end of `lines`."""
-
-    def __call__(
-        self,
-        settings: McpSettings,
-        folder: Path,
-        era: ProtocolEra,
-        ring: LogBuffer,
-        hooks: LinkCallbacks,
-        *,
-        lines: LineStream,
+        lines: LineStream | None = None,
+        credentials: CredentialStore | None = None,
     ) -> AbstractAsyncContextManager[ServerLink]: ...

@@ -31,7 +31,6 @@ from pydantic import ValidationError
 from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
-from sshwarma.mcp.client.oauth_login import PendingSignIn
 from sshwarma.mcp.client.oauth_provider import (
     MachineOAuthProvider,
     UserOAuthProvider,
@@ -39,6 +38,7 @@ from sshwarma.mcp.client.oauth_provider import (
     make_challenge_response,
     make_registered_client,
 )
+from sshwarma.mcp.client.pending_login import PendingSignIn
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable, WorldError
@@ -119,7 +119,7 @@ async def renew_tokens(
     """
     kept = credentials.kept
     request, answer = _make_ping_request(settings), None
-    provider: OAuthClientProvider
+    provider: UserOAuthProvider | MachineOAuthProvider
     if settings.oauth_machine:
         provider = MachineOAuthProvider(settings, credentials)
         challenge = credentials.challenge or AuthChallenge(401)
@@ -136,7 +136,7 @@ async def renew_tokens(
         if kept.resource is not None:
             prm = ProtectedResourceMetadata.model_validate(kept.resource)
             provider.context.protected_resource_metadata = prm
-        provider.context.token_expiry_time = 1.0  # long ago: it is to be renewed
+        provider.expire_token()
     refused: list[str] = []
     async with _open_sender(settings, resolve) as send:
 

@@ -8,12 +8,10 @@ is one at a time for a server, it ends after SIGN_IN_TIMEOUT_SECONDS, and with t
 from __future__ import annotations
 
 import asyncio
-import importlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
@@ -21,9 +19,16 @@ import structlog
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.pending_login import (
+    ClientMetadata,
+    PendingSignIn,
+    Revocation,
+    SignInFlow,
+    SignInPage,
+)
 from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -33,119 +38,9 @@ log = structlog.get_logger(__name__)
 SIGN_IN_TIMEOUT_SECONDS: Final = 600.0
 """A person has this long to come back with the answer."""
 
-PAGE_TIMEOUT_SECONDS: Final = 45.0
-"""A server and its authorization server have this long to say which page is to be opened."""
-
 MAX_ADDRESS_CHARACTERS: Final = 8_000
 
-CALLBACK_PATH: Final = "/oauth/callback"
 CLIENT_DOCUMENT_PATH: Final = "/oauth/client.json"
-
-LOOPBACK_REDIRECT: Final = f"http://127.0.0.1:2280{CALLBACK_PATH}"
-"""Where a page comes back to if there is no http port: nothing answers there, but the browser shows
-the address, which can be pasted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientMetadata:
-    """What authorization servers are told of us: where their page comes back to, and where a
-    document that describes us can be read, if it can."""
-
-    redirect: str = LOOPBACK_REDIRECT
-    document: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SignInPage:
-    """What a person is asked to open, and where it comes back to. `issuer` is who signs them in;
-    `scope` what is asked for."""
-
-    url: str
-    redirect: str
-    issuer: str = ""
-    scope: str = ""
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).netloc
-
-    @property
-    def state(self) -> str:
-        """What the answer must repeat."""
-        return parse_qs(urlsplit(self.url).query).get("state", [""])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizationResponse:
-    """What the page came back with."""
-
-    code: str
-    state: str
-    issuer: str | None
-
-
-class PendingSignIn:
-    """One sign-in while it is under way."""
-
-    def __init__(self, name: str, ours: ClientMetadata) -> None:
-        loop = asyncio.get_running_loop()
-        self.name = name
-        self.ours = ours
-        self.pasted = False  # what it came back with was
-        self.task: asyncio.Task[None]
-        self._page: asyncio.Future[SignInPage] = loop.create_future()
-        self._answer: asyncio.Future[AuthorizationResponse] = loop.create_future()
-
-    @property
-    def page(self) -> SignInPage | None:
-        """What is to be opened, once that is known."""
-        return self._page.result() if self._page.done() else None
-
-    def show(self, page: SignInPage) -> None:
-        """Have this page opened."""
-        self._page.set_result(page)
-
-    async def returned(self) -> AuthorizationResponse:
-        """What the page comes back with.
-
-        Raises:
-            Unavailable: if it comes back with a refusal.
-        """
-        return await self._answer
-
-    async def shown(self) -> SignInPage:
-        """The page, as soon as there is one.
-
-        Raises:
-            WorldError: if the sign-in ends before.
-        """
-        waiting: set[asyncio.Future[Any]] = {self._page, self.task}
-        await asyncio.wait(
-            waiting, timeout=PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
-        if self._page.done():
-            return self._page.result()
-        if self.task.done() and not self.task.cancelled():
-            self.task.result()
-        raise Unavailable(
-            f"{self.name} did not say in {PAGE_TIMEOUT_SECONDS:.0f} s how to sign in."
-        )
-
-    def take(self, query: Mapping[str, str]) -> None:
-        """Take what the page came back with, once."""
-        if self._answer.done():
-            raise Conflict("That sign-in has its answer already.")
-        if query.get("error") or not query.get("code"):
-            why = query.get("error_description") or query.get("error") or "it brought no code"
-            self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(why)}."))
-            return
-        self._answer.set_result(
-            AuthorizationResponse(query["code"], query["state"], query.get("iss"))
-        )
-
-
-SignInFlow: TypeAlias = Callable[[McpSettings, CredentialStore, PendingSignIn], Awaitable[None]]
-"""Signs in: asks the servers, has the page shown, and keeps the tokens."""
 
 
 class OAuthLogins:
@@ -197,9 +92,7 @@ class OAuthLogins:
             raise Unavailable(f"{server.name} is disabled.", hint=f"/mcp enable {server.name}")
         await self.cancel(server)
         await credentials.load()
-        flow: SignInFlow = await asyncio.get_running_loop().run_in_executor(
-            None, _load_oauth_function, "sign_in"
-        )
+        flow = await asyncio.get_running_loop().run_in_executor(None, _load_sign_in)
         under_way = PendingSignIn(server.name, self.ours)
         work = self._run_sign_in(caller, server, settings, credentials, flow, under_way)
         under_way.task = asyncio.create_task(work, name=f"sign-in {server.name}")
@@ -266,9 +159,7 @@ class OAuthLogins:
         if credentials is None or kept is None or not (kept.tokens or kept.client):
             raise NotFound(f"Nobody is signed in to {server.name}.")
         await self.cancel(server)
-        revoke = await asyncio.get_running_loop().run_in_executor(
-            None, _load_oauth_function, "revoke"
-        )
+        revoke = await asyncio.get_running_loop().run_in_executor(None, _load_revoke)
         settings = server_records.read_settings(server)
         async with credentials.lock:
             # What is given back is forgotten first: that must not depend on a stranger.
@@ -361,10 +252,18 @@ class OAuthLogins:
         self._world.bus.publish(QuestionAsked(agent_id, name, text, ""))
 
 
-def _load_oauth_function(what: str) -> Any:
-    """A function of the module that needs the SDK."""
+def _load_sign_in() -> SignInFlow:
+    """Import the SDK. For a thread: this takes seconds."""
     with serialize_imports():
-        return getattr(importlib.import_module("sshwarma.mcp.client.oauth"), what)
+        from sshwarma.mcp.client.oauth import sign_in
+    return sign_in
+
+
+def _load_revoke() -> Revocation:
+    """Import the SDK. For a thread, as `_load_sign_in`."""
+    with serialize_imports():
+        from sshwarma.mcp.client.oauth import revoke
+    return revoke
 
 
 def _redact_caller(caller: Caller, server: Thing) -> Caller:
@@ -384,7 +283,3 @@ def _parse_query(address: str) -> dict[str, str]:
 
 def _matches_state(given: str, wanted: str) -> bool:
     return bool(wanted) and secrets.compare_digest(given.encode(), wanted.encode())
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())[:200].rstrip(".")

@@ -11,8 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
@@ -25,10 +24,11 @@ from mcp.shared.auth import (
 from mcp.shared.auth_utils import calculate_token_expiry
 from pydantic import AnyUrl
 
+from sshwarma.mcp._sdk import AuthorizationSteps, ClientCredentialsSteps
 from sshwarma.mcp.client.address import check_url
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore
 from sshwarma.mcp.client.environment import expand_variables
-from sshwarma.mcp.client.oauth_login import ClientMetadata, PendingSignIn, SignInPage
+from sshwarma.mcp.client.pending_login import ClientMetadata, PendingSignIn, SignInPage
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 
@@ -92,9 +92,8 @@ class OAuthStorage:
         await self._credentials.store(replace(kept, client=dump_model(client_info)))
 
 
-class UserOAuthProvider(OAuthClientProvider):
-    """The SDK's, for a person; without one (`under_way` None) it only renews. The methods it
-    changes are those that the SDK's own variants change."""
+class UserOAuthProvider(AuthorizationSteps):
+    """The SDK's, for a person; without one (`under_way` None) it only renews."""
 
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, under_way: PendingSignIn | None
@@ -121,10 +120,10 @@ class UserOAuthProvider(OAuthClientProvider):
         self._pending = under_way
         self._challenge = credentials.challenge
 
-    def _select_authorization_server(self, advertised: list[str]) -> str:
+    def select_authorization_server(self, advertised: list[str]) -> str:
         return _choose_authorization_server(advertised, self._settings.oauth_issuer)
 
-    async def _perform_authorization(self) -> httpx2.Request:
+    def prepare_authorization(self) -> None:
         context, settings = self.context, self._settings
         metadata = context.oauth_metadata
         if settings.oauth_issuer:
@@ -134,7 +133,6 @@ class UserOAuthProvider(OAuthClientProvider):
         if context.client_info is not None and settings.oauth_client_secret:
             context.client_info.token_endpoint_auth_method = _choose_auth_method(metadata)
         context.client_metadata.scope = self._scope()
-        return await super()._perform_authorization()
 
     def _scope(self) -> str | None:
         """What is asked for: what our owner or the server says. Neither saying anything, the SDK
@@ -172,7 +170,7 @@ class UserOAuthProvider(OAuthClientProvider):
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
 
 
-class MachineOAuthProvider(ClientCredentialsOAuthProvider):
+class MachineOAuthProvider(ClientCredentialsSteps):
     """The SDK's, for a client that acts as itself."""
 
     def __init__(self, settings: McpSettings, credentials: CredentialStore) -> None:
@@ -188,18 +186,17 @@ class MachineOAuthProvider(ClientCredentialsOAuthProvider):
         storage.context = self.context
         self._wanted_issuer = settings.oauth_issuer
         self._wanted_scope = settings.oauth_scope
-        self.context.token_expiry_time = 1.0
+        self.expire_token()
 
-    def _select_authorization_server(self, advertised: list[str]) -> str:
+    def select_authorization_server(self, advertised: list[str]) -> str:
         return _choose_authorization_server(advertised, self._wanted_issuer)
 
-    async def _perform_authorization(self) -> httpx2.Request:
+    def prepare_authorization(self) -> None:
         if self.context.client_info is not None:
             method = _choose_auth_method(self.context.oauth_metadata)
             self.context.client_info.token_endpoint_auth_method = method
         if self._wanted_scope:
             self.context.client_metadata.scope = self._wanted_scope
-        return await super()._perform_authorization()
 
 
 def make_challenge_response(

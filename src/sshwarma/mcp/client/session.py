@@ -29,6 +29,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
 from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
 from sshwarma.mcp.client.bearer import BearerAuth
@@ -336,20 +337,11 @@ class McpSession:
 
 
 async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
-    """The listing just as it came: the SDK's own call fails whole over one bad entry, and drops
-    others without a word. These private names are the SDK's of 2.3; a test holds them."""
+    """Return the entries of the tool listing as the server sent them, at most LISTED."""
     raw: list[Any] = []
     cursor: str | None = None
     for _ in range(MAX_LISTING_PAGES):
-        params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        data = types.ListToolsRequest(params=params).model_dump(
-            by_alias=True, mode="json", exclude_none=True
-        )
-        options: Any = {}
-        session._stamp(data, options)
-        answer = await session._dispatcher.send_raw_request(
-            data["method"], data.get("params"), options
-        )
+        answer = await request_tool_page(session, cursor)
         page = answer.get("tools")
         raw += page if isinstance(page, list) else []
         following = answer.get("nextCursor")
@@ -378,7 +370,7 @@ def _remember_listing(session: ClientSession, listing: ToolListing) -> None:
         )
         for tool in listing.tools
     ]
-    session._absorb_tool_listing(types.ListToolsResult(tools=tools), complete=True)
+    accept_tool_listing(session, tools)
 
 
 def _format_progress(progress: float, total: float | None, message: str | None) -> str:

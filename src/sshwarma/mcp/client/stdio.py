@@ -19,13 +19,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
@@ -121,7 +122,7 @@ async def program_transport(
             await asyncio.gather(*tasks, return_exceptions=True)
             heard.close()
             to_send.close()
-            _close_subprocess(process)
+            close_process_transport(process)
 
 
 async def _start_program(
@@ -292,10 +293,3 @@ async def _stop_program(process: Process) -> None:
                 ask()
             await asyncio.wait({leaving}, timeout=TERMINATE_TIMEOUT_SECONDS)
     leaving.cancel()
-
-
-def _close_subprocess(process: Process) -> None:
-    """Close what the subprocess holds now, not when it is collected."""
-    transport: Any = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()

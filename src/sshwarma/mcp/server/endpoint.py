@@ -16,12 +16,12 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import Message, Receive, Scope, Send
 
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients, Visit
 from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
-from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES, AsgiMessage, AsgiReceive, AsgiSend
-from sshwarma.mcp.server.stream import MessageStream
+from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES, MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import LINE_RATE_SECONDS, LineRateLimiter
@@ -119,7 +119,7 @@ class McpEndpoint:
             finally:
                 visit.close()
 
-    async def http(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One HTTP request."""
         try:
             token = await self._token(scope)
@@ -152,7 +152,7 @@ class McpEndpoint:
             if scope["method"] == "DELETE" and answer.status == 200:
                 visit.guest.forget({token.id})  # the client has said that it goes
 
-    async def _token(self, scope: AsgiMessage) -> Token | None:
+    async def _token(self, scope: Scope) -> Token | None:
         """The token that a request came with, if it is good."""
         words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, secret = words.decode("latin-1").partition(" ")
@@ -168,15 +168,15 @@ class _HttpExchange:
     """The answer to one request. When its visit must end, the SDK is told that the client is gone,
     and the client that the answer is over."""
 
-    def __init__(self, visit: Visit, receive: AsgiReceive, send: AsgiSend) -> None:
+    def __init__(self, visit: Visit, receive: Receive, send: Send) -> None:
         self._visit = visit
         self._receive = receive
         self._send = send
         self.status = 0
         self._is_complete = False
-        self._receive_task: asyncio.Task[AsgiMessage] | None = None
+        self._receive_task: asyncio.Task[Message] | None = None
 
-    async def receive(self) -> AsgiMessage:
+    async def receive(self) -> Message:
         loop = asyncio.get_running_loop()
         ended = loop.create_task(self._visit.ended.wait())
         asking = loop.create_task(self._receive_once())
@@ -187,10 +187,10 @@ class _HttpExchange:
             ended.cancel()
             asking.cancel()
 
-    async def _receive_once(self) -> AsgiMessage:
+    async def _receive_once(self) -> Message:
         return await self._receive()
 
-    async def send(self, message: AsgiMessage) -> None:
+    async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif message["type"] == "http.response.body" and not message.get("more_body", False):
@@ -222,7 +222,7 @@ def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
     )
 
 
-def _opens_session(scope: AsgiMessage) -> bool:
+def _opens_session(scope: Scope) -> bool:
     """Whether a request of the older era belongs to no session yet."""
     headers = dict(scope["headers"])
     version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
@@ -239,7 +239,7 @@ def _make_user(token: Token) -> AuthenticatedUser:
     )
 
 
-async def _send_refusal(send: AsgiSend, status: int, words: str) -> None:
+async def _send_refusal(send: Send, status: int, words: str) -> None:
     body = json.dumps(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": words}},
         ensure_ascii=False,

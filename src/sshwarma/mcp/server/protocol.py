@@ -62,6 +62,7 @@ from mcp_types import (
 )
 
 import sshwarma
+from sshwarma.mcp._sdk import connection_of
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
 from sshwarma.mcp.server.clients import McpClients, Visit
@@ -355,7 +356,7 @@ class McpHandlers:
 
     async def _get_session(self, ctx: RequestContext) -> _LegacySession:
         """The session of a request; begun by its first, since requests overtake notifications."""
-        connection = _sdk_connection(ctx)
+        connection = connection_of(ctx.session)
         begun: asyncio.Task[_LegacySession] | None = connection.state.get("session")
         if begun is None:
             work = self._begin_session(self.visit(ctx), connection, _make_sender(ctx))
@@ -423,12 +424,6 @@ def _retrieve_exception(begun: asyncio.Task[_LegacySession]) -> None:
     """Whoever waits for it may have gone; a failure that nobody looks at is reported."""
     if not begun.cancelled():
         begun.exception()
-
-
-def _sdk_connection(ctx: RequestContext) -> Any:
-    """What lasts as long as the session. The SDK hands it to nobody; its `ServerSession` keeps it
-    in an attribute of this name in every 2.x release so far."""
-    return ctx.session._connection
 
 
 def _make_sender(ctx: RequestContext) -> SendEvent:

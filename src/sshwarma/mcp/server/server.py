@@ -7,11 +7,10 @@ comes earlier waits. Nothing here needs it.
 from __future__ import annotations
 
 import asyncio
-import importlib
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import structlog
+from starlette.types import Receive, Scope, Send
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client.line_stream import LineStream
@@ -22,29 +21,13 @@ from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 
+if TYPE_CHECKING:
+    from sshwarma.mcp.server.endpoint import McpEndpoint
+
 log = structlog.get_logger(__name__)
 
 LOAD_TIMEOUT_SECONDS: Final = 60.0
 """Somebody who comes before everything is loaded waits this long at most."""
-
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The longest message, over HTTP and over a channel."""
-
-AsgiMessage: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
-AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
-
-
-class McpService(Protocol):
-    """What is loaded later: `sshwarma.mcp.server.endpoint.McpEndpoint`."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def http(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None: ...
-
-    async def lines(self, agent_id: str, lines: LineStream) -> None: ...
 
 
 class McpServer:
@@ -60,8 +43,8 @@ class McpServer:
     ) -> None:
         self.guests = McpClients(world, limits)
         self._endpoint_args = (tools, http, pace)
-        self._service: McpService | None = None
-        self._loading: asyncio.Task[McpService] | None = None
+        self._service: McpEndpoint | None = None
+        self._loading: asyncio.Task[McpEndpoint] | None = None
 
     def start(self) -> None:
         """Begin to load; returns at once."""
@@ -75,7 +58,7 @@ class McpServer:
         if self._service is not None:
             await self._service.stop()
 
-    async def http(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One HTTP request, as ASGI has it."""
         try:
             serving = await self._wait_until_loaded()
@@ -94,22 +77,22 @@ class McpServer:
         """
         await (await self._wait_until_loaded()).lines(agent_id, lines)
 
-    async def _load(self) -> McpService:
+    async def _load(self) -> McpEndpoint:
         serving = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
         await serving.start()
         self._service = serving
         log.debug("MCP is served")
         return serving
 
-    def _make_service(self) -> McpService:
+    def _make_service(self) -> McpEndpoint:
         """In a thread: importing takes seconds, and composing the schemas of all tools longer than
         the loop may stand still."""
         with serialize_imports():
-            module = importlib.import_module("sshwarma.mcp.server.endpoint")
-            serving: McpService = module.McpEndpoint(self.guests, *self._endpoint_args)
-        return serving
+            from sshwarma.mcp.server.endpoint import McpEndpoint
 
-    async def _wait_until_loaded(self) -> McpService:
+            return McpEndpoint(self.guests, *self._endpoint_args)
+
+    async def _wait_until_loaded(self) -> McpEndpoint:
         if self._service is not None:
             return self._service
         if self._loading is None:

@@ -25,9 +25,11 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.mcp.server.server import MAX_MESSAGE_BYTES
 from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world.errors import Unavailable
+
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The longest message, over HTTP and over a channel."""
 
 DRAIN_TIMEOUT_SECONDS: Final = 60.0
 """After the end of what is read, answers are waited for this long."""

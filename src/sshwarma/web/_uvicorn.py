@@ -1,0 +1,50 @@
+"""The internals of uvicorn: the one file that may use them.
+
+tests/web/test_uvicorn_shape.py holds the source this was written against.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class HttpConnection(H11Protocol):
+    """uvicorn's HTTP connection, its state under names of our own."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.on_connected()
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_closing:
+            return
+        super().data_received(data)
+        self.on_data()
+
+    def on_connected(self) -> None:
+        """React to a new connection."""
+
+    def on_data(self) -> None:
+        """React to bytes that have just been parsed."""
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open, this one included."""
+        return len(self.connections)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection has ended or is ending."""
+        return self.transport.is_closing()
+
+    @property
+    def is_awaiting_head(self) -> bool:
+        """Whether no request is being answered: the next bytes are the head of one."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def close_with(self, response: bytes) -> None:
+        """Send a whole response, then close."""
+        self.transport.write(response)
+        self.transport.close()
