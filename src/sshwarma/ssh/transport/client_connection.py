@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import asyncssh
 from asyncssh.connection import SSHServerConnection
@@ -17,24 +17,50 @@ from asyncssh.constants import (
     OPEN_RESOURCE_SHORTAGE,
 )
 
-from sshwarma.ssh.transport.admission import AdmissionTicket
+from sshwarma.ssh.transport.admission import (
+    Admission,
+    AdmissionCounters,
+    AdmissionLimits,
+    AdmissionTicket,
+)
 from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.host_key import is_acceptable_key
-from sshwarma.ssh.transport.ports import Peer, Rejected
+from sshwarma.ssh.transport.ports import Authenticator, HandlerFactory, Peer, Rejected
 from sshwarma.ssh.transport.session import ChannelSession
-
-if TYPE_CHECKING:
-    from sshwarma.ssh.transport.guard import GuardedConnection
-    from sshwarma.ssh.transport.server import SshServer
 
 MAX_USERNAME_CHARACTERS = 128
 MAX_CLIENT_VERSION_CHARACTERS = 64
 
 
-class ClientConnection(asyncssh.SSHServer):
+class Acceptor(Protocol):
+    """What a connection needs of the server that accepted it."""
+
+    gate: Authenticator
+    sessions: HandlerFactory
+    limits: AdmissionLimits
+    admission: Admission
+    counters: AdmissionCounters
+
+    def forget(self, visitor: ClientConnection) -> None:
+        """Someone is gone."""
+
+    def refuse(self, reason: str, address: str) -> None:
+        """Someone was turned away."""
+
+    def auth_failed(
+        self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
+    ) -> None:
+        """Someone left who had tried and not authenticated."""
+
+    def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
+        """Our own code failed on one connection."""
+
+
+class ClientConnection(ConnectionOwner):
     """One connection from accept to close; once let in, the world's `Link`."""
 
-    def __init__(self, server: SshServer, ticket: AdmissionTicket, address: str, port: int) -> None:
+    def __init__(self, server: Acceptor, ticket: AdmissionTicket, address: str, port: int) -> None:
         self.server = server
         self.ticket = ticket
         self.address = address

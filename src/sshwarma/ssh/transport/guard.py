@@ -7,22 +7,15 @@ connection lives on.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import Any
 
+import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
-from asyncssh.constants import (
-    MSG_CHANNEL_OPEN,
-    MSG_GLOBAL_REQUEST,
-    MSG_REQUEST_FAILURE,
-    OPEN_ADMINISTRATIVELY_PROHIBITED,
-)
 from asyncssh.packet import SSHPacket
 
-from sshwarma.ssh.transport.admission import AdmissionLimits
+from sshwarma.ssh.transport.admission import AdmissionLimits, AdmissionTicket
 from sshwarma.ssh.transport.connection import LeanConnection
-
-if TYPE_CHECKING:
-    from sshwarma.ssh.transport.client_connection import ClientConnection
 
 ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
 ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
@@ -31,17 +24,44 @@ MIN_PACKET_BYTES = 256
 """A client that takes less per packet makes one line cost dozens of them."""
 
 
+class ConnectionOwner(asyncssh.SSHServer, ABC):
+    """What a guarded connection tells the one that answers for it."""
+
+    ticket: AdmissionTicket
+
+    @abstractmethod
+    def auth_requested(self) -> None:
+        """A new request, of any kind and perhaps under a new name: earlier proof is void.
+
+        Raises:
+            asyncssh.DisconnectError: if there were too many.
+        """
+
+    @abstractmethod
+    def key_failed(self) -> None:
+        """A key was refused, or its signature was false.
+
+        Raises:
+            asyncssh.DisconnectError: if too many were.
+        """
+
+    @abstractmethod
+    def proved(self, username: str, key_data: bytes) -> None:
+        """This key has signed for this connection, just now."""
+
+    @abstractmethod
+    def crashed(self, error: BaseException | None) -> None:
+        """Our own code has failed on this connection."""
+
+
 class GuardedConnection(LeanConnection):
     """A lean connection that answers to little, and knows a proof from a claim."""
 
     def __init__(
-        self,
-        options: SSHServerConnectionOptions,
-        visitor: ClientConnection,
-        limits: AdmissionLimits,
+        self, options: SSHServerConnectionOptions, owner: ConnectionOwner, limits: AdmissionLimits
     ) -> None:
-        super().__init__(options, visitor, limits)
-        self._visitor = visitor
+        super().__init__(options, owner, limits)
+        self._visitor = owner
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         """Note that the client is not one of the silent ones."""
@@ -51,15 +71,14 @@ class GuardedConnection(LeanConnection):
     async def reload_config(self) -> None:
         """Do nothing: no option depends on the user name, and this took a thread and 1 ms."""
 
-    async def _finish_userauth(self, begin_auth: bool, method: bytes, packet: SSHPacket) -> None:
+    def on_auth_request(self) -> None:
         """Void what an earlier request proved before looking at a new one."""
         self._visitor.auth_requested()
-        await super()._finish_userauth(begin_auth, method, packet)
 
     async def validate_public_key(
         self, username: str, key_data: bytes, msg: bytes, signature: bytes
     ) -> bool:
-        """Tell the visitor of a key only when it has signed.
+        """Tell the owner of a key only when it has signed.
 
         A client may ask about one key and sign with another, in any order. Nothing suspends
         between here and `auth_completed`, so what is proved here is what completes.
@@ -72,31 +91,16 @@ class GuardedConnection(LeanConnection):
             self._visitor.proved(username, key_data)
         return valid
 
-    def _answer_open(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, number, _window = ahead.get_string(), ahead.get_uint32(), ahead.get_uint32()
-        if kind in ALLOWED_CHANNEL_TYPES and ahead.get_uint32() >= MIN_PACKET_BYTES:
-            self._process_channel_open(pkttype, pktid, packet)
-        else:
-            reason = "only sessions are served here"
-            self.send_channel_open_failure(number, OPEN_ADMINISTRATIVELY_PROHIBITED, reason, "en")
+    def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
+        """Deny by default."""
+        return kind in ALLOWED_CHANNEL_TYPES and max_packet_bytes >= MIN_PACKET_BYTES
 
-    def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, want_reply = ahead.get_string(), ahead.get_boolean()
-        if kind in ALLOWED_GLOBAL_REQUESTS:
-            self._process_global_request(pkttype, pktid, packet)
-        elif want_reply:
-            self.send_packet(MSG_REQUEST_FAILURE)
+    def accepts_global_request(self, kind: bytes) -> bool:
+        """Deny by default."""
+        return kind in ALLOWED_GLOBAL_REQUESTS
 
     def internal_error(self, exc_info: Any = None, error_logger: Any = None) -> None:
         """End this connection, and no other, when our own code has failed on it."""
         exc_info = exc_info or sys.exc_info()
         self._visitor.crashed(exc_info[1])
         super().internal_error(exc_info, error_logger)
-
-    _packet_handlers: dict[int, Any] = {  # noqa: RUF012 - a table, declared so by asyncssh
-        **LeanConnection._packet_handlers,
-        MSG_CHANNEL_OPEN: _answer_open,
-        MSG_GLOBAL_REQUEST: _answer_global,
-    }

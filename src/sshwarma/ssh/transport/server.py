@@ -1,6 +1,6 @@
 """The ssh door: a listener, who is turned away at once, and the count of those who are inside.
 
-What a visitor may do once a connection is theirs is in guard.py, visitor.py and conversation.py.
+What a connection may do is in guard.py, client_connection.py and session.py.
 """
 
 from __future__ import annotations
@@ -119,7 +119,14 @@ class SshServer:
         await self._empty.wait()
         await asyncio.sleep(0)  # asyncio closes an aborted socket one turn later
 
-    async def _listen(self, host: str, port: int, options: SSHServerConnectionOptions) -> None:
+    async def open_listener(
+        self, host: str, port: int, options: SSHServerConnectionOptions
+    ) -> None:
+        """Accept connections at this address. Called once, by `start_ssh_server`.
+
+        Raises:
+            OSError: if the address cannot be listened on.
+        """
         self._listener = await asyncio.get_running_loop().create_server(
             lambda: Acceptor(self, options), host, port, backlog=ACCEPT_BACKLOG
         )
@@ -205,5 +212,5 @@ async def start_ssh_server(
         keepalive_interval=limits.keepalive_seconds,
         keepalive_count_max=limits.keepalive_misses - 1,
     )
-    await server._listen(host, port, options)
+    await server.open_listener(host, port, options)
     return server

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import asyncssh
 
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
-from sshwarma.ssh.transport.ports import ChannelHandler, HandlerFactory, Rejected
+from sshwarma.ssh.transport.ports import ChannelHandler, ClientLink, HandlerFactory, Rejected
 
-if TYPE_CHECKING:
-    from sshwarma.ssh.transport.client_connection import ClientConnection
+
+class SessionOwner(ClientLink, Protocol):
+    """What a session needs of the connection it belongs to."""
+
+    def began(self, channel: LeanChannel) -> None:
+        """A handler now runs in this channel."""
+
+    def ended(self, channel: LeanChannel) -> None:
+        """The handler in this channel has ended."""
+
+    def crashed(self, error: BaseException | None) -> None:
+        """Our own code has failed on this connection."""
+
+    def abort(self) -> None:
+        """Drop the connection without a word."""
 
 
 class ChannelSession(asyncssh.SSHServerSession[bytes]):
     """One channel: turns asyncssh's callbacks into those of a `ChannelHandler`."""
 
     def __init__(
-        self, visitor: ClientConnection, sessions: HandlerFactory, limits: AdmissionLimits
+        self, owner: SessionOwner, sessions: HandlerFactory, limits: AdmissionLimits
     ) -> None:
-        self._visitor = visitor
+        self._owner = owner
         self._sessions = sessions
         self._limits = limits
         self._chan: LeanChannel
@@ -40,7 +53,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
 
     def shell_requested(self) -> bool:
         """`ssh host`."""
-        self._begin = lambda: self._sessions.shell(self._visitor, self._chan)
+        self._begin = lambda: self._sessions.shell(self._owner, self._chan)
         return True
 
     def exec_requested(self, command: str) -> bool:
@@ -52,12 +65,12 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
         most = self._limits.command_bytes
         if len(command.encode()) > most:
             raise Rejected(f"a command is at most {most} bytes; pipe long text in")
-        return self._sessions.exec(self._visitor, self._chan, command)
+        return self._sessions.exec(self._owner, self._chan, command)
 
     def subsystem_requested(self, subsystem: str) -> bool:
         """`ssh -s host name`: the answer waits for the world's verdict."""
         try:
-            handler = self._sessions.subsystem(self._visitor, self._chan, subsystem)
+            handler = self._sessions.subsystem(self._owner, self._chan, subsystem)
         except Rejected:
             return False
         if handler is not None:
@@ -77,7 +90,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._chan.write_stderr(f"{no.reason}\r\n".encode())
             self._chan.exit(1)
         else:
-            self._visitor.began(self._chan)
+            self._owner.began(self._chan)
 
     def data_received(self, data: bytes, datatype: object) -> None:
         """Hand input on."""
@@ -128,7 +141,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._resizing.cancel()
         handler, self._handler = self._handler, None
         if handler:
-            self._visitor.ended(self._chan)
+            self._owner.ended(self._chan)
             self._guarded(handler.closed, exc)
 
     def _guarded(self, call: Callable[..., None], *args: object) -> None:
@@ -136,5 +149,5 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
-            self._visitor.crashed(error)
-            self._visitor.abort()
+            self._owner.crashed(error)
+            self._owner.abort()

@@ -1,0 +1,400 @@
+"""The private names of asyncssh: the one file that may use them.
+
+`AsyncsshConnection` and `AsyncsshChannel` do what asyncssh has no public name for and offer it to
+connection.py, guard.py and channel.py as public methods and hooks. They are subclasses; the
+installed package is never patched. tests/ssh_transport/test_asyncssh_shape.py holds the source
+that this was written against, and fails when a release changes it.
+
+The ways of a packet stand here whole, with direct attribute access: a line in a room of 200 is 200
+packets, and a property or a hook on that way costs each of them (benchmarks/transport.py).
+- AES-GCM takes the form that cipher.py gives it;
+- no MSG_IGNORE goes before each packet: it guards CBC chaining, which GCM does not have;
+- a packet of data is sealed and sent at once, by `send_data`, when nothing stands in its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import asyncssh
+from asyncssh.channel import SSHServerChannel
+from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
+from asyncssh.constants import (
+    DISC_BY_APPLICATION,
+    MSG_CHANNEL_DATA,
+    MSG_CHANNEL_FAILURE,
+    MSG_CHANNEL_OPEN,
+    MSG_CHANNEL_REQUEST,
+    MSG_GLOBAL_REQUEST,
+    MSG_KEX_LAST,
+    MSG_KEXINIT,
+    MSG_REQUEST_FAILURE,
+    OPEN_ADMINISTRATIVELY_PROHIBITED,
+)
+from asyncssh.encryption import Encryption, GCMEncryption
+from asyncssh.packet import SSHPacket, SSHPacketLogger
+
+from sshwarma.ssh.transport.cipher import CachedGCM
+
+MAX_DEFERRED_REPLIES = 1_000
+"""Replies held back while keys are exchanged; an honest client asks for none meanwhile."""
+
+# Padding is sealed with the rest; under an AEAD its content tells nobody anything.
+_PADDING = tuple(bytes(size) for size in range(32))
+_PADDING_SIZE = tuple(bytes((size,)) for size in range(32))
+
+_DATA = bytes((MSG_CHANNEL_DATA,))
+
+
+def cached(encryption: Encryption | None) -> Encryption | None:
+    """Take over a GCM encryption just made by asyncssh; return any other as it is."""
+    if type(encryption) is GCMEncryption:
+        cipher = encryption._cipher
+        return CachedGCM(cipher, cipher._key, cipher._iv)
+    return encryption
+
+
+class AsyncsshConnection(SSHServerConnection):
+    """A server's connection with a short way for packets, and hooks for what it may be asked."""
+
+    def __init__(self, options: SSHServerConnectionOptions, owner: asyncssh.SSHServer) -> None:
+        super().__init__(asyncio.get_running_loop(), options)
+        self._protocol_factory = lambda: owner
+        self._heard = 0.0
+        self.congested = False  # asyncio's own buffer is full
+
+    # State
+
+    @property
+    def socket_transport(self) -> asyncio.Transport | None:
+        """The socket, until the connection has ended."""
+        return self._transport
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it runs on."""
+        return self._loop
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the login is complete."""
+        return self._auth_complete
+
+    @property
+    def is_flowing(self) -> bool:
+        """Whether channel data may go out now."""
+        return self._kex_complete and not self.congested
+
+    @property
+    def open_channels(self) -> Sequence[AsyncsshChannel]:
+        """The channels that the client has open, whatever they run."""
+        return cast("list[AsyncsshChannel]", list(self._channels.values()))
+
+    @property
+    def channels_open(self) -> int:
+        """The number of `open_channels`."""
+        return len(self._channels)
+
+    @property
+    def receive_sizes(self) -> tuple[int, int]:
+        """The window and the largest packet of a new channel, in bytes."""
+        return self._window, self._max_pktsize
+
+    # Hooks
+
+    def first_ciphers(self, client_version: bytes) -> Sequence[str]:
+        """Return the ciphers offered in the first key exchange."""
+        raise NotImplementedError
+
+    def on_key_exchange_begun(self) -> None:
+        """React to our side of a key exchange having been sent."""
+
+    async def before_key_exchange(self) -> None:
+        """Wait, if the client asks for key exchanges too often."""
+
+    def on_key_exchange_done(self) -> None:
+        """React to new keys being in use."""
+
+    def on_auth_request(self) -> None:
+        """React to a new request for authentication."""
+
+    def on_cleanup(self) -> None:
+        """Release what the subclass holds; the connection has ended."""
+
+    def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
+        """Return whether asyncssh may look at a request to open this kind of channel."""
+        return True
+
+    def accepts_global_request(self, kind: bytes) -> bool:
+        """Return whether asyncssh may look at this kind of request."""
+        return True
+
+    # Sending
+
+    def send_data(self, head: bytes, data: bytes, size: int) -> bool:
+        """Seal and send one CHANNEL_DATA packet; False, with nothing done, if it must wait."""
+        encryption = self._send_encryption
+        if type(encryption) is not CachedGCM or self.congested or not self._may_seal():
+            return False
+        self._send_sealed(encryption, b"".join((head, size.to_bytes(4, "big"), data)))
+        return True
+
+    def send_packet(
+        self, pkttype: int, *args: bytes, handler: SSHPacketLogger | None = None
+    ) -> None:
+        """Send any packet, the short way where there is one."""
+        encryption = self._send_encryption
+        if pkttype > MSG_KEX_LAST and type(encryption) is CachedGCM and self._may_seal():
+            self._send_sealed(encryption, b"".join((bytes((pkttype,)), *args)))
+            return
+        if len(self._deferred_packets) > MAX_DEFERRED_REPLIES:
+            raise asyncssh.ProtocolError("Too many requests during key exchange")
+        super().send_packet(pkttype, *args, handler=handler)
+
+    def _may_seal(self) -> bool:
+        """Whether this is the plain case: logged in, no key exchange running or due."""
+        return (
+            self._kex_complete
+            and self._auth_complete
+            and self._rekey_bytes_sent < self._rekey_bytes
+            and self._loop.time() < self._rekey_time
+        )
+
+    def _send_sealed(self, encryption: CachedGCM, payload: bytes) -> None:
+        # RFC 5647, 7.2: at least 4 bytes of padding, to whole blocks of 16 without the length.
+        padding = 16 - (1 + len(payload)) % 16
+        if padding < 4:
+            padding += 16
+        packet = b"".join((_PADDING_SIZE[padding], payload, _PADDING[padding]))
+        length = len(packet).to_bytes(4, "big")
+        sealed = length + encryption.seal(length, packet)
+        self._send_seq = (self._send_seq + 1) & 0xFFFFFFFF
+        self._rekey_bytes_sent += len(packet)
+        self._send(sealed)
+
+    def send_newkeys(self, k: bytes, h: bytes) -> None:
+        """Take over the new ciphers, then send what waited for them."""
+        super().send_newkeys(k, h)
+        self._send_encryption = cached(self._send_encryption)
+        self._next_recv_encryption = cached(self._next_recv_encryption)
+        self.on_key_exchange_done()
+        self.flush_channels()
+
+    def flush_channels(self) -> None:
+        """Send what channels have buffered."""
+        for channel in self.open_channels:
+            channel.flush()
+
+    def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
+        """Say nothing, as the channel does."""
+
+    log_received_packet = log_sent_packet
+
+    # Keepalives
+
+    def _reset_keepalive_timer(self) -> None:
+        """Note the time: cheaper than a new timer for every key typed."""
+        self._heard = self._loop.time()
+
+    def _keepalive_timer_callback(self) -> None:
+        """Ask only after a whole interval of silence."""
+        lately = self._heard + self._keepalive_interval - self._loop.time()
+        if lately > 0.001:
+            self._keepalive_count = 0
+            self._keepalive_timer = self._loop.call_later(lately, self._keepalive_timer_callback)
+        else:
+            super()._keepalive_timer_callback()
+
+    # Requests
+
+    def _send_kexinit(self) -> None:
+        if not self._session_id:
+            self._enc_algs = [name.encode() for name in self.first_ciphers(self._client_version)]
+        super()._send_kexinit()
+        self.on_key_exchange_begun()
+
+    async def _answer_kexinit(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
+        await self.before_key_exchange()
+        await self._process_kexinit(pkttype, pktid, packet)
+
+    async def _finish_userauth(self, begin_auth: bool, method: bytes, packet: SSHPacket) -> None:
+        self.on_auth_request()
+        await super()._finish_userauth(begin_auth, method, packet)
+
+    def _answer_open(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
+        ahead = SSHPacket(packet.get_remaining_payload())
+        kind, number, _window = ahead.get_string(), ahead.get_uint32(), ahead.get_uint32()
+        if self.accepts_channel(kind, ahead.get_uint32()):
+            self._process_channel_open(pkttype, pktid, packet)
+        else:
+            reason = "only sessions are served here"
+            self.send_channel_open_failure(number, OPEN_ADMINISTRATIVELY_PROHIBITED, reason, "en")
+
+    def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
+        ahead = SSHPacket(packet.get_remaining_payload())
+        kind, want_reply = ahead.get_string(), ahead.get_boolean()
+        if self.accepts_global_request(kind):
+            self._process_global_request(pkttype, pktid, packet)
+        elif want_reply:
+            self.send_packet(MSG_REQUEST_FAILURE)
+
+    # Ending
+
+    def send_goodbye(self, reason: str) -> None:
+        """Send MSG_DISCONNECT and leave the socket open."""
+        self._send_disconnect(DISC_BY_APPLICATION, reason, "en")
+
+    def force_close(self, error: Exception | None) -> None:
+        """End the connection now; what is still to be sent is dropped."""
+        self._force_close(error)
+
+    def _cleanup(self, exc: Exception | None) -> None:
+        self.on_cleanup()
+        super()._cleanup(exc)
+
+    _packet_handlers: dict[int, Any] = {  # noqa: RUF012 - a table, declared so by asyncssh
+        **SSHServerConnection._packet_handlers,
+        MSG_KEXINIT: _answer_kexinit,
+        MSG_CHANNEL_OPEN: _answer_open,
+        MSG_GLOBAL_REQUEST: _answer_global,
+    }
+
+
+class AsyncsshChannel(SSHServerChannel[bytes]):
+    """A session channel: bytes in, bytes out, no line editor, and a bounded send buffer."""
+
+    _conn: AsyncsshConnection
+    _head = b""
+
+    def __init__(
+        self,
+        connection: AsyncsshConnection,
+        max_buffered_bytes: int,
+        window: int,
+        max_packet_bytes: int,
+    ) -> None:
+        super().__init__(
+            connection,
+            connection.event_loop,
+            allow_pty=True,
+            line_editor=False,
+            line_echo=False,
+            line_history=0,
+            max_line_length=0,
+            encoding=None,
+            errors="strict",
+            window=window,
+            max_pktsize=max_packet_bytes,
+        )
+        self._max_buffered_bytes = max_buffered_bytes
+
+    # State
+
+    @property
+    def client_term(self) -> str | None:
+        """The terminal type as the client sent it; None without a pty."""
+        return self._term_type
+
+    @property
+    def client_size(self) -> tuple[int, int]:
+        """(columns, rows) as the client sent them."""
+        return self._term_size[:2]
+
+    @property
+    def client_env(self) -> dict[bytes, bytes]:
+        """The environment variables that `accepts_env` let in."""
+        return self._env
+
+    @property
+    def buffered(self) -> int:
+        """Bytes waiting for the peer."""
+        return self._send_buf_len
+
+    # Hooks
+
+    def accepts_env(self, name: bytes, value: bytes) -> bool:
+        """Return whether to keep this environment variable."""
+        return True
+
+    def accepts_request(self, kind: bytes) -> bool:
+        """Return whether asyncssh may look at this kind of request."""
+        return True
+
+    def on_buffer_full(self) -> None:
+        """React to a write of more than the buffer takes; the data is dropped."""
+        raise NotImplementedError
+
+    # Sending
+
+    def process_open(
+        self, send_chan: int, send_window: int, send_pktsize: int, session: object
+    ) -> None:
+        """Remember how each of our data packets begins."""
+        self._head = _DATA + send_chan.to_bytes(4, "big")
+        super().process_open(send_chan, send_window, send_pktsize, cast("Any", session))
+
+    def write(self, data: bytes, datatype: int | None = None) -> None:
+        """Send now if the peer has room, else buffer; nothing once closed."""
+        if self._send_state != "open" or not data:
+            return
+        size = len(data)
+        if (
+            datatype is None
+            and not self._send_buf
+            and size <= self._send_window
+            and size <= self._send_pktsize
+            and self._conn.send_data(self._head, data, size)
+        ):
+            self._send_window -= size
+            return
+        if self._send_buf_len + size > self._max_buffered_bytes:
+            self.on_buffer_full()
+            return
+        if self._send_buf and self._send_buf[-1][1] == datatype:
+            self._send_buf[-1][0].extend(data)
+        else:
+            self._send_buf.append((bytearray(data), datatype))
+        self._send_buf_len += size
+        self._flush_send_buf()
+
+    def flush(self) -> None:
+        """Send what waited for the connection."""
+        if self._send_buf:
+            self._flush_send_buf()
+
+    def _flush_send_buf(self) -> None:
+        """Keep data here, where it is counted, while the connection cannot take it."""
+        if self._send_buf and not self._conn.is_flowing:
+            self._pause_resume_writing()
+        else:
+            super()._flush_send_buf()
+
+    def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
+        """Say nothing: composing the words costs as much as sealing the packet."""
+
+    log_received_packet = log_sent_packet
+
+    # Requests
+
+    def _process_env_request(self, packet: SSHPacket) -> bool:
+        name, value = packet.get_string(), packet.get_string()
+        packet.check_end()
+        accepted = self.accepts_env(name, value)
+        if accepted:
+            self._env[name] = value
+        return accepted
+
+    def _answer_request(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
+        ahead = SSHPacket(packet.get_remaining_payload())
+        kind, want_reply = ahead.get_string(), ahead.get_boolean()
+        if self.accepts_request(kind):
+            self._process_request(pkttype, pktid, packet)
+        elif want_reply:
+            self.send_packet(MSG_CHANNEL_FAILURE)
+
+    _packet_handlers: dict[int, Any] = {  # noqa: RUF012 - a table, declared so by asyncssh
+        **SSHServerChannel._packet_handlers,
+        MSG_CHANNEL_REQUEST: _answer_request,
+    }
