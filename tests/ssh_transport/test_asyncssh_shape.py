@@ -1,6 +1,7 @@
 """The parts of asyncssh we lean on are those our subclasses of it were written against.
 
-The subclasses: cipher.py, channel.py, connection.py, guard.py, visitor.py and conversation.py.
+The subclasses are in _asyncssh.py, which alone uses private names, and in cipher.py, channel.py,
+connection.py, guard.py, client_connection.py and session.py.
 
 If this fails after an upgrade: read the change in each part named, adapt our override of it if it
 must be, run benchmarks/transport.py, then put the new digest here. Do not skip the reading: these
@@ -9,16 +10,20 @@ are the places where a silent change could break who is let in, or reuse a nonce
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import inspect
 import re
 from functools import reduce
+from types import ModuleType
 
 import pytest
+from asyncssh import channel, connection, crypto, encryption, packet
 from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 
+from sshwarma.ssh.transport import _asyncssh
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import GuardedConnection
 from sshwarma.ssh.transport.server import KEX_ALGORITHMS
@@ -32,6 +37,9 @@ DIGESTS = {
     "connection.SSHConnection._process_kexinit": "439bdf2fc55e",
     "connection.SSHConnection._reset_keepalive_timer": "7a9157707c51",
     "connection.SSHConnection._keepalive_timer_callback": "6d8aa6656cfc",
+    "connection.SSHConnection._send": "c6698a37eb80",
+    "connection.SSHConnection._send_disconnect": "225d909cfce7",
+    "connection.SSHConnection.remove_channel": "d32309b2c6b9",
     "connection.SSHConnection._force_close": "264b4367525f",
     "connection.SSHConnection._cleanup": "ea4cd2aed571",
     "connection.SSHConnection._finish_userauth": "bd2146536318",
@@ -92,6 +100,24 @@ def test_nothing_new_is_answered_by_a_new_asyncssh() -> None:
         *("auth_agent_req_at_openssh_dot_com", "break", "env", "exec", "pty_req", "shell"),
         *("keepalive_at_openssh_dot_com", "signal", "subsystem", "window_change", "x11_req"),
     }
+
+
+def _attributes(*modules: ModuleType) -> set[str]:
+    """The private names that these modules give to what `self` is, or is made of."""
+    sources = "".join(map(inspect.getsource, modules))
+    return set(re.findall(r"(?:\bself\.|\bdef |^    )(_[a-z]\w*)", sources, re.MULTILINE))
+
+
+def test_the_private_names_we_use_are_those_of_asyncssh() -> None:
+    theirs = _attributes(channel, connection, packet, crypto.cipher, encryption)
+    tree = ast.parse(inspect.getsource(_asyncssh))
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    private = {name for name in used if re.match(r"_[a-z]", name)}
+    ours = {
+        *("_heard", "_may_seal", "_send_sealed"),
+        *("_head", "_max_buffered_bytes"),
+    }
+    assert private - theirs == ours
 
 
 async def test_the_algorithms_offered_are_the_cheap_and_strong() -> None:

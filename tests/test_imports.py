@@ -1,0 +1,133 @@
+"""What the modules of src import: without circles, from declared packages, the SDKs late."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
+
+STARTED = ("sshwarma.app", "sshwarma.cli.main")
+"""What is imported before the first door listens."""
+
+LATE = ("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "torch")
+"""Packages that take seconds to import: a thread does it, once they are needed."""
+
+
+def _name_of(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_name_of(path): path for path in sorted((SRC / "sshwarma").rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+def _at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when a module is imported, and not for a type checker alone."""
+    yield node
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return
+    children: list[ast.AST] = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        children = list(node.orelse)
+    for child in children:
+        yield from _at_import(child)
+
+
+def _imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
+    """The dotted names that are imported; of `from a import b` both `a` and `a.b`."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, "imports are absolute"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _own(module: str, nodes: Iterator[ast.AST]) -> set[str]:
+    """The modules of ours that are imported; not the package of one that is named itself."""
+    names = set(_imported(nodes)) & set(MODULES)
+    packages = set()
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.ImportFrom) and all(
+            f"{node.module}.{alias.name}" in MODULES for alias in node.names
+        ):
+            packages.add(node.module)
+    return names - packages - {module}
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    """Neither inside functions nor for the type checker alone."""
+    graph = {module: _own(module, ast.walk(tree)) for module, tree in TREES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_no_module_of_ours_is_imported_by_a_string() -> None:
+    """import-linter sees statements only."""
+    calls = [
+        f"{module}: {ast.unparse(node)}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith(("import_module", "__import__"))
+    ]
+    assert calls == ["sshwarma.tools.embedding: importlib.import_module(MODEL_PACKAGE)"]
+
+
+def test_what_starts_the_server_imports_no_sdk() -> None:
+    waiting, seen = [(start, (start,)) for start in STARTED], set()
+    while waiting:
+        module, way = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        names = set(_imported(_at_import(TREES[module])))
+        late = [name for name in names if name.split(".")[0] in LATE]
+        assert not late, f"{late} by way of {' -> '.join(way)}"
+        parents = {name.rpartition(".")[0] for name in names & set(MODULES)}
+        for name in (names | parents) & set(MODULES):
+            waiting.append((name, (*way, name)))
+    assert len(seen) > 150
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _declared() -> dict[str, str]:
+    """Version ranges of the dependencies, by canonical name."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    split = (re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", line) for line in project["dependencies"])
+    return {_canonical(found[1]): found[2] for found in split if found}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    names = {name.split(".")[0] for tree in TREES.values() for name in _imported(ast.walk(tree))}
+    foreign = names - set(sys.stdlib_module_names) - {"sshwarma"}
+    known, declared = packages_distributions(), _declared()
+    missing = {
+        name for name in foreign if not {_canonical(d) for d in known.get(name, ())} & set(declared)
+    }
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["asyncssh", "httpcore2", "httpx2", "mcp", "mcp-types", "uvicorn"])
+def test_a_library_behind_a_fence_is_held_to_the_minor_release_that_was_read(name: str) -> None:
+    found = re.fullmatch(r">=(\d+)\.(\d+)(?:\.\d+)?,<(\d+)\.(\d+)", _declared()[name])
+    assert found
+    assert (int(found[3]), int(found[4])) == (int(found[1]), int(found[2]) + 1)
