@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hubs import QUICK, Hubbed
 
@@ -214,6 +215,24 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
         "127.0.0.1, which is on this machine or in a private network. "
         "--allow-private lets a server be there"
     )
+    assert web.seen == []
+
+
+async def test_without_the_check_of_addresses_nothing_is_connected_to(
+    hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VULNERABILITY: an httpx2 that renames its pool would connect to private addresses (SSRF)."""
+    stock = httpx2.AsyncHTTPTransport.__init__
+
+    def renamed(self: Any, *given: Any, **named: Any) -> None:
+        stock(self, *given, **named)
+        self._connections = self.__dict__.pop("_pool")
+
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "__init__", renamed)
+    await hubbed.add("web", url=f"{web.url}/mcp", allow_private=True, wait=False)
+    condition = await hubbed.hub.settled("web", 30)
+    assert condition.state == "down"
+    assert condition.reason == "this httpx2 has no connection pool that can be replaced"
     assert web.seen == []
 
 
