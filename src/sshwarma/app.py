@@ -39,7 +39,7 @@ from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.dispatch import LineRateLimiter
-from sshwarma.verbs.preferences import load_help_topics
+from sshwarma.verbs.help import topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
@@ -144,7 +144,7 @@ class App:
         providers[LUA_PROVIDER] = lua_tools
         tools = Tools(self.world, providers)
         composer = ContextComposer(lua)
-        roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
+        roster = await Roster.open(self.world, settings.models, topics(), os.environ)
         parts.push_async_callback(roster.close)
         budgets = ModelBudgets(self.world, roster.limits)
         turns = TurnRunner(self.world, tools, roster, settings.limits, composer, budgets)

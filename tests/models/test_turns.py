@@ -34,7 +34,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.preferences import load_help_topics
+from sshwarma.verbs.help import topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import agents, namespaces, notes, rows, things
@@ -119,7 +119,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     )
     made = House(world)
     made.backends[qwen.id] = made.backend
-    roster = await Roster.open(world, (), load_help_topics(), {})
+    roster = await Roster.open(world, (), topics(), {})
     made.backends |= roster
     yield made
     await made.turns.close()

@@ -45,7 +45,7 @@ async def test_a_command_never_makes_a_command(alice: Someone, den: str) -> None
     await command(alice, "loop", "/loop again")
     refusal = await refused(alice, "/loop")
     assert isinstance(refusal, NotFound)
-    assert "There is no verb /loop" in refusal.message
+    assert "Unknown verb /loop" in refusal.message
     assert refusal.at is None
 
 

@@ -70,7 +70,7 @@ async def test_new_on_a_tool_that_is_there_gives_it_another_script(
         ("/tool new dice = -- @param x\nreturn 1", "Line 1 of the script"),
         ("/tool new look/x = return 1", "cannot be the name of a tool"),
         ("/tool new " + "x" * 33 + " = return 1", "cannot be the name of a tool"),
-        ("/tool new dice = ", "Say what dice does"),
+        ("/tool new dice = ", "The script of dice is empty"),
     ],
 )
 async def test_a_script_that_cannot_be_is_refused_when_it_is_made(

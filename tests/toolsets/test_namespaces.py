@@ -133,7 +133,7 @@ async def test_each_field_is_shown_as_it_was_understood(git: None, bob: Someone)
     ):
         said = await told(bob, f"/namespace set git {field} {typed}")
         assert said.strip().endswith(f"of git is now: {shown}.")
-    assert "As in /namespace set git load_with_parent on" in str(
+    assert "Usage: /namespace set NAME FIELD VALUE" in str(
         (await refused(bob, "/namespace set git load_with_parent")).hint
     )
     why = await refused(bob, "/namespace set git required_states CI Ready")
@@ -158,7 +158,7 @@ async def test_what_could_not_be_done_says_what_could(
         ("/load lobby", "a room to stand in"),
         ("/namespace new a..b", "a..b cannot be"),
         ("/namespace new " + ".".join("x" * 40), "at most 32 deep"),
-        ("/namespace show", "which namespace"),
+        ("/namespace show", "/namespace show needs NAME"),
         ("/namespace remove global", "the world's own: an administrator"),
         ("/namespace set git:push name x", "/tool describe"),
     ):
@@ -245,8 +245,8 @@ async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> 
 
 async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: Someone) -> None:
     alice.world.found = {alice.room_id: frozenset({"project-loaded"})}
-    assert "was found out" in str(await refused(alice, "/state remove project-loaded"))
-    assert "is found out" in str(await refused(alice, "/state add mcp:files"))
+    assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
+    assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sshwarma.verbs.completion import OFFERED, _parameter_at, complete
-from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.verbs.completion import MAX_CANDIDATES, _position_after, complete
+from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_verb
 from sshwarma.world import agents, turns
 from world.living import Someone, do, make
 
@@ -21,7 +21,7 @@ async def offered(who: Someone, text: str) -> list[str]:
 
 
 async def test_verbs_and_aliases(alice: Someone) -> None:
-    assert set(await offered(alice, "/")) == {f"/{verb.name}" for verb in every_verb()}
+    assert set(await offered(alice, "/")) == {f"/{entry.name}" for entry in every_entry()}
     assert await offered(alice, "/por") == ["/portal"]
     assert await offered(alice, "/POR") == ["/portal"]
     await do(alice, "/alias work = /join")
@@ -47,11 +47,33 @@ async def test_namespaces_their_fields_and_states(alice: Someone, qwen: Someone)
     assert "gate" in await offered(alice, "/namespace set git parent ")
     assert await offered(alice, "/namespace set git keywords a") == []
     assert "remove" in await offered(alice, "/state ")
+    assert await offered(alice, "/namespace set git leave_out PARAMS") == ["PARAMS_ONLY"]
+    assert await offered(alice, "/namespace set git nothing ") == []
     assert await offered(alice, "/state add ") == ["open-sesame"]
     await do(alice, "/state add open-sesame")
     assert await offered(alice, "/state add ") == []
     assert await offered(alice, "/state remove ") == ["open-sesame"]
     assert await offered(alice, "/state clear ") == ["@qwen"]
+
+
+async def test_actions_of_a_group_and_what_its_default_takes(alice: Someone, bob: Someone) -> None:
+    for entry in every_entry():
+        if isinstance(entry, VerbGroup):
+            found = await offered(alice, f"/{entry.name} ")
+            assert found[: len(entry.actions)] == list(entry.actions)
+            assert await offered(alice, f"/{entry.name} nothing-like-it ") == [] or (
+                entry.default_takes_words
+            )
+    assert await offered(alice, "/history s") == ["show", "search"]
+    assert await offered(alice, "/history @") == ["@bob"]
+    assert await offered(alice, "/history show @") == ["@bob"]
+    assert await offered(alice, "/history @bob --t") == ["--tools"]
+    assert await offered(alice, "/history search relay --d") == ["--dropped"]
+    assert await offered(alice, "/tool list ") != []
+    assert await offered(alice, "/tool sshwarma") == [], (
+        "a default takes no words unless it says so"
+    )
+    assert await offered(alice, "/help tool e") == ["edit", "enable"]
 
 
 async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None:
@@ -97,7 +119,13 @@ async def test_turns_skills_and_models(alice: Someone) -> None:
         assert await offered(alice, line) == [turn.short]
     assert await offered(alice, "/message list ") == []
     assert await offered(alice, "/skill activate te") == ["terse"]
+    for line in ("/skill show te", "/skill edit te", "/skill rename te", "/skill delete te"):
+        assert await offered(alice, line) == ["terse"]
     assert await offered(alice, "/skill add te") == []
+    assert await offered(alice, "/skill rename terse te") == []
+    assert await offered(alice, "/skill activate terse ") == ["room", "me", "@qwen", "--priority"]
+    assert await offered(alice, "/skill activate terse --priority ") == []
+    assert await offered(alice, "/message restore ") == [turn.short]
     assert await offered(alice, "/state s") == ["show"]
     for line in ("/state @q", "/state clear @q", "/context rebuild @", "/wrap @q", "/retry @q"):
         assert await offered(alice, line) == ["@qwen"]
@@ -132,11 +160,11 @@ async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
     def many(tx: object) -> None:
         from sshwarma.world import things
 
-        for n in range(OFFERED + 20):
+        for n in range(MAX_CANDIDATES + 20):
             things.create_thing(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
 
     await alice.world.change(many)
-    assert len(await offered(alice, "/join r")) == OFFERED
+    assert len(await offered(alice, "/join r")) == MAX_CANDIDATES
 
 
 @pytest.mark.parametrize("text", ["/ ", "/look\t", "/,", "/x,y ", "/alias ", "/equip  ,", "@", " @",
@@ -154,5 +182,6 @@ async def test_odd_lines_are_no_trouble(alice: Someone, text: str) -> None:
 def test_the_argument_under_the_cursor_is_one_of_the_verbs(name: str, given: list[str]) -> None:
     verb = find_verb(name)
     assert verb is not None
-    found = _parameter_at(verb, given)
-    assert found is None or found in verb.parameters
+    found = _position_after(verb, given)
+    assert found.parameter is None or found.parameter in verb.parameters
+    assert not found.is_flag_value or found.parameter in verb.flags.values()

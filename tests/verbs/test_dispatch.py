@@ -11,8 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sshwarma.verbs import dispatch
+from sshwarma.verbs import (
+    arguments,
+    dispatch,
+    help,
+    inventory,
+    namespaces,
+    preferences,
+    skills,
+    state,
+    turns,
+)
 from sshwarma.verbs.dispatch import LineRateLimiter, invoke
+from sshwarma.verbs.grammar import find_typed, split_verb
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import Right
@@ -62,6 +73,7 @@ NEEDS = {
     "/drop room note": ("build right in lobby", "alice can grant"),
     "/equip room sshwarma:put": ("build right in lobby", "alice can grant"),
     "/nav off": ("build right in lobby", "alice can grant"),
+    "/nav on": ("build right in lobby", "alice can grant"),
     "/portal north home": ("build right in lobby", "alice can grant"),
     "/unportal north": ("build right in lobby", "alice can grant"),
     "/link a https://example.org/": ("build right in lobby", "alice can grant"),
@@ -69,11 +81,45 @@ NEEDS = {
     "/mute bob": ("moderate right in lobby", "alice can grant"),
     "/ban bob": ("moderate right in lobby", "alice can grant"),
     "/room private": ("moderate right in lobby", "alice can grant"),
+    "/room open": ("moderate right in lobby", "alice can grant"),
+    "/room invite": ("moderate right in lobby", "alice can grant"),
+    "/room owner bob": ("moderate right in lobby", "alice can grant"),
+    "/room builder bob": ("moderate right in lobby", "alice can grant"),
+    "/room member bob": ("moderate right in lobby", "alice can grant"),
+    "/room remove bob": ("moderate right in lobby", "alice can grant"),
+    "/room delete lobby": ("moderate right in lobby", "alice can grant"),
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),
     "/clone lobby": ("create right on this server", "Ask alice"),
     "/gc orphans": ("admin right on this server", "Ask alice"),
     "/model list": ("own right on this server", "Ask alice"),
+    "/model show qwen": ("own right on this server", "Ask alice"),
+    "/model add qwen ollama qwen3:8b": ("own right on this server", "Ask alice"),
+    "/model set qwen prompt x": ("own right on this server", "Ask alice"),
+    "/model remove qwen": ("own right on this server", "Ask alice"),
+    "/model on qwen": ("own right on this server", "Ask alice"),
+    "/model off qwen": ("own right on this server", "Ask alice"),
+    "/model test qwen": ("own right on this server", "Ask alice"),
+    "/model found": ("own right on this server", "Ask alice"),
+    "/mcp add holler -- true": ("own right on this server", "Ask alice"),
+    "/mcp remove holler": ("own right on this server", "Ask alice"),
+    "/mcp login holler": ("own right on this server", "Ask alice"),
+    "/mcp logout holler": ("own right on this server", "Ask alice"),
+    "/mcp refresh holler": ("admin right on this server", "Ask alice"),
+    "/mcp enable holler": ("admin right on this server", "Ask alice"),
+    "/mcp disable holler": ("admin right on this server", "Ask alice"),
+    "/mcp approve holler": ("admin right on this server", "Ask alice"),
+    "/mcp log holler": ("admin right on this server", "Ask alice"),
+    "/gc stale": ("admin right on this server", "Ask alice"),
+    "/gc purge": ("admin right on this server", "Ask alice"),
+    "/skill add tidy = x": ("create right on this server", "Ask alice"),
+    "/namespace new git": ("create right on this server", "Ask alice"),
+    "/context window 5": ("build right in lobby", "alice can grant"),
+    "/context rebuild qwen": ("build right in lobby", "alice can grant"),
+    "/state clear qwen": ("build right in lobby", "alice can grant"),
+    "/state add dry": ("build right in lobby", "alice can grant"),
+    "/state remove dry": ("build right in lobby", "alice can grant"),
+    "/state directory": ("own right on this server", "Ask alice"),
     "/inv defaults": ("admin right on this server", "Ask alice"),
 }
 
@@ -90,7 +136,7 @@ async def test_who_lacks_a_right_is_told_which_and_who_grants_it(
 
 
 def test_every_right_that_a_verb_needs_is_tried_above() -> None:
-    tried = {line.split()[0].removeprefix("/") for line in NEEDS}
+    tried = {split_verb(line)[0].name for line in NEEDS}
     for verb in every_verb():
         if verb.needs not in (None, Right.ENTER, Right.TALK):
             assert verb.name in tried, f"/{verb.name} needs {verb.needs}"
@@ -179,9 +225,9 @@ async def test_what_is_piped_becomes_the_text(alice: Someone, bob: Someone) -> N
 
 async def test_a_program_gives_arguments_by_name(alice: Someone) -> None:
     await invoke(alice.caller, "put", {"name": "note", "text": "x"})
-    for arguments in ({"name": "note"}, {"name": "note", "text": "x", "y": 1}, {"name": 1}):
+    for wrong in ({"name": "note"}, {"name": "note", "text": "x", "y": 1}, {"name": 1}):
         with pytest.raises(Invalid):
-            await invoke(alice.caller, "put", arguments)
+            await invoke(alice.caller, "put", wrong)
     with pytest.raises(NotFound):
         await invoke(alice.caller, "pot", {})
 
@@ -242,13 +288,18 @@ REFUSALS = """
 /context show @nobody
 /context window many
 /context rebuild bob
+/context rebuild
 /state clear
 /state gone
+/state show gone
+/state list all
 /message show
 /message drop ffffff
 /message list 0
+/message restore ffffff
 /undo
 /retry
+/branch list all
 /branch switch
 /branch switch ffffff
 /clone nowhere
@@ -258,30 +309,62 @@ REFUSALS = """
 /find clouds
 /unload nowhere
 /namespaces too many
+/namespace list all
 /namespace show nowhere
 /namespace new Über
 /namespace set global keywords
 /namespace set nowhere keywords a
+/namespace set global nothing a
 /namespace remove global
 /state add Über
 /state remove
 /state directory relative
+/skill list all
 /skill show
 /skill show nothing
 /skill add Über = x
 /skill add empty
 /skill activate nothing
+/skill edit nothing
+/skill rename nothing new
+/skill delete nothing
+/skill deactivate nothing
 /wrap bob
 /models too many
 /model
+/model list
+/model list all
+/model show
+/model show qwen
+/model add
+/model add qwen ollama
 /model add qwen ollama qwen3:8b
+/model set bob
+/model set bob prompt
+/model set bob prompt You are terse.
+/model remove bob
+/model on bob
+/model off bob
+/model test bob
+/model found
 /model nonsense
 /mcp
 /mcp list too
 /mcp nonsense
 /mcp add
+/mcp add holler
+/mcp list --sse
+/mcp show
 /mcp show holler
+/mcp show holler too
 /mcp remove holler
+/mcp refresh holler
+/mcp enable holler
+/mcp disable holler
+/mcp approve holler
+/mcp log holler
+/mcp login holler
+/mcp logout holler
 /answer
 /answer --decline
 /answer me
@@ -311,6 +394,9 @@ REFUSALS = """
 /fork lobby lobby
 /route nowhere
 /nav sideways
+/nav show me
+/nav on off
+/nav off now
 /exits here
 /portal north nowhere
 /portal n!rth home
@@ -327,6 +413,8 @@ REFUSALS = """
 /tool edit sshwarma:look
 /tool test sshwarma:look
 /tool enable nothing
+/tool disable nothing
+/tool list two patterns
 /tool describe sshwarma:look
 /tool remove sshwarma:look
 /put
@@ -367,9 +455,20 @@ REFUSALS = """
 /history --row 99
 /search
 /search !!
+/room show lobby
 /room builder
 /room builder nobody
+/room owner
+/room owner nobody
+/room member
+/room member nobody
+/room remove
+/room remove nobody
+/room open bob
+/room invite
 /room private
+/room delete
+/room delete other
 /room delete lobby
 /kick nobody
 /kick alice
@@ -379,6 +478,8 @@ REFUSALS = """
 /ban nobody
 /gc everything
 /gc purge -1
+/gc orphans now
+/gc stale -1
 /help nothing-like-it
 /set nothing on
 /set plain maybe
@@ -390,7 +491,11 @@ REFUSALS = """
 /rooms all
 /vibe %(long)s
 /describe %(long)s
+/token list mine
 /token new
+/token new ""
+/token revoke
+/token revoke ""
 /token revoke nothing
 /token sideways
 /nonsense
@@ -405,18 +510,24 @@ async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str
 
 
 def test_every_verb_that_can_be_refused_is() -> None:
-    tried = {line.split()[0].removeprefix("/") for line in REFUSALS}
-    assert {verb.name for verb in every_verb()} <= tried
+    tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
+    assert {verb.name for verb in every_verb()} - tried == set()
 
 
 NAMES = ["lobby", "den", "home", "note", "prompt:style", "sshwarma:look", "global:help", "skill:a"]
+SPACES = ["kit", "kit.inner", "global", "sshwarma", "lobby", "sshwarma:look", "nowhere"]
+STATES = ["dry", "mcp:none", "@bob", "project-loaded"]
 PEOPLE = ["alice", "bob", "@bob", "qwen", "@nobody"]
+TURNS = ["ffffff", "1"]
 SENSIBLE = {
-    "room": ["lobby", "den", "home", "nowhere"],
-    "direction": ["north", "n", "up", "hatch"],
-    "exit": ["north", "n", "up", "hatch"],
-    "agent": [*PEOPLE, "5"],
-    "thing": [
+    arguments.complete_rooms: ["lobby", "den", "home", "nowhere"],
+    arguments.complete_directions: ["north", "n", "up", "hatch"],
+    arguments.complete_exits: ["north", "n", "up", "hatch"],
+    arguments.complete_agents: [*PEOPLE, "5"],
+    arguments.complete_mentions: [*PEOPLE, "5"],
+    arguments.complete_models: PEOPLE,
+    arguments.complete_model_mentions: [*PEOPLE, "dry"],
+    arguments.complete_things: [
         *NAMES,
         "me:note",
         "home:note",
@@ -427,18 +538,35 @@ SENSIBLE = {
         "directs",
         "world",
     ],
-    "pattern": [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?", "[a]"],
-    "tool": [*NAMES, "look", "dice", "me:dice", "*", "sshwarma__look"],
-    "context": ["room", "me", "all", "@bob", "defaults"],
-    "topic": ["look", "start", "keys"],
-    "setting": ["plain", "start"],
+    inventory.complete_to_equip: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "[a]"],
+    inventory.complete_equipped: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?"],
+    arguments.complete_tools: [*NAMES, "look", "dice", "me:dice", "*", "sshwarma__look"],
+    inventory.complete_inventory: ["room", "me", "all", "@bob", "defaults"],
+    arguments.complete_contexts: ["room", "me", "all", "@bob", "defaults"],
+    help.complete_topics: ["look", "start", "keys", "tool new"],
+    preferences.complete_settings: ["plain", "start"],
+    preferences.complete_setting_values: ["on", "off", "20", "x"],
+    namespaces.complete_namespaces: SPACES,
+    namespaces.complete_loaded: SPACES,
+    namespaces.complete_unloaded: SPACES,
+    namespaces.complete_settable: SPACES,
+    namespaces.complete_fields: [*namespaces.FIELD_EXAMPLES, "nothing"],
+    namespaces.complete_field_values: ["on", "off", "-", "git", "SHORT 5", "OMIT"],
+    state.complete_needed_states: STATES,
+    state.complete_held_states: STATES,
+    skills.complete_skills: ["a", "1", "skill:a", "b"],
+    turns.complete_turns: TURNS,
+}
+"""Words of the right sort, by what Tab would offer."""
+
+BY_KIND = {
     "number": ["1", "20", "0.5", "0"],
     "word": [*NAMES, "me", "room", "on", "off", "https://example.org/"],
-    "namespace": ["kit", "kit.inner", "global", "sshwarma", "lobby", "sshwarma:look", "nowhere"],
-    "state": ["dry", "mcp:none", "@bob", "project-loaded"],
     "command": ["https://example.org/mcp", "-- true --x", "--"],
     "text": ["words", "- ", '"a phrase" and more', "look look"],
 }
+"""Words of the right sort, where Tab offers nothing."""
+
 ODD = ["", "=", "-", "--", "--n", "-1", "1e400", "nan", "inf", "9" * 25, "9" * 5000, "x" * 300, '"',
        "'", "\\", "\x00", "\x1b[2J", "\u202e", "é", "²", "https://[", "%", "a\nb"]  # fmt: skip
 
@@ -451,7 +579,9 @@ def lines(draw: st.DrawFn) -> str:
     )
 
     def word(parameter: Parameter) -> str:
-        sensible = parameter.choices or SENSIBLE[parameter.arg.what]
+        sensible = parameter.choices or SENSIBLE.get(
+            parameter.arg.complete, BY_KIND[parameter.arg.kind]
+        )
         source = draw(st.sampled_from([sensible, sensible, sensible, ODD, None]))
         return draw(st.sampled_from(source) if source else st.text(max_size=6))
 

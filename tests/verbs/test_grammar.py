@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma import verbs
+from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
 from sshwarma.verbs.grammar import parse_arguments, split_verb
-from sshwarma.verbs.registry import every_verb, verb_names
+from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 
 _ = verbs.__all__
@@ -39,7 +40,7 @@ pieces = st.one_of(
 )  # fmt: skip
 lines = st.builds(
     lambda name, words, gap: f"/{name}{gap}{gap.join(words)}",
-    st.sampled_from(verb_names()) | st.text(max_size=6),
+    st.sampled_from([*verb_names(), *(verb.name for verb in every_verb())]) | st.text(max_size=6),
     st.lists(pieces, max_size=6),
     st.sampled_from([" ", "  ", "\t", " \n"]),
 )
@@ -90,8 +91,8 @@ def test_words_and_quotes() -> None:
 
 
 def test_a_verb_s_usage_ends_with_its_free_text() -> None:
-    verb, _ = split_verb("/skill")
-    assert verb.usage.endswith("[--about ABOUT] [--priority PRIORITY] [= TEXT…]")
+    verb, _ = split_verb("/skill edit")
+    assert verb.usage == "/skill edit NAME [--about ABOUT] [= TEXT…]"
 
 
 def test_flags_stand_anywhere_before_free_text() -> None:
@@ -105,8 +106,7 @@ def test_flags_stand_anywhere_before_free_text() -> None:
     }  # fmt: skip
     assert parsed("/equip room x --priority=1")["priority"] == 1
     assert parsed("/skill add terse --about short = Be --about brief") == {
-        "what": "add", "name": "terse", "about": "short", "text": "Be --about brief",
-        "priority": None,
+        "name": "terse", "about": "short", "text": "Be --about brief",
     }  # fmt: skip
     for line in ('/search --n 5 relay "a box" --dropped', '/search relay --dropped "a box" --n=5'):
         assert parsed(line) == {"text": 'relay "a box"', "n": 5, "dropped": True}
@@ -142,6 +142,14 @@ def test_a_line_may_have_several_lines() -> None:
     ("/history --before 0", "--before 0"),
     ("/history --before=two", "--before=two"),
     ("/gc orphan", "orphan"),
+    ("/gc", ""),
+    ("/gc  --yes", ""),
+    ("/message 30", "30"),
+    ("/tool  lsit  x", "lsit"),
+    ("/history 20 words", "words"),
+    ("/history search relay --n none", "--n none"),
+    ("/message show", ""),
+    ("/message list 1.5", "1.5"),
     ("/gc stale -1", "-1"),
     ("/gc stale 99999", "99999"),
     ("/gc stale 1.5", "1.5"),
@@ -166,11 +174,64 @@ def test_a_verb_is_known_in_any_case_and_by_its_aliases() -> None:
     for verb in every_verb():
         for name in (verb.name, *verb.aliases):
             assert split_verb(f"/{name.upper()} x")[0] is verb
+    for entry in every_entry():
+        for name in entry.aliases:
+            assert find_entry(f"/{name.upper()}") is entry
+
+
+GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_an_unknown_action_is_refused_with_the_nearest(group: VerbGroup) -> None:
+    if group.default_takes_words:
+        verb, start = split_verb(f"/{group.name} nonsense-xyz")
+        assert (verb.action, start) == (group.default, len(group.name) + 1)
+        return
+    for action in group.actions:
+        line = f"/{group.name} {action}x  more words"
+        assert at_fault(line) == f"{action}x"
+        with pytest.raises(Invalid, match=f"Unknown action {action}x of /{group.name}") as caught:
+            parsed(line)
+        assert caught.value.hint.startswith(f"Did you mean /{group.name} ")
+    with pytest.raises(Invalid, match="Unknown action") as caught:
+        parsed(f"/{group.name} {'9' * 60}")
+    assert caught.value.hint == f"It has {', '.join(group.actions)}."
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_a_group_s_name_alone_does_its_default_or_lists_its_actions(group: VerbGroup) -> None:
+    for line in (f"/{group.name}", f"/{group.name}  "):
+        if group.default:
+            assert split_verb(line) == (group.find(group.default), len(group.name) + 1)
+            continue
+        actions = ", ".join(group.actions)
+        with pytest.raises(Invalid, match=f"/{group.name} needs an action: {actions}") as caught:
+            parsed(line)
+        assert caught.value.hint == f"/help {group.name} describes them."
+
+
+def test_a_default_takes_flags_and_where_it_says_so_words() -> None:
+    taken = {"before": None, "at": None, "row": None, "tools": False, "stats": False}
+    for line in ("/history 50", "/history show 50"):
+        assert split_verb(line)[0].name == "history show"
+        assert parsed(line) == {"n": "50", **taken}
+    assert parsed("/history @bob --before 3") == {"n": "@bob", **taken, "before": 3}
+    assert parsed("/history --tools") == {"n": "20", **taken, "tools": True}
+    assert parsed("/history search 50 times") == {"text": "50 times", "n": 20, "dropped": False}
+    assert parsed("/state @qwen") == parsed("/state show @qwen") == {"model": "@qwen"}
+    assert parsed("/message") == {"n": 10}
+    assert at_fault("/message @bob") == "@bob", "a default takes no words unless its group says so"
 
 
 def test_what_is_missing_is_named_with_its_meaning() -> None:
     with pytest.raises(Invalid, match=r"/tell needs NAME \(who it is for") as caught:
         parsed("/tell")
     assert caught.value.hint == "Usage: /tell NAME TEXT…"
-    with pytest.raises(Invalid, match="/gc needs orphans, stale or purge"):
+    with pytest.raises(Invalid, match="/gc needs an action: orphans, stale, purge"):
         parsed("/gc")
+
+
+def test_types_of_arguments_with_other_completers_are_other_types() -> None:
+    """typing caches `Annotated`: if equal, every type would complete as the first that was made."""
+    assert len({RoomName, AgentName, ModelName, ThingName}) == 4

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+import sshwarma
 from sshwarma import verbs
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import (
-    GROUPS,
+    SECTIONS,
     Verb,
+    VerbGroup,
+    every_entry,
     every_verb,
+    find_entry,
     find_verb,
+    group,
     tool_specs,
     verb,
     verb_names,
@@ -23,6 +30,7 @@ from sshwarma.verbs.views import has_view
 
 _ = verbs.__all__
 EVERY = list(every_verb())
+GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 
 TYPES = {"string", "integer", "number", "boolean", "null", "array", "object"}
 
@@ -58,7 +66,13 @@ class TestEveryVerb:
         for parameter in declared.parameters:
             assert parameter.help, f"{parameter.name} is not described"
             assert parameter.help.endswith("."), parameter.help
-        assert declared.group in GROUPS
+        assert declared.section in SECTIONS
+
+    def test_its_first_argument_is_no_action(self, declared: Verb) -> None:
+        """Actions are verbs of a group. A value that is one of a few words has a type that says
+        so by `Arg(choices=...)`; a bare Literal is what a switch on the first word looks like."""
+        for first in declared.positional[:1]:
+            assert first.choices == first.arg.choices, f"{first.name} is a Literal"
 
     def test_has_examples_that_are_understood(self, declared: Verb) -> None:
         assert declared.examples
@@ -103,10 +117,54 @@ class TestEveryVerb:
 
 
 def test_names_and_aliases_are_unique() -> None:
-    names = [name for known in EVERY for name in (known.name, *known.aliases)]
-    assert sorted(names) == verb_names()
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z?]+", name) for name in names)
+    first_words = [word for entry in every_entry() for word in (entry.name, *entry.aliases)]
+    assert sorted(first_words) == verb_names()
+    assert len(set(first_words)) == len(first_words)
+    assert all(re.fullmatch(r"[a-z?]+", word) for word in first_words)
+    assert (
+        len({known.name for known in EVERY}) == len({known.path for known in EVERY}) == len(EVERY)
+    )
+    assert all(re.fullmatch(r"[a-z]+( [a-z]+)?", known.name) for known in EVERY)
+
+
+@pytest.mark.parametrize("known", GROUPS, ids=lambda known: known.name)
+class TestEveryGroup:
+    def test_has_help(self, known: VerbGroup) -> None:
+        assert known.summary and not known.summary.endswith(".")
+        assert len(known.summary) < 75
+        assert known.section in SECTIONS
+
+    def test_has_actions_of_its_own_name(self, known: VerbGroup) -> None:
+        assert len(known.verbs) > 1
+        for declared in known.verbs:
+            assert declared.group == known.name
+            assert declared.name == f"{known.name} {declared.action}"
+            assert declared.section == known.section
+            assert not declared.aliases
+            for name in (declared.name, declared.path, f"/{declared.name.upper()}"):
+                assert find_verb(name) is declared
+
+    def test_its_default_is_one_of_its_actions(self, known: VerbGroup) -> None:
+        assert known.default == "" or known.default in known.actions
+        assert find_verb(known.name) is known.find(known.default)
+        if known.default_takes_words:
+            default = known.find(known.default)
+            assert default is not None and default.positional
+
+
+def test_no_function_is_called_underscore() -> None:
+    """A traceback, a profile and a search show a function by its name."""
+    for file in sorted(Path(sshwarma.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.name.strip("_"), f"{file.name}:{node.lineno}"
+                views = [mark for mark in node.decorator_list if _is_view(mark)]
+                named = node.name.startswith("draw_")
+                assert named or not views, f"{file.name}:{node.lineno}: a view is draw_<result>"
+
+
+def _is_view(mark: ast.expr) -> bool:
+    return isinstance(mark, ast.Call) and ast.unparse(mark.func) == "view"
 
 
 def test_tools_have_unique_canonical_names() -> None:
@@ -119,8 +177,12 @@ def test_tools_have_unique_canonical_names() -> None:
 def test_what_only_people_do_is_no_tool() -> None:
     tools = {spec.name for spec in tool_specs()}
     only_people = {"quit", "set", "alias", "kick", "ban", "mute", "room", "gc", "nav", "edit",
-                   "portal", "unportal"}  # fmt: skip
+                   "portal", "unportal", "mcp", "model", "token", "tool"}  # fmt: skip
     assert not tools & only_people
+    for name in only_people:
+        entry = find_entry(name)
+        actions = entry.verbs if isinstance(entry, VerbGroup) else ()
+        assert all(known.tool is None for known in actions)
     for moves in ("join", "leave", "go", "create", "fork"):
         known = find_verb(moves)
         assert known is not None and known.moves and moves in tools
@@ -128,12 +190,37 @@ def test_what_only_people_do_is_no_tool() -> None:
 
 def test_a_second_verb_of_a_name_is_refused() -> None:
     async def again(caller: Any) -> None:
-        """Again"""
+        """Again."""
 
     with pytest.raises(ValueError, match="two verbs are called look"):
-        verb("look", group="Looking", examples=())(again)
-    with pytest.raises(ValueError, match="not a group"):
-        verb("unheard-of", group="Nowhere", examples=())
+        verb("look", section="Looking", examples=())(again)
+    with pytest.raises(ValueError, match="two verbs are called look"):
+        group("look", section="Looking", doc="Look again.")
+    with pytest.raises(ValueError, match="two verbs are called gc stale"):
+        gc = find_entry("gc")
+        assert isinstance(gc, VerbGroup)
+        gc.verb("stale", examples=())(again)
+    for declare in (
+        lambda: verb("unheard-of", section="Nowhere", examples=()),
+        lambda: group("unheard-of", section="Nowhere", doc="Nothing."),
+    ):
+        with pytest.raises(ValueError, match="not a section"):
+            declare()
+    assert find_entry("unheard-of") is None
+
+
+def test_a_parameter_that_does_not_exist_is_not_described() -> None:
+    async def odd(caller: Any, there: str) -> None:
+        """Do nothing.
+
+        Args:
+            there: a word.
+            gone: no parameter.
+        """
+
+    with pytest.raises(ValueError, match="unheard-of has no parameter gone"):
+        verb("unheard-of", section="Looking", examples=())(odd)
+    assert find_entry("unheard-of") is None
 
 
 def test_the_schema_of_a_result_is_json_schema() -> None:

@@ -315,8 +315,9 @@ async def test_a_search_does_not_find_the_search_before(
 
 
 async def test_words_after_a_number_are_too_many(alice: Someone) -> None:
-    assert "is one word too many" in (await refused(alice, "/history 20 words")).message
-    assert "Say what to search for" in (await refused(alice, "/history search")).message
+    assert "Unexpected word words." in (await refused(alice, "/history 20 words")).message
+    assert "/history search needs TEXT" in (await refused(alice, "/history search")).message
+    assert "The search has no words" in (await refused(alice, "/history search !!")).message
 
 
 @pytest.mark.parametrize(

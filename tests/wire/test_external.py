@@ -52,7 +52,7 @@ def words(*command: str) -> str:
     return shlex.join(command)
 
 
-@covers("mcp", "inv", "equip", "run", "examine")
+@covers("mcp add", "mcp list", "inv", "equip", "run", "examine")
 def test_servers_are_added_equipped_and_called_by_people_and_models(
     server: Server, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     owner.hang_up()
 
 
-@covers("mcp")
+@covers("mcp add")
 def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(server: Server) -> None:
     owner, guest = server.owner, server.person("gast")
     owner.does(f"mcp add everything -- {words(NODE, from_npm('server-everything'))}")
@@ -230,7 +230,7 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
         one.hang_up()
 
 
-@covers("mcp")
+@covers("mcp disable", "mcp enable", "mcp log")
 def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
     serve: Callable[..., Server],
 ) -> None:
@@ -257,7 +257,7 @@ def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
     owner.hang_up()
 
 
-@covers("mcp")
+@covers("mcp add", "mcp show", "mcp list", "mcp refresh", "mcp remove")
 def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
     server = serve()
     owner, admin, member = server.owner, server.person("boss", "admin"), server.person("someone")
@@ -293,8 +293,29 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
     assert private.status == 1
     assert "127.0.0.1, which is on this machine or in a private network" in private.err
     assert "--allow-private lets a server be there" in private.err
-    owner.does("mcp remove evil")
+    removed = "Removed evil. Its equipment is kept and applies if you add it again."
+    assert owner.does("mcp remove evil").strip() == removed
     assert "No MCP servers" in member.does("mcp list")
+    for one in (owner, admin, member):
+        one.hang_up()
+
+
+@covers("mcp approve", "mcp show")
+def test_a_changed_tool_is_used_again_when_an_admin_approved_it(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    owner, admin, member = server.owner, server.person("boss", "admin"), server.person("someone")
+    owner.does(f"mcp add evil -- {words(*POISONED)} rug", "equip room evil:*", "run evil:again")
+    _until(lambda: owner.json("mcp list")["servers"][0]["waiting"] == 2)
+    assert "changed since it was approved" in member.run("run evil:echo").err
+    assert "mcp show evil, then approve" in admin.run("mcp approve evil").err
+    assert "+Gives back what it was sent. Before using it" in admin.does("mcp show evil")
+    assert admin.does("mcp approve evil echo").strip() == "Approved echo."
+    assert member.run("run evil:echo").status == 0
+    assert admin.does("mcp approve evil").strip() == "Approved newcomer."
+    owner.does("equip room evil:newcomer")
+    assert member.run("run evil:newcomer").status == 0
     for one in (owner, admin, member):
         one.hang_up()
 

@@ -40,9 +40,9 @@ def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
 ) -> None:
     screen = alice.sit(room=room)
     screen.enter("/jion workshop")
-    screen.wait_for("There is no verb /jion. Did you mean /join")
+    screen.wait_for("Unknown verb /jion. Did you mean /join")
     rows = screen.everything
-    at = next(i for i, row in enumerate(rows) if "There is no verb /jion" in row)
+    at = next(i for i, row in enumerate(rows) if "Unknown verb /jion" in row)
     assert rows[at - 2 : at] == ["  /jion workshop", "  ^^^^^"]
     screen.enter("/history --befor 3")
     screen.wait_for("/history has no flag --befor.")

@@ -104,7 +104,7 @@ def answer(person: Person, line: str) -> str:
     return done.out
 
 
-@covers("model")
+@covers("model add", "model set", "model show", "model test", "model remove")
 def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> None:
     screen = sit(boss)
     assert "luna answers now" in add(boss, mock, "luna")
@@ -126,7 +126,7 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
     assert 0 < tested["first_seconds"] <= tested["seconds"] < 60
     assert boss.json("model show luna")["tokens_today"] == 3300
     screen.enter("/model remove luna")
-    screen.wait_for("luna answers no more")
+    screen.wait_for("Removed luna. What it said stays; /model add brings it back.")
     told = "luna does not answer now: it is off. /models shows who answers."
     assert told in boss.does("@luna hello are you there")
     screen.enter("@luna hello again")
@@ -161,6 +161,7 @@ def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, 
     boss.does("model remove stays")
 
 
+@covers("model off", "model on")
 def test_off_and_on(boss: Person, mock: Mock) -> None:
     add(boss, mock, "blinks")
     screen = sit(boss)
@@ -179,10 +180,12 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("model add", "Say which: /model add NAME."),
-        ("model add x", "Say what it is: /model add NAME KIND MODEL."),
+        ("model add", "/model add needs NAME"),
+        ("model show", "/model show needs NAME"),
+        ("model add x", "/model add needs KIND"),
+        ("model add x openai", "/model add needs MODEL"),
         ("model add Luna openai gpt", "Luna cannot be the name of an agent."),
-        ("model add x opena gpt", "kind: 'opena' is not one of"),
+        ("model add x opena gpt", "kind: choose one of: openai, "),
         ("model add x compatible m", "kind `compatible` needs a base_url"),
         ("model add x openai m --url nonsense", "base_url: this is not an address"),
         ("model add x openai m --key-env A --key-file /b", "give key_env or key_file, not both"),
@@ -192,10 +195,13 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model set filed prompt x", "It is set in sshwarma.toml, on the server."),
         ("model remove filed", "It is set in sshwarma.toml, on the server."),
         ("model set guide prompt x", "comes from the program itself"),
+        ("model set filed", "/model set needs FIELD"),
+        ("model set filed prompt", "/model set needs VALUE"),
+        ("model dance filed", "Unknown action dance of /model."),
         ("model set nobody prompt x", "There is nobody named nobody."),
-        ("model list of things", "of is one word too many"),
-        ("model show filed too", "too is one word too many"),
-        ("model test guide", "guide is no model."),
+        ("model list of things", "Unexpected word of."),
+        ("model show filed too", "Unexpected word too."),
+        ("model test guide", "guide is not a model."),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(boss: Person, line: str, says: str) -> None:
@@ -217,7 +223,7 @@ def test_an_error_points_at_the_word(boss: Person, mock: Mock) -> None:
     add(boss, mock, "pointed")
     screen = sit(boss)
     screen.enter("/model set pointed turn_steps many")
-    screen.wait_for("turn_steps: 'many' is not a whole number")
+    screen.wait_for("turn_steps: must be a whole number (got 'many')")
     lines = screen.lines
     at = next(i for i, text in enumerate(lines) if text.strip() == "^^^^")
     assert lines[at - 1].index("many") == lines[at].index("^")
@@ -325,6 +331,7 @@ def _is_well_formed(messages: list[dict[str, Any]]) -> None:
     assert not waiting
 
 
+@covers("model found", "model list")
 def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Server) -> None:
     found = boss.json("model found")["offers"]
     assert all(offer["line"].startswith("/model add ") for offer in found)

@@ -68,7 +68,7 @@ def test_look_and_examine_work_for_every_kind(
     assert "There is no nothing-of-that-name here." in missing.err
 
 
-@covers("rooms", "room")
+@covers("rooms", "room private")
 def test_rooms_are_listed_by_name_with_people_and_private_ones_only_to_members(
     alice: Person, bob: Person, name: Named
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_failed_join_or_go_leaves_one_where_one_was_and_makes_no_room(
     assert wrong not in rooms
 
 
-@covers("room", "join")
+@covers("room show", "room invite", "room open", "room member", "room remove", "join")
 def test_an_invite_room_is_listed_but_only_members_enter(
     alice: Person, bob: Person, room: str
 ) -> None:
@@ -189,6 +189,11 @@ def test_an_invite_room_is_listed_but_only_members_enter(
     alice.does(f"room remove {bob.name}")
     screen.wait_for_prompt("lobby")
     screen.wait_for(f"You are no longer a member of {room}.")
+    assert bob.run(f"join {room}").status == 1
+    alice.does("room open")
+    bob.does(f"join {room}")
+    assert alice.does("room show") == alice.does("room")
+    assert f"{room} is open: anyone may enter and talk." in alice.does("room show")
 
 
 # -- exits
@@ -243,11 +248,12 @@ def test_the_route_is_a_shortest_walk_and_survives_loops(
     assert f"No way leads from lobby to {c}." in none.err
 
 
-@covers("nav")
+@covers("nav show", "nav on", "nav off")
 def test_nav_off_is_shown_and_does_not_hold_people(alice: Person, room: str) -> None:
     alice.does("portal out lobby", "nav off")
     assert alice.json("look")["nav"] is False
     assert "Navigation is off" in alice.does("nav")
+    assert alice.does("nav show") == alice.does("nav")
     alice.does("go out", f"join {room}", "nav on")
     assert alice.json("nav") == {"room": room, "on": True}
 

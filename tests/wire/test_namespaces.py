@@ -77,7 +77,7 @@ def listed(person: Person) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in person.json("namespaces")["namespaces"]}
 
 
-@covers("namespaces", "namespace")
+@covers("namespaces", "namespace show", "namespace list")
 def test_a_tool_for_an_unknown_namespace_makes_it(ann: Person) -> None:
     found = listed(ann)
     assert set(SPACES) <= set(found)
@@ -93,12 +93,13 @@ def test_a_tool_for_an_unknown_namespace_makes_it(ann: Person) -> None:
         assert words in shown
     examined = ann.does("examine requirement.traceability")
     assert "Parent: requirement" in examined
+    assert ann.json("namespace list") == ann.json("namespaces")
     tree = ann.does("namespaces").splitlines()
     assert any("○    git.branch" in line for line in tree)
     assert any("○  git " in line for line in tree)
 
 
-@covers("namespace")
+@covers("namespace new", "namespace set", "namespace remove")
 def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Server) -> None:
     refused = ann.run("namespace set git description mine")
     assert refused.status == 1
@@ -125,7 +126,7 @@ def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Ser
     assert "own" not in listed(ann)
 
 
-@covers("namespace", "wrap")
+@covers("namespace set", "wrap")
 def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, house: Server) -> None:
     ann.does("tool new long = return ('x'):rep(3000)", "run long")
     room = ann.json("state list")["room"]
@@ -173,7 +174,7 @@ def test_loading_brings_its_tools_and_unloading_takes_them(ann: Person) -> None:
     assert ann.run("load").status == 2
 
 
-@covers("load", "state")
+@covers("load", "state add", "state remove", "state list")
 def test_what_lacks_a_state_cannot_be_loaded_until_it_holds(ann: Person) -> None:
     assert (listed(ann)["deploy"]["available"], listed(ann)["deploy"]["missing"]) == (
         False,
@@ -191,7 +192,7 @@ def test_what_lacks_a_state_cannot_be_loaded_until_it_holds(ann: Person) -> None
     assert (ann.json("state list")["set"], ann.json("state list")["found"]) == ([], [])
 
 
-@covers("namespace", "load")
+@covers("namespace set", "load")
 def test_a_child_that_loads_with_its_parent(ann: Person, house: Server) -> None:
     house.owner.does("namespace set git.branch load_with_parent on")
     try:
@@ -204,7 +205,7 @@ def test_a_child_that_loads_with_its_parent(ann: Person, house: Server) -> None:
     assert tools(ann) == {f"git:{tool}" for tool in SPACES["git"]}
 
 
-@covers("namespace", "unload")
+@covers("namespace set", "unload")
 def test_what_loads_by_itself_is_there_for_everyone(ann: Person, house: Server) -> None:
     house.owner.does("namespace set deploy auto_load on", "namespace set deploy required_states -")
     try:
@@ -276,7 +277,7 @@ def test_what_one_wants_to_do_finds_its_namespace(ann: Person) -> None:
     assert "requirement" not in {one["id"] for one in ann.json("find frequent flyers")["found"]}
 
 
-@covers("state")
+@covers("state directory")
 def test_the_directory_of_a_room_decides_states(ann: Person, house: Server, tmp_path: Any) -> None:
     room = ann.json("state list")["room"]
     owner = house.owner

@@ -73,7 +73,7 @@ def test_who_is_banned_is_put_out_and_stays_out_until_unbanned(
     bob.does(f"join {room}")
 
 
-@covers("room", "kick", "mute", "ban")
+@covers("room owner", "room remove", "kick", "mute", "ban")
 def test_only_who_moderates_keeps_order_and_not_against_equals(
     alice: Person, bob: Person, owner: Person, room: str
 ) -> None:
@@ -97,7 +97,7 @@ def test_only_who_moderates_keeps_order_and_not_against_equals(
     assert "only owner" in only.err
 
 
-@covers("room")
+@covers("room private")
 def test_a_private_room_is_unknown_to_others_at_every_verb(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:
@@ -122,15 +122,17 @@ def test_a_private_room_is_unknown_to_others_at_every_verb(
     assert bob.run("room private --room lobby").status == 1
 
 
-@covers("room")
+@covers("room delete")
 def test_deleting_a_room_asks_for_its_name_and_puts_everybody_out(
     alice: Person, bob: Person, room: str
 ) -> None:
     his = bob.sit(room=room)
     unsure = alice.run("room delete")
     assert unsure.status == 2
-    assert f"/room delete {room}" in unsure.err
-    assert alice.run("room delete other").status == 2
+    assert "/room delete needs NAME (the name of this room, to confirm)." in unsure.err
+    wrong = alice.run("room delete other")
+    assert wrong.status == 2
+    assert f"To confirm, type /room delete {room}" in wrong.err
     assert alice.does(f"room delete {room}") == f"Deleted {room}.\n"
     his.wait_for(f"{room} was deleted by {alice.name}.")
     his.wait_for_prompt("lobby")

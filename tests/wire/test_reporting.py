@@ -151,7 +151,7 @@ def test_sql_as_a_tool_and_by_http(alice: Person, room: str) -> None:
     assert (refusal["error"], refusal["message"]) == ("forbidden", "tokens cannot be read here.")
 
 
-@covers("history", "search")
+@covers("history search", "search")
 def test_old_words_are_found_and_undone_ones_left_out(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:

@@ -46,7 +46,7 @@ def kept(server: Server) -> Path:
     return server.data_dir / "signins" / "guarded.json"
 
 
-@covers("mcp", "run")
+@covers("mcp login", "mcp logout", "run")
 def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     serve: Callable[..., Server], guarded: Guarded
 ) -> None:
@@ -122,7 +122,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     assert guarded.control("seen")["clients"] == 1, "it registered more than once"
 
     # Whoever signs out leaves nothing here, and gives the tokens back.
-    assert "nothing is kept" in owner.does("mcp logout guarded")
+    assert "its tokens are deleted" in owner.does("mcp logout guarded")
     assert not kept(server).exists()
     assert guarded.seen[-1] == "revoke"
     until(server, "guarded", "needs-sign-in")
@@ -130,7 +130,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
         one.hang_up()
 
 
-@covers("mcp")
+@covers("mcp login", "mcp remove")
 def test_the_browser_comes_back_to_our_own_port(
     serve: Callable[..., Server], guarded: Guarded
 ) -> None:

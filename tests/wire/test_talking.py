@@ -60,7 +60,7 @@ def test_what_is_said_in_one_room_is_not_heard_in_another(
     assert his.count("only here") == 0
 
 
-@covers("tell", "reply", "history", "search")
+@covers("tell", "reply", "history show", "search")
 def test_a_tell_is_private_to_the_two(
     alice: Person, bob: Person, person: Callable[..., Person], room: str
 ) -> None:
@@ -161,7 +161,7 @@ def test_the_journal_keeps_four_kinds_with_author_time_and_room(
 # -- history and search
 
 
-@covers("history")
+@covers("history show")
 def test_history_pages_back_to_the_first_row_without_gap_or_repeat(
     alice: Person, room: str
 ) -> None:
@@ -186,7 +186,7 @@ def test_history_pages_back_to_the_first_row_without_gap_or_repeat(
         assert alice.run(wrong).status == 2
 
 
-@covers("history")
+@covers("history show")
 def test_history_of_tools_says_when_there_was_no_call(alice: Person, room: str) -> None:
     alice.does("say something")
     assert alice.json("history --tools")["entries"] == []

@@ -24,7 +24,7 @@ def over_http(world: Server, token: str, verb: str, **arguments: object) -> tupl
         return refused.code, json.load(refused)
 
 
-@covers("token")
+@covers("token new", "token list")
 def test_a_token_goes_as_far_as_its_scope(world: Server, alice: Person, room: str) -> None:
     made = {
         scope: alice.json(f"token new of-{scope} --scope {scope}")
@@ -39,22 +39,22 @@ def test_a_token_goes_as_far_as_its_scope(world: Server, alice: Person, room: st
             status, answer = over_http(world, token["token"], verb, **arguments)
             assert status == (200 if scope in reach else 403), answer
             assert scope in reach or f"this token has {scope}" in answer["message"]
-    assert [one["label"] for one in alice.json("token")["tokens"]] == [
+    assert [one["label"] for one in alice.json("token list")["tokens"]] == [
         "of-read", "of-act", "of-build",
     ]  # fmt: skip
 
 
-@covers("token")
-def test_a_revoked_token_is_no_good(world: Server, alice: Person, bob: Person) -> None:
+@covers("token revoke")
+def test_a_revoked_token_is_refused(world: Server, alice: Person, bob: Person) -> None:
     made = alice.json("token new laptop")
     assert over_http(world, made["token"], "look")[0] == 200
     assert bob.run(f"token revoke {made['id']}").status == 1
-    assert alice.does(f"token revoke {made['id']}") == "The token laptop is no good any more.\n"
+    assert alice.does(f"token revoke {made['id']}") == "Revoked the token laptop.\n"
     assert over_http(world, made["token"], "look")[0] == 401
-    assert alice.run("token").out == "You have no tokens. /token new LABEL makes one.\n"
+    assert alice.run("token").out == "You have no tokens. /token new LABEL creates one.\n"
 
 
-@covers("token")
+@covers("token new")
 def test_the_secret_is_shown_once_and_by_itself(alice: Person) -> None:
     shown = alice.run("token new laptop --days 3").lines
     assert shown[0].startswith("swt_")

@@ -25,7 +25,7 @@ return { sum = rolled[1] + rolled[2], room = room.name }
 """
 
 
-@covers("tool", "run")
+@covers("tool new", "tool show", "tool list", "run")
 def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: str) -> None:
     made = alice.run("tool new dice", DICE)
     assert made.status == 0, made
@@ -47,7 +47,7 @@ def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: s
     assert f"✓ {room}:dice" in bob.does(f"inv --room {room}")
 
 
-@covers("tool")
+@covers("tool new")
 def test_a_pipe_may_take_its_time(alice: Person, room: str) -> None:
     with subprocess.Popen(
         [*alice.ssh(), "tool new late"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -58,7 +58,7 @@ def test_a_pipe_may_take_its_time(alice: Person, room: str) -> None:
     assert out.decode().startswith(f"Made {room}:late (16 bytes)")
 
 
-@covers("tool")
+@covers("tool new", "tool test", "tool edit", "tool remove")
 def test_a_tool_is_pasted_edited_tried_and_removed_at_a_terminal(
     alice: Person, bob: Person, room: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_tool_is_pasted_edited_tried_and_removed_at_a_terminal(
     assert bob.run(f"run {room}:greet").status == 1
 
 
-@covers("tool", "unequip", "equip")
+@covers("tool describe", "tool disable", "tool enable")
 def test_disabled_tools_stay_disabled_when_the_server_starts_again(
     serve: Callable[..., Server],
 ) -> None:
@@ -181,7 +181,7 @@ def croupier() -> Iterator[Model]:
     made.close()
 
 
-@covers("tool")
+@covers("tool disable")
 def test_a_model_calls_a_tool_until_it_is_disabled(
     serve: Callable[..., Server], croupier: Model
 ) -> None:
@@ -196,7 +196,7 @@ def test_a_model_calls_a_tool_until_it_is_disabled(
     offered = {tool["function"]["name"]: tool["function"] for tool in croupier.asked[0]["tools"]}
     assert offered["den__dice"]["description"] == "Rolls dice."
     assert offered["den__dice"]["parameters"]["properties"]["sides"]["type"] == "integer"
-    assert "sshwarma__tool" not in offered
+    assert not any(name.startswith("sshwarma__tool") for name in offered)
 
     hers.enter('@croupier roll with {"sides": "x"}')
     hers.wait_for('croupier: It gave {"error":"den:dice: sides:')

@@ -69,7 +69,7 @@ def layers(person: Person) -> dict[str, str]:
     return {layer["name"]: layer["text"] for layer in person.json("wrap @qwen")["layers"]}
 
 
-@covers("context", "message", "wrap")
+@covers("context show", "context window", "message list", "wrap")
 def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
     for n in "12345":
         ann.does(f"@qwen question {n}")
@@ -81,14 +81,14 @@ def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
     for n in "45":
         assert f"@qwen question {n}" in log
         assert f"assistant: answer to question {n}" in log
-    assert "the last 2 turns are told" in ann.does("context show")
+    assert "the last 2 turns are sent" in ann.does("context show")
     ann.does("context window 0")
     assert "question 1" in layers(ann)["log"]
     ann.does("context window -1", "say some talk")
     log = layers(ann)["log"]
     assert "question" not in log
     assert "some talk" in log
-    assert "no turn is told" in ann.does("context window")
+    assert "no turn is sent" in ann.does("context window")
     assert ann.run("context window -2").status != 0
     assert [turn["snippet"] for turn in listed(ann, "message list 3")] == [
         "@qwen question 3",
@@ -97,7 +97,7 @@ def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
     ]
 
 
-@covers("message")
+@covers("message show", "message drop")
 def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
     ann.does("@qwen look twice")
     (turn,) = listed(ann)
@@ -111,7 +111,7 @@ def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
     assert ann.run("message drop ffffff").status != 0
 
 
-@covers("message", "history")
+@covers("message drop", "message restore")
 def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
     ann: Person, studio: str, other: Person, model: Model
 ) -> None:
@@ -132,13 +132,14 @@ def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
     assert "question 1" in layers(ann)["log"]
 
 
-@covers("undo", "state", "context")
+@covers("undo", "state show", "state clear", "context rebuild")
 def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, other: Person) -> None:
     nothing = ann.run("undo")
     assert nothing.status != 0
     assert "asked anything here" in nothing.err
     ann.does("@qwen remember one", "@qwen remember two")
     assert "Goal: remember two" in ann.does("state @qwen")
+    assert ann.does("state show @qwen") == ann.does("state @qwen")
     assert "Goal: remember two" in layers(ann)["state"]
     assert "STATE" not in ann.does("history")
     his = other.sit(room=studio)
@@ -157,7 +158,7 @@ def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, othe
     assert ann.json("state")["text"] == "Goal: remember one"
 
 
-@covers("retry", "branch")
+@covers("retry", "branch list", "branch switch")
 def test_asking_again_makes_a_branch_and_one_can_go_back(
     ann: Person, studio: str, model: Model
 ) -> None:
@@ -177,7 +178,7 @@ def test_asking_again_makes_a_branch_and_one_can_go_back(
     assert layers(ann)["log"].count("answer to second") == 1
 
 
-@covers("retry", "branch", "undo")
+@covers("retry", "branch list", "branch switch", "undo")
 def test_asking_again_after_taking_back_keeps_the_old_answer(ann: Person, studio: str) -> None:
     ann.does("@qwen first", "@qwen second", "@qwen third", "undo")
     ann.does("retry")
@@ -194,7 +195,7 @@ def test_asking_again_after_taking_back_keeps_the_old_answer(ann: Person, studio
     assert "answer to second" in layers(ann)["log"]
 
 
-@covers("branch", "message")
+@covers("branch switch", "message drop")
 def test_a_branch_goes_on_after_what_was_dropped_of_it(ann: Person, studio: str) -> None:
     ann.does("@qwen start", "retry", "@qwen middle", "@qwen end")
     other, _, middle, _ = (turn["short"] for turn in listed(ann))
@@ -206,7 +207,7 @@ def test_a_branch_goes_on_after_what_was_dropped_of_it(ann: Person, studio: str)
     assert "answer to middle" not in layers(ann)["log"]
 
 
-@covers("branch", "message", "state")
+@covers("branch switch", "message restore", "state clear")
 def test_a_model_s_notes_go_with_its_answers(ann: Person, studio: str) -> None:
     ann.does("@qwen remember this")
     ann.does("retry", "state clear @qwen")
@@ -238,7 +239,7 @@ def test_taking_back_says_what_there_is_to_take_back(
     assert "is taken back already" in ann.run("undo").err
 
 
-@covers("history", "undo")
+@covers("history show", "undo")
 def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, studio: str) -> None:
     screen = ann.sit(room=studio)
     ann.does("@qwen say **this**", "@qwen say **that**", "undo")
@@ -247,6 +248,7 @@ def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, st
     screen.wait_for(re.compile(r"^\d\d:\d\d \d+ qwen: answer to say this$", re.M))
     screen.wait_for(re.compile(r"^\d\d:\d\d \d+ undone qwen: answer to say \*\*that\*\*$", re.M))
     assert "qwen: answer to say **this**" in ann.does("history 20")
+    assert ann.does("history show 20") == ann.does("history 20")
     entries = ann.json("history 20")["entries"]
     assert {entry["text"] for entry in entries if entry["dropped"]} == {
         "@qwen say **that**",
@@ -273,7 +275,10 @@ def test_what_is_undone_in_a_clone_stands_in_the_original(ann: Person, studio: s
     assert {turn["status"] for turn in listed(ann)} == {"completed"}
 
 
-@covers("skill")
+@covers(
+    "skill add", "skill activate", "skill edit", "skill rename", "skill show", "skill deactivate",
+    "skill delete", "skill list",
+)  # fmt: skip
 def test_skills_are_told_while_they_are_active(
     ann: Person, studio: str, other: Person, model: Model, name: Callable[[str], str]
 ) -> None:
@@ -281,6 +286,8 @@ def test_skills_are_told_while_they_are_active(
     ann.does(f"skill add {first} --about 'short answers' = Answer in one word.")
     ann.does(f"skill add {second} = Look for bugs first.")
     assert ann.run(f"skill add {first} = again").status != 0
+    edited = ann.json(f"skill edit {first}")
+    assert edited["line"] == f"/skill edit {first} = Answer in one word."
     assert ann.run("skill activate nothing").status != 0
     ann.does(f"skill activate {first}", f"skill activate {second} --priority -1")
     equipped = layers(ann)["equipped"]
@@ -308,14 +315,13 @@ def test_a_model_switches_a_skill_on_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mark = name("calm")
-    ann.does(f"skill add {mark} = Stay calm.", "equip room sshwarma:skill")
+    ann.does(f"skill add {mark} = Stay calm.", "equip room sshwarma:skill_activate")
 
     def answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
         if any(message["role"] == "tool" for message in asked["messages"]):
             yield "done"
         else:
-            arguments = {"what": "activate", "name": mark}
-            yield {"name": "sshwarma__skill", "arguments": arguments}
+            yield {"name": "sshwarma__skill_activate", "arguments": {"name": mark}}
 
     monkeypatch.setattr(model, "answer", answers)
     ann.does("@qwen calm down")
@@ -334,7 +340,7 @@ def test_what_was_cut_is_read_on_from_where_it_was(ann: Person, studio: str) -> 
     assert first["text"] + second["text"] == text
 
 
-@covers("clone", "undo", "retry", "branch")
+@covers("clone", "undo", "retry", "branch switch")
 def test_verbs_of_turns_are_refused_where_nothing_was_asked(
     serve: Callable[..., Server],
 ) -> None:

@@ -38,7 +38,7 @@ async def test_operators_are_text(alice: Someone, operator: str) -> None:
     if search.build_fts_query(operator):
         assert await found(alice, f"typed {operator}") == [f"we typed {operator} here"]
     else:
-        assert "Say what to search for" in (await refused(alice, f"/search {operator}")).message
+        assert "The search has no words" in (await refused(alice, f"/search {operator}")).message
 
 
 @settings(max_examples=150, deadline=None)

@@ -113,3 +113,24 @@ def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable
     pad = " " * indent
     for part in text.split("\n"):
         yield line(pad, (style, part), hang=indent)
+
+
+def reflowed(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
+    """Text that was broken into lines by its author, each paragraph as one Line, so that it wraps
+    at the width of the screen. An empty line, an indented line, a heading or an item of a list
+    begins a new one; an indented line keeps its own breaks."""
+    paragraph: list[str] = []
+    for part in [*text.split("\n"), None]:
+        own_line = part is None or not part.strip() or part.startswith((" ", "# ", "- "))
+        if own_line and paragraph:
+            yield from text_lines(" ".join(paragraph), style, indent=indent)
+            paragraph = []
+        if part is None:
+            return
+        if not own_line or part.startswith("- "):
+            paragraph.append(part.strip())
+        elif part.strip():
+            hang = indent + len(part) - len(part.lstrip())
+            yield line(" " * indent, (style, part), hang=hang)
+        else:
+            yield line()

@@ -1,55 +1,187 @@
-"""The types verbs take: what an argument is, so that parsing, schemas and completion all know."""
+"""The types verbs take: how an argument is typed, what it may be, and what Tab offers for it.
+
+A type that belongs to one family of verbs (`ServerName`, `TurnId`) is declared in its file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core.core_schema import CoreSchema, literal_schema
+from sqlalchemy import Connection
 
-ArgumentKind = Literal[
-    "text", "room", "direction", "exit", "agent", "thing", "pattern", "tool", "context", "verb",
-    "topic", "word", "setting", "number", "command", "namespace", "state",
-]  # fmt: skip
+from sshwarma.world import things
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
+from sshwarma.world.things import Thing
+
+MAX_BAG_OPTIONS: Final = 200
+"""Things of one bag that Tab offers."""
+
+Option: TypeAlias = tuple[str, str]
+"""A word that Tab inserts, and a note on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """What is known when Tab is pressed: who asks, and the words typed after the verb's name."""
+
+    caller: Caller
+    given: tuple[str, ...]
+
+
+Completer: TypeAlias = Callable[[CompletionRequest], Awaitable[Sequence[Option]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arg:
     """How an argument is typed on a line.
 
-    `rest` takes all that remains, as it stands. A `command` is one word, or `--` and all that
-    remains, as it stands. `particle` is a little word that may come before
-    it and means nothing by itself: `to`, `=`.
+    Attributes:
+        kind: a `word`; `text` that stands as it is; a `number`; or a `command`, which is one word,
+            or `--` and all that remains, as it stands.
+        rest: whether it takes all that remains of the line.
+        particle: a little word that may come before it and means nothing by itself: `to`, `=`.
+        complete: what Tab offers for it.
+        choices: the values it is one of, as shown in usage lines.
     """
 
-    what: ArgumentKind
+    kind: Literal["word", "text", "number", "command"] = "word"
     rest: bool = False
     particle: str = ""
+    complete: Completer | None = None
+    choices: tuple[str, ...] = ()
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validates as the annotated type does; with `choices`, as one of them."""
+        return literal_schema(list(self.choices)) if self.choices else handler(source)
+
+
+async def complete_rooms(request: CompletionRequest) -> list[Option]:
+    """Rooms that the caller may know of."""
+    now = now_ms()
+    return [
+        (room.name, room.description or room.vibe)
+        for room in await request.caller.world.rooms()
+        if room.listed_for(request.caller.agent, now)
+    ]
+
+
+async def complete_directions(request: CompletionRequest) -> list[Option]:
+    """The directions an exit can lead."""
+    return [(way, "") for way in (*DIRECTION_ABBREVIATIONS.values(), *OPPOSITE_DIRECTIONS)]
+
+
+async def complete_exits(request: CompletionRequest) -> list[Option]:
+    """The exits of the room."""
+    room = await request.caller.room()
+    return [(way.direction, f"→ {way.to_name}") for way in room.exits]
+
+
+async def complete_agents(request: CompletionRequest) -> list[Option]:
+    """Everybody else by name, those in the room first."""
+    return agent_options(request.caller, "")
+
+
+async def complete_mentions(request: CompletionRequest) -> list[Option]:
+    """Everybody else as `@NAME`, those in the room first."""
+    return agent_options(request.caller, "@")
+
+
+def agent_options(caller: Caller, prefix: str) -> list[Option]:
+    """Everybody but the caller, those in the room first."""
+    here = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
+    known = sorted(caller.world.agents, key=lambda agent: (agent.id not in here, agent.name))
+    return [
+        (f"{prefix}{agent.name}", "here" if agent.id in here else "")
+        for agent in known
+        if not agent.disabled and agent.id != caller.agent.id
+    ]
+
+
+async def complete_models(request: CompletionRequest) -> list[Option]:
+    """Models by name."""
+    agents = request.caller.world.agents
+    return [(name, "") for name in sorted(known.name for known in agents if known.kind == "model")]
+
+
+async def complete_model_mentions(request: CompletionRequest) -> list[Option]:
+    """Models as `@NAME`."""
+    return [(f"@{name}", note) for name, note in await complete_models(request)]
+
+
+async def complete_tools(request: CompletionRequest) -> list[Option]:
+    """Tools that the caller can see here."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [(item.thing.label, item.thing.description) for item in load.tools]
+
+
+async def complete_contexts(request: CompletionRequest) -> list[Option]:
+    """The room, oneself, and others."""
+    return [("room", "this room"), ("me", "yourself"), *agent_options(request.caller, "@")]
+
+
+async def complete_things(request: CompletionRequest) -> list[Option]:
+    """What is equipped here, lies here, or is the caller's; and agents."""
+    caller, world = request.caller, request.caller.world
+    load = await world.loadout(caller.room_id, caller.agent.id)
+    options = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+    options += await bag_options(caller)
+    options += agent_options(caller, "@")
+    return list(dict(options).items())
+
+
+async def bag_options(caller: Caller) -> list[Option]:
+    """What lies in the room and in the caller's bag."""
+    options: list[Option] = []
+    for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
+        query = partial(_bag, bag_id=bag_id)
+        bag = await caller.world.memo(("bag things", bag_id), query)
+        options += [(thing.name, note) for thing in bag]
+    return options
+
+
+def _bag(conn: Connection, bag_id: str) -> list[Thing]:
+    return things.read_children(conn, bag_id, "data", "reference", limit=MAX_BAG_OPTIONS)
 
 
 Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
 """Free text to the end of the line."""
 
-Words: TypeAlias = Annotated[str, Arg("word", rest=True)]
+TextAfterEquals: TypeAlias = Annotated[str, Arg("text", rest=True, particle="=")]
+"""Free text, with or without `=` before it."""
+
+Words: TypeAlias = Annotated[str, Arg(rest=True)]
 """All the words that remain, with flags anywhere among them."""
 
-Word: TypeAlias = Annotated[str, Arg("word")]
-RoomName: TypeAlias = Annotated[str, Arg("room")]
-Direction: TypeAlias = Annotated[str, Arg("direction")]
-ExitName: TypeAlias = Annotated[str, Arg("exit")]
-AgentName: TypeAlias = Annotated[str, Arg("agent")]
-ThingName: TypeAlias = Annotated[str, Arg("thing")]
-ToolName: TypeAlias = Annotated[str, Arg("tool")]
-NamespaceName: TypeAlias = Annotated[str, Arg("namespace")]
-StateName: TypeAlias = Annotated[str, Arg("state")]
-"""The name of a state, or of a model that keeps notes."""
+Word: TypeAlias = Annotated[str, Arg()]
+RoomName: TypeAlias = Annotated[str, Arg(complete=complete_rooms)]
+Direction: TypeAlias = Annotated[str, Arg(complete=complete_directions)]
+ExitName: TypeAlias = Annotated[str, Arg(complete=complete_exits)]
+AgentName: TypeAlias = Annotated[str, Arg(complete=complete_agents)]
+Mention: TypeAlias = Annotated[str, Arg(complete=complete_mentions)]
+"""An agent as `@NAME`."""
 
-Patterns: TypeAlias = Annotated[str, Arg("pattern", rest=True)]
-Context: TypeAlias = Annotated[str, Arg("context")]
+ModelName: TypeAlias = Annotated[str, Arg(complete=complete_models)]
+ModelMention: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
+"""A model as `@NAME`."""
+
+ThingName: TypeAlias = Annotated[str, Arg(complete=complete_things)]
+ToolName: TypeAlias = Annotated[str, Arg(complete=complete_tools)]
+Context: TypeAlias = Annotated[str, Arg(complete=complete_contexts)]
 """`room`, `me`, or `@agent`."""
 
+Command: TypeAlias = Annotated[str, Arg("command")]
 Flag: TypeAlias = bool
-RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg("word"), Field(max_length=32)]
+RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=32)]
 """A flag that may be given again: each value once more."""
 
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
-from sshwarma.verbs.arguments import Arg, ThingName, Word
+from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
 from sshwarma.verbs.views import Confirmation, view
@@ -22,6 +22,9 @@ from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
+BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
+TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", "home"))]
+
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
@@ -32,7 +35,7 @@ class PutResult:
 
 
 @view(PutResult)
-def draw_put_result(result: PutResult) -> Block:
+def draw_put(result: PutResult) -> Block:
     what = "Made" if result.made else "Changed"
     return block(
         line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
@@ -41,7 +44,7 @@ def draw_put_result(result: PutResult) -> Block:
 
 @verb(
     "put",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=(
         "/put prompt:code-style = Prefer small functions.",
@@ -49,15 +52,14 @@ def draw_put_result(result: PutResult) -> Block:
     ),
     scope=TokenScope.BUILD,
 )
-async def put(
-    caller: Caller, name: Word, text: Annotated[str, Arg("text", rest=True, particle="=")]
-) -> PutResult:
-    """Create or change a data thing
+async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
+    """Create or change a data thing.
 
     It goes into this room's bag; me:NAME into your own. From a shell: ssh HOST put NAME < file
 
-    name: letters, digits and . _ : - after the first.
-    text: its whole content.
+    Args:
+        name: letters, digits and . _ : - after the first.
+        text: its whole content.
     """
     mine = name.startswith("me:")
     plain = names.check_thing_name(name.removeprefix("me:").removeprefix("room:"))
@@ -92,7 +94,7 @@ class EditDraft:
 
 
 @view(EditDraft)
-def draw_edit_draft(result: EditDraft) -> Block:
+def draw_edit(result: EditDraft) -> Block:
     return block(
         line(
             "Editing ",
@@ -104,18 +106,19 @@ def draw_edit_draft(result: EditDraft) -> Block:
 
 @verb(
     "edit",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/edit prompt:code-style",),
     tool=False,
     scope=TokenScope.BUILD,
 )
 async def edit(caller: Caller, name: ThingName) -> EditDraft:
-    """Change a data thing in the line editor
+    """Change a data thing in the line editor.
 
     Brings its text to the prompt as a /put, ready to be changed.
 
-    name: a data thing in this room or in your bag; a new name starts an empty one.
+    Args:
+        name: a data thing in this room or in your bag; a new name starts an empty one.
     """
     try:
         thing = await find_thing(caller, name)
@@ -136,15 +139,16 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
 
 @verb(
     "link",
-    group="Building",
+    section="Building",
     needs=Right.BUILD,
     examples=("/link design-doc https://example.org/design",),
 )
 async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
-    """Make a reference to something elsewhere
+    """Make a reference to something elsewhere.
 
-    name: what to call it.
-    uri: its address, such as https://example.org/page.
+    Args:
+        name: what to call it.
+        uri: its address, such as https://example.org/page.
     """
     plain = names.check_thing_name(name)
     if not _is_url(uri):
@@ -167,18 +171,19 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
 
 @verb(
     "drop",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
-async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Confirmation:
-    """Delete a thing from a bag
+async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
+    """Delete a thing from a bag.
 
     It must be in that bag itself. /restore brings it back.
 
-    bag: room or me.
-    name: the thing.
+    Args:
+        bag: room or me.
+        name: the thing.
     """
     bag_id = await _resolve_own_bag(caller, bag)
 
@@ -198,17 +203,18 @@ async def drop(caller: Caller, bag: Literal["room", "me"], name: Word) -> Confir
 
 @verb(
     "restore",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
 async def restore(caller: Caller, name: Word) -> Confirmation:
-    """Bring back a thing that was dropped
+    """Bring back a thing that was dropped.
 
     The one dropped last of that name, from this room's bag or yours.
 
-    name: the thing.
+    Args:
+        name: the thing.
     """
     found = await caller.world.store.read(
         lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
@@ -230,20 +236,17 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
 
 @verb(
     "move",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/move prompt:style to home", "/move todo me"),
     scope=TokenScope.BUILD,
 )
-async def move(
-    caller: Caller,
-    name: ThingName,
-    to: Annotated[Literal["me", "room", "home"], Arg("word", particle="to")],
-) -> Confirmation:
-    """Move a thing to another bag
+async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
+    """Move a thing to another bag.
 
-    name: a thing in this room, in your bag, or home:NAME.
-    to: me, room or home.
+    Args:
+        name: a thing in this room, in your bag, or home:NAME.
+        to: me, room or home.
     """
     thing = await find_thing(caller, name)
     await _check_may_take(caller, thing)

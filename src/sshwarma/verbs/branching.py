@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -12,14 +11,15 @@ from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.verbs.arguments import AgentName, RoomName, Word
+from sshwarma.verbs.arguments import ModelName, RoomName, Word
 from sshwarma.verbs.moving import MoveResult, move_caller
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
+from sshwarma.verbs.turn_views import TurnListed
 from sshwarma.verbs.turns import (
     MAX_ANCESTOR_TURNS,
     MAX_LISTED_TURNS,
-    TurnListItem,
+    TurnId,
     check_may_change,
     find_newest_own,
     list_called_turns,
@@ -31,24 +31,25 @@ from sshwarma.verbs.turns import (
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import Row, TurnsChanged
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 
 
-@verb("retry", group="Models", needs=Right.TALK, tool=False, examples=("/retry", "/retry @qwen"))
-async def retry(caller: Caller, model: AgentName | None = None) -> SentMessage:
-    """Ask what you asked last once more
+@verb("retry", section="Models", needs=Right.TALK, tool=False, examples=("/retry", "/retry @qwen"))
+async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
+    """Ask what you asked last once more.
 
     The new answer takes the place of the old one, which stays as a branch: /branch goes back to
     it. If models were asked more since, that stands, and the old answer is dropped instead:
     /message restore brings it back.
 
-    model: the model whose answer is to be given again; the last one to answer you if left out.
+    Args:
+        model: the model whose answer is to be given again; the last one to answer you if left out.
     """
     answering = caller.world.part(TurnRunner)
     wanted = caller.world.agents.find(model) if model else None
@@ -101,7 +102,7 @@ class BranchList:
     """Where the conversation forks: at each place the turns that follow, and which is on."""
 
     room: str
-    forks: tuple[tuple[TurnListItem, ...], ...]
+    forks: tuple[tuple[TurnListed, ...], ...]
 
 
 @view(BranchList)
@@ -126,40 +127,49 @@ def draw_branch_list(result: BranchList) -> Block:
     return block(*lines)
 
 
-@verb(
+branch = group(
     "branch",
-    group="Models",
-    needs=Right.ENTER,
-    tool=False,
-    examples=("/branch list", "/branch switch 1f03ac"),
+    section="Models",
+    default="list",
+    doc="""Other answers to the same question, and the conversation after them.
+
+    /retry makes a branch. Models are sent the branch that you switched to, for everybody here.
+    """,
 )
-async def branch(
-    caller: Caller, what: Literal["list", "switch"] = "list", which: Word | None = None
-) -> BranchList | Confirmation:
-    """Other answers to the same question, and what came after them
 
-    /retry makes a branch. The one you switch to is what models are told from then on, for
-    everyone here.
 
-    what: list or switch.
-    which: for switch a turn on the branch, by the end of its id.
+@branch.verb("list", needs=Right.ENTER, tool=False, examples=("/branch list",))
+async def list_branches(caller: Caller) -> BranchList:
+    """List the questions that have several answers."""
+    room = await caller.room()
+    forks = await caller.world.store.read(lambda conn: _list_forks(conn, caller))
+    return BranchList(room.name, tuple(forks))
+
+
+@branch.verb(
+    "switch",
+    needs=Right.ENTER,
+    scope=TokenScope.ACT,
+    tool=False,
+    examples=("/branch switch 1f03ac",),
+)
+async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
+    """Continue the conversation from another answer.
+
+    Args:
+        turn: a turn on the branch, by the end of its id.
     """
     room = await caller.room()
-    if what == "list":
-        forks = await caller.world.store.read(lambda conn: _list_forks(conn, caller))
-        return BranchList(room.name, tuple(forks))
-    if not which:
-        raise Invalid("Say which branch: /branch switch ID.", hint="/branch list shows them.")
-    turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
-    await check_may_change(caller, turn)
-    if turn.status == "dropped":
-        raise Conflict(f"Turn {turn.short} is dropped.", hint=f"/message restore {turn.short}")
+    found = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, turn))
+    await check_may_change(caller, found)
+    if found.status == "dropped":
+        raise Conflict(f"Turn {found.short} is dropped.", hint=f"/message restore {found.short}")
 
     def work(tx: Change) -> None:
         before = turns.read_path(tx.conn, room.id, with_dropped=True)
-        if any(one.id == turn.id for one in before):
-            raise Conflict(f"The conversation goes through {turn.short} already.")
-        turns.set_head(tx, room.id, turns.find_leaf(tx.conn, turn).id)
+        if any(one.id == found.id for one in before):
+            raise Conflict(f"The conversation includes {found.short} already.")
+        turns.set_head(tx, room.id, turns.find_leaf(tx.conn, found).id)
         now = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
         gone = [one for one in before if one.id not in now]
         come = set(now) - {one.id for one in before}
@@ -168,27 +178,32 @@ async def branch(
             sync_notes(tx, caller, agent_id, gone)
         tx.emit(TurnsChanged(room.id))
 
-    asker, agent = participant_names(caller, turn)
-    await caller.change(work, f"went to another branch: {agent}'s answer to {asker}, {turn.short}")
-    return Confirmation(f"The conversation goes on from {turn.short}: {agent}'s answer to {asker}.")
+    asker, agent = participant_names(caller, found)
+    await caller.change(
+        work, f"switched to another branch: {agent}'s answer to {asker}, {found.short}"
+    )
+    return Confirmation(
+        f"The conversation continues from {found.short}: {agent}'s answer to {asker}."
+    )
 
 
 @verb(
     "clone",
-    group="Moving",
+    section="Moving",
     needs=Right.CREATE,
     tool=False,
     examples=("/clone workshop", "/clone workshop trial"),
     moves=True,
 )
 async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
-    """Make a room like another, with its conversation
+    """Make a room like another, with its conversation.
 
     As /fork, with the log, the turns and the models' notes too, and goes there. What is then taken
     back or said in one of them leaves the other alone.
 
-    room: the room to copy.
-    new: the name of the copy; ROOM-2 or the next free number if left out.
+    Args:
+        room: the room to copy.
+        new: the name of the copy; ROOM-2 or the next free number if left out.
     """
     source = await caller.room_named(room)
     await caller.require(Right.ENTER, source)
@@ -206,10 +221,10 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
     return MoveResult(moved.room, moved.came_from, made=True)
 
 
-def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListItem, ...]]:
+def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
     path = turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS, with_dropped=True)
     on = {turn.id for turn in path}
-    found: list[tuple[TurnListItem, ...]] = []
+    found: list[tuple[TurnListed, ...]] = []
     for turn in path:
         beside = turns.read_siblings(conn, turn)
         if len(beside) > 1 and any(one.status != "dropped" for one in beside):

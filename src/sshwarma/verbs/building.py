@@ -28,7 +28,7 @@ class NewPortal:
 
 
 @view(NewPortal)
-def draw_new_portal(made: NewPortal) -> Block:
+def draw_portal_made(made: NewPortal) -> Block:
     lines = [line(f"Created exit: {made.direction} → ", ("room", made.to))]
     if made.replaced:
         lines.append(line(("dim", f"It replaced the exit to {made.replaced}.")))
@@ -41,7 +41,7 @@ def draw_new_portal(made: NewPortal) -> Block:
 
 @verb(
     "portal",
-    group="Building",
+    section="Building",
     needs=Right.BUILD,
     examples=("/portal north studio", "/portal up attic --both"),
     tool=False,
@@ -49,13 +49,14 @@ def draw_new_portal(made: NewPortal) -> Block:
 async def portal(
     caller: Caller, direction: Direction, to: RoomName, *, both: Flag = False
 ) -> NewPortal:
-    """Open an exit from this room to another
+    """Open an exit from this room to another.
 
     One way, unless --both. A second portal in a direction replaces the first and says so.
 
-    direction: n s e w u d ne nw se sw in out, or a name of your own.
-    to: the room it leads to.
-    both: open the way back too; for that you must be a builder there as well.
+    Args:
+        direction: n s e w u d ne nw se sw in out, or a name of your own.
+        to: the room it leads to.
+        both: open the way back too; for that you must be a builder there as well.
     """
     here = await caller.room()
     way = names.parse_direction(direction)
@@ -89,11 +90,12 @@ async def portal(
     )
 
 
-@verb("unportal", group="Building", needs=Right.BUILD, examples=("/unportal north",), tool=False)
+@verb("unportal", section="Building", needs=Right.BUILD, examples=("/unportal north",), tool=False)
 async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
-    """Close an exit of this room
+    """Close an exit of this room.
 
-    direction: the exit to close.
+    Args:
+        direction: the exit to close.
     """
     way = names.parse_direction(direction)
     gone = await caller.change(
@@ -131,18 +133,19 @@ def draw_room_text(result: RoomText) -> Block:
 
 @verb(
     "vibe",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
     scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room vibe
+    """Get/set room vibe.
 
     The mood of the room in a line. Everybody sees it in /look, models in their context.
 
-    text: the new vibe; left out, the present one is shown; - empties it.
+    Args:
+        text: the new vibe; left out, the present one is shown; - empties it.
     """
     room = await caller.room()
     if text is None:
@@ -157,15 +160,16 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
 
 @verb(
     "describe",
-    group="Building",
+    section="Building",
     needs=Right.ENTER,
     examples=("/describe", "/describe A long bench under north light."),
     scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room description
+    """Get/set room description.
 
-    text: the new description; left out, the present one is shown; - empties it.
+    Args:
+        text: the new description; left out, the present one is shown; - empties it.
     """
     room = await caller.room()
     if text is None:

@@ -100,7 +100,7 @@ class ScriptOutput:
 
 
 @view(ScriptOutput)
-def draw_script_output(answer: ScriptOutput) -> Block:
+def draw_answer(answer: ScriptOutput) -> Block:
     printed = [line(("dim", text), hang=2) for text in answer.printed]
     return block(*(text_lines(answer.text) if answer.text else ()), *printed)
 

@@ -102,9 +102,11 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     """
     verb = find_verb(name)
     if verb is None:
-        raise NotFound(f"There is no verb {name[:40]}.")
+        raise NotFound(f"Unknown verb {name[:40]}.", hint="The verb help lists them.")
     _refuse_broken(*(value for value in arguments.values() if isinstance(value, str)))
-    return await _carry_out(caller, verb, validate_arguments(verb, arguments), line or f"/{name}")
+    return await _carry_out(
+        caller, verb, validate_arguments(verb, arguments), line or f"/{verb.name}"
+    )
 
 
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
@@ -128,13 +130,13 @@ def _expanded(caller: Caller, line: str) -> str:
 
 
 def _refuse_broken(*texts: str | None) -> None:
-    """Half a character (a lone surrogate) can be neither stored nor shown."""
+    """Refuse text with an unpaired surrogate, which can be neither stored nor shown."""
     for text in texts:
         if text is not None and not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise Invalid("That has half a character in it, which is no text.") from None
+                raise Invalid("Invalid Unicode: unpaired surrogate.") from None
 
 
 def _joined(said: str, piped: str | None) -> str:

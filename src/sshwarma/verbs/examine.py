@@ -69,7 +69,7 @@ class ThingDetails:
 
 
 @view(ThingDetails)
-def draw_thing_details(seen: ThingDetails) -> Block:
+def draw_examined(seen: ThingDetails) -> Block:
     title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
     lines = [
         line(*title),
@@ -126,19 +126,20 @@ def _draw_calls(seen: ThingDetails) -> list[Line]:
 
 @verb(
     "examine",
-    group="Looking",
+    section="Looking",
     needs=Right.ENTER,
     aliases=("x",),
     examples=("/examine sshwarma:look", "/examine prompt:code-style", "/examine @alice"),
 )
 async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
-    """Thing details
+    """Thing details.
 
     Works for every kind: tools show their parameters, recent calls and statistics; data shows
     its text; references their address; rooms, agents and namespaces what they contain.
 
-    thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
-        @agent, a room, or a namespace.
+    Args:
+        thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
+            @agent, a room, or a namespace.
     """
     return await read_thing_details(caller, await find_thing(caller, thing))
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
@@ -32,7 +31,7 @@ class GarbageReport:
 
 
 @view(GarbageReport)
-def draw_garbage_report(result: GarbageReport) -> Block:
+def draw_collected(result: GarbageReport) -> Block:
     verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
     lines = [
@@ -50,40 +49,65 @@ def draw_garbage_report(result: GarbageReport) -> Block:
     return block(*lines)
 
 
-@verb(
+gc = group(
     "gc",
-    group="Upkeep",
+    section="Upkeep",
+    doc="""Find and remove garbage.
+
+    Whatever a log, a key or a call refers to stays.
+    """,
+)
+
+
+@gc.verb(
+    "orphans",
     needs=Right.ADMIN,
     tool=False,
-    examples=("/gc orphans", "/gc stale 7", "/gc purge 30 --yes"),
+    examples=("/gc orphans", "/gc orphans --yes"),
 )
-async def gc(
-    caller: Caller,
-    what: Literal["orphans", "stale", "purge"],
-    days: Days = 30,
-    *,
-    yes: Flag = False,
-) -> GarbageReport:
-    """Find and remove garbage
+async def list_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
+    """Find things whose bag is gone, and move them home.
 
-    orphans: things whose bag is gone. stale: things deleted some days ago. purge: deletes stale
-    things for good, which nothing undoes; whatever a log, a key or a call refers to stays.
-
-    what: orphans, stale or purge.
-    days: how long ago things were deleted, 30 if left out.
-    yes: do it; without this you only see what would be done.
+    Args:
+        yes: move them; without this they are only listed.
     """
-    if not yes or what == "stale":
-        found = await caller.world.store.read(
-            garbage.find_orphans
-            if what == "orphans"
-            else lambda conn: garbage.find_deleted_things(conn, days)
+    if yes:
+        return _make_garbage_report("orphans", 0, True, await caller.change(garbage.delete_orphans))
+    return _make_garbage_report(
+        "orphans", 0, False, await caller.world.store.read(garbage.find_orphans)
+    )
+
+
+@gc.verb("stale", needs=Right.ADMIN, tool=False, examples=("/gc stale", "/gc stale 7"))
+async def list_stale(caller: Caller, days: Days = 30) -> GarbageReport:
+    """List things that were deleted some days ago.
+
+    Args:
+        days: minimum age of the deletion in days (default 30).
+    """
+    found = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
+    return _make_garbage_report("stale", days, False, found)
+
+
+@gc.verb("purge", needs=Right.ADMIN, tool=False, examples=("/gc purge", "/gc purge 30 --yes"))
+async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> GarbageReport:
+    """Remove deleted things for good.
+
+    This cannot be undone.
+
+    Args:
+        days: minimum age of the deletion in days (default 30).
+        yes: remove them; without this they are only listed.
+    """
+    if yes:
+        return _make_garbage_report(
+            "purge",
+            days,
+            True,
+            await caller.change(lambda tx: garbage.purge_deleted_things(tx, days)),
         )
-    elif what == "orphans":
-        found = await caller.change(garbage.delete_orphans)
-    else:
-        found = await caller.change(lambda tx: garbage.purge_deleted_things(tx, days))
-    return _make_garbage_report(what, days, yes and what != "stale", found)
+    found = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
+    return _make_garbage_report("purge", days, False, found)
 
 
 def _make_garbage_report(what: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:

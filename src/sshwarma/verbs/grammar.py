@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from sshwarma.verbs.registry import Parameter, Verb, find_verb, verb_names
+from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound
 
 _WORD: Final = re.compile(r"\S+")
@@ -32,18 +32,54 @@ def split_verb(line: str) -> tuple[Verb, int]:
 
     Raises:
         NotFound: naming the nearest verbs.
+        Invalid: if a group needs an action; naming its actions.
     """
     first = _WORD.match(line)
     name = first[0] if first else ""
-    known = find_verb(name)
-    if known is not None and first is not None:
-        return known, first.end()
-    bare = name.removeprefix("/").lower()
-    near = difflib.get_close_matches(bare, verb_names(), n=3, cutoff=0.55)
-    hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
-    raise NotFound(
-        f"There is no verb /{bare[:40]}.", hint=hint or "/help lists them.", at=(0, len(name))
-    )
+    entry = find_entry(name)
+    if first is None or entry is None:
+        near = difflib.get_close_matches(_bare(name), verb_names(), n=3, cutoff=0.55)
+        hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
+        raise NotFound(
+            f"Unknown verb /{_bare(name)[:40]}.",
+            hint=hint or "/help lists the verbs.",
+            at=(0, len(name)),
+        )
+    if isinstance(entry, Verb):
+        return entry, first.end()
+    return _split_action(entry, line, first.end())
+
+
+def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
+    second = _WORD.search(line, start)
+    known = group.find(second[0]) if second is not None else None
+    if known is not None and second is not None:
+        return known, second.end()
+    default = group.default_for(second[0] if second is not None else None)
+    if default is not None:
+        return default, start
+    actions = ", ".join(group.actions)
+    if second is None or second[0].startswith("--"):
+        raise Invalid(
+            f"/{group.name} needs an action: {actions}.",
+            hint=f"/help {group.name} describes them.",
+            at=(len(line.rstrip()),) * 2,
+        )
+    near = difflib.get_close_matches(second[0].lower(), group.actions, n=1, cutoff=0.55)
+    hint = f"Did you mean /{group.name} {near[0]}?" if near else f"It has {actions}."
+    raise Invalid(f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, at=second.span())
+
+
+def find_typed(line: str) -> tuple[Verb, int] | None:
+    """As `split_verb`, but None where the line begins with no verb."""
+    try:
+        return split_verb(line)
+    except (NotFound, Invalid):
+        return None
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("/").lower()
 
 
 def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
@@ -55,7 +91,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
     """
     given, places = _assign(verb, line, start)
     if piped is not None:
-        text = next((p for p in verb.positional if p.arg.rest and p.arg.what == "text"), None)
+        text = verb.text
         if text is None:
             raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
         typed = given.get(text.name)
@@ -100,11 +136,11 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
             continue
         if parameter is None:
             raise Invalid(
-                f"{plain[0][:40]} is one word too many.",
+                f"Unexpected word {plain[0][:40]}.",
                 hint=f"Usage: {verb.usage}",
                 at=(plain.start(), len(line.rstrip())),
             )
-        if parameter.arg.what == "command" and plain[0] == "--":
+        if parameter.arg.kind == "command" and plain[0] == "--":
             given[parameter.name] = line[plain.start() :].rstrip()
             places[parameter.name] = (plain.start(), len(line))
             break
@@ -117,7 +153,7 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
                 break
             if _WORD.search(line, at) is not None:
                 continue
-        if parameter.arg.rest and parameter.arg.what != "text":
+        if parameter.arg.rest and not parameter.is_text:
             # A list of words to the end of the line, with flags anywhere among them.
             before = given.get(parameter.name)
             given[parameter.name] = f"{before} {plain[0]}" if before else plain[0]
@@ -163,7 +199,7 @@ def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
     """Whether a word is a flag. Where only free text can follow, two dashes are just text."""
     if not word.startswith("--") or len(word) == 2:
         return False
-    text_next = waiting is not None and waiting.arg.rest and waiting.arg.what == "text"
+    text_next = waiting is not None and waiting.is_text
     return bool(verb.flags) or not text_next
 
 
@@ -201,7 +237,7 @@ def _explained(
         takes = (*verb.positional, *verb.flags.values())
         named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
         words = f"{verb.tool or verb.name}: {'; '.join(problems)}."
-        return Invalid(words, hint=f"Its arguments: {named}.")
+        return Invalid(words, hint=f"Arguments: {named}.")
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
 
 
@@ -211,25 +247,30 @@ def describe_error(detail: Any) -> str:
     given = ascii(detail.get("input"))[:40]
     match kind:
         case "missing":
-            return "is missing"
+            return "required"
         case "value_error":
             return str(context["error"])
         case "extra_forbidden":
-            return "is not an argument of it"
+            return "unknown argument"
         case "string_type":
-            return f"{given} is not text"
+            return f"must be text (got {given})"
         case "literal_error":
-            return f"{given} is not one of {context['expected']}"
+            return f"choose one of: {_plain_choices(context['expected'])} (got {given})"
         case "int_parsing" | "int_type" | "int_from_float":
-            return f"{given} is not a whole number"
+            return f"must be a whole number (got {given})"
         case "float_parsing" | "float_type":
-            return f"{given} is not a number"
+            return f"must be a number (got {given})"
         case "greater_than_equal":
-            return f"{given} is under {context['ge']}, the least it may be"
+            return f"must be at least {context['ge']} (got {given})"
         case "less_than_equal":
-            return f"{given} is over {context['le']}, the most it may be"
+            return f"must be at most {context['le']} (got {given})"
         case _:
             return str(detail["msg"])
+
+
+def _plain_choices(expected: str) -> str:
+    """pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
+    return expected.replace("'", "").replace(" or ", ", ")
 
 
 def _noun(parameter: Parameter) -> str:

@@ -1,20 +1,20 @@
-"""Remembering: the history of a room, and finding what was said."""
+"""The history of a room, and searching what was said."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 from sqlalchemy import Connection
 
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.verbs.arguments import AgentName, Arg, Count, Flag, RowNumber, Words
+from sshwarma.verbs.arguments import AgentName, Count, Flag, Mention, RowNumber, Words
 from sshwarma.verbs.log_rows import MAX_ANSWER_CHARACTERS, is_by_model
 from sshwarma.verbs.preferences import read_preference
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.reporting import tool_count_lines
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import private_messages, rows, search, statistics
@@ -44,7 +44,7 @@ class HistoryEntry:
     meta: dict[str, Any] | None = None
     turn: str | None = None  # the turn it belongs to
     dropped: bool = False  # whether it was undone
-    marked: bool = False  # whether its Markdown is drawn for whoever asks
+    marked: bool = False  # whether its Markdown is drawn for the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class HistoryPage:
 
 
 @view(HistoryPage)
-def draw_history_page(history: HistoryPage) -> Block:
+def draw_history(history: HistoryPage) -> Block:
     if not history.entries:
         return block(line("Nothing has been said here yet."))
     lines: list[Line | Table] = []
@@ -70,6 +70,8 @@ def draw_history_page(history: HistoryPage) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ToolStats:
+    """How often each tool was called in a room."""
+
     room: str
     total: int
     tools: tuple[ToolCount, ...]
@@ -86,15 +88,17 @@ def draw_tool_stats(stats: ToolStats) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryMatches:
+class SearchResults:
+    """Rows that were found, newest first."""
+
     words: str
     entries: tuple[HistoryEntry, ...]
 
 
-@view(HistoryMatches)
-def draw_history_matches(found: HistoryMatches) -> Block:
+@view(SearchResults)
+def draw_search_results(found: SearchResults) -> Block:
     if not found.entries:
-        return block(line(f"Nothing you may read has {found.words}."))
+        return block(line(f"No row that you may read matches {found.words}."))
     return block(
         line(("heading", f"Found {len(found.entries)}, newest first:")),
         *draw_columns(
@@ -111,11 +115,23 @@ def draw_history_matches(found: HistoryMatches) -> Block:
     )
 
 
-@verb(
+history = group(
     "history",
-    group="Remembering",
+    section="Remembering",
+    default="show",
+    default_takes_words=True,
+    doc="""Show the conversation, or find rows by their words.
+
+    /history 50 shows the newest 50 rows, /history @bob your private messages with bob.
+    """,
+)
+
+
+@history.verb(
+    "show",
     needs=Right.ENTER,
     default=True,
+    tool="history",
     examples=(
         "/history",
         "/history 50",
@@ -123,42 +139,32 @@ def draw_history_matches(found: HistoryMatches) -> Block:
         "/history @bob",
         "/history --tools",
         "/history --stats",
-        "/history search relay box",
     ),
 )
-async def history(
+async def show_history(
     caller: Caller,
-    n: Annotated[str, Arg("agent")] = "20",
-    text: Words | None = None,
+    n: Mention = "20",
     *,
     before: RowNumber | None = None,
     at: RowNumber | None = None,
     row: RowNumber | None = None,
     tools: Flag = False,
     stats: Flag = False,
-    dropped: Flag = False,
-) -> HistoryPage | ToolStats | HistoryMatches:
-    """View conversation
+) -> HistoryPage | ToolStats:
+    """View conversation.
 
     The newest rows of this room with their times. The first line shows how to page back, down to
     the first row.
 
-    n: how many rows, 20 if left out; @NAME for what you two told each other; or `search`, to find
-        rows by their words, wherever you may read.
-    text: the words, after `search`.
-    before: rows older than this number.
-    at: rows around this number, as search shows it.
-    row: one row, whole, however long.
-    tools: only calls of tools and what they gave.
-    stats: how often each tool was called here.
-    dropped: with `search`, also what was undone.
+    Args:
+        n: number of rows (default 20, at most 1000), or @NAME for your private messages with that
+            agent.
+        before: rows older than this row number.
+        at: rows around this row number.
+        row: one row by its number, at full length.
+        tools: only tool calls and their results.
+        stats: number of calls of each tool in this room.
     """
-    if n == "search":
-        return await _search_rows(caller, text or "", 20, dropped=dropped)
-    if text is not None:
-        raise Invalid(
-            f"{text[:40]} is one word too many.", hint="/history search WORDS finds words."
-        )
     room = await caller.room()
     if stats:
         return await caller.world.store.read(
@@ -171,7 +177,7 @@ async def history(
         )
         if not found or found[0].seq != row:
             raise NotFound(f"There is no row {row} here.")
-        return await _make_history_page(caller, name, found, None)
+        return await _history_of(caller, name, found, None)
     if at is not None:
         before = at + count // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
@@ -183,14 +189,14 @@ async def history(
         found = found[1:]
         who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
         older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
-    return await _make_history_page(caller, name, found, older)
+    return await _history_of(caller, name, found, older)
 
 
-async def _make_history_page(
+async def _history_of(
     caller: Caller, name: str, found: list[Row], older: str | None
 ) -> HistoryPage:
-    """Rows as whoever asks reads them. Answers are drawn in a thread: many at once would hold up
-    everybody. What was drawn is kept for a while, so that showing it costs little."""
+    """Rows as the caller reads them. Answers are drawn in a thread: many at once would block the
+    event loop. What was drawn is cached, so that showing it costs little."""
     wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
@@ -205,31 +211,51 @@ async def _make_history_page(
     return HistoryPage(name, tuple(entries), older)
 
 
+@history.verb(
+    "search",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/history search relay box", "/history search relay --dropped"),
+)
+async def search_history(
+    caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
+) -> SearchResults:
+    """Find rows by their words, as /search does.
+
+    Args:
+        text: the words.
+        n: number of rows (default 20, at most 1000).
+        dropped: also rows that were undone.
+    """
+    return await _search_rows(caller, text, n, dropped=dropped)
+
+
 @verb(
     "search",
-    group="Remembering",
+    section="Remembering",
     examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
     namespace="global",
 )
 async def find(
     caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
-) -> HistoryMatches:
-    """Find what was said
+) -> SearchResults:
+    """Find rows by their words.
 
-    In every room you may enter and in what you were told, newest first. All the words must be
-    there; the last may be the start of one; double quotes keep words together. What was undone is
-    left out, and so is what was searched for before.
+    Searches every room you may enter and your private messages, newest first. A row must have all
+    the words; the last may be the start of one; double quotes keep words together. Rows that were
+    undone are left out, and so are calls of this search.
 
-    text: the words.
-    n: how many to show.
-    dropped: also what was undone.
+    Args:
+        text: the words.
+        n: number of rows (default 20, at most 1000).
+        dropped: also rows that were undone.
     """
     return await _search_rows(caller, text, n, dropped=dropped)
 
 
-async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> HistoryMatches:
+async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> SearchResults:
     if not search.build_fts_query(words):
-        raise Invalid("Say what to search for.", hint='Words or "exact words".')
+        raise Invalid("The search has no words.", hint='As in relay box, or "exact words".')
     world, now = caller.world, now_ms()
     names = {
         room.id: room.name
@@ -242,7 +268,7 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
         logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
         return search.search_rows(conn, words, logs, n, dropped=dropped)
 
-    return HistoryMatches(
+    return SearchResults(
         words,
         tuple(
             replace(

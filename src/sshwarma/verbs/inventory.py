@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.verbs.arguments import Context, Patterns, Priority
+from sshwarma.verbs.arguments import (
+    MAX_BAG_OPTIONS,
+    Arg,
+    CompletionRequest,
+    Context,
+    Option,
+    Priority,
+    agent_options,
+    bag_options,
+)
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import list_bag_ids, resolve_context, resolve_readable_context
 from sshwarma.verbs.views import draw_columns, join_names, view
@@ -27,6 +37,45 @@ MAX_NOTICE_NAMES = 8
 """Names in the notice of a change; the rest are counted."""
 
 BUILT_IN_NAMESPACES = ("internal", "global")
+
+
+async def complete_inventory(request: CompletionRequest) -> list[Option]:
+    """Whose inventory: the room's, one's own, everything, somebody's."""
+    whose = [("room", "this room"), ("me", "yourself"), ("all", "")]
+    return [*whose, *agent_options(request.caller, "@")]
+
+
+async def complete_equipped(request: CompletionRequest) -> list[Option]:
+    """What is equipped here."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+
+
+async def complete_to_equip(request: CompletionRequest) -> list[Option]:
+    """What could be equipped here: whole namespaces, tools, things from home and from the bags."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    names = [
+        item.thing.label for item in await list_equippable_tools(caller, load, MAX_BAG_OPTIONS)
+    ]
+    home = await caller.world.memo(
+        ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
+    )
+    namespaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})
+    return [
+        *((f"{namespace}:*", "all of it") for namespace in namespaces),
+        *((name, "") for name in names),
+        *((f"home:{thing.name}", "from home") for thing in home),
+        *await bag_options(caller),
+    ]
+
+
+InventoryName: TypeAlias = Annotated[str, Arg(complete=complete_inventory)]
+"""`room`, `me`, `all`, or `@agent`."""
+
+PatternsToEquip: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_to_equip)]
+EquippedPatterns: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_equipped)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +165,21 @@ def _format_source(notes: Iterable[str]) -> str:
 
 @verb(
     "inv",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     aliases=("inventory", "i"),
     tool="inventory",
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
     default=True,
 )
-async def inv(caller: Caller, what: Context | None = None) -> Inventory:
-    """Query inventory
+async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
+    """Query inventory.
 
     Left bare: what is equipped for you here, and this room's bag. `room`: the room's own
     equipment and bag. `me` or `@agent`: theirs. `all`: as bare, and what else could be equipped.
 
-    what: room, me, all or @agent.
+    Args:
+        what: room, me, all or @agent.
     """
     world, whose = caller.world, "yours"
     if what in (None, "all", "room"):
@@ -205,7 +255,7 @@ class EquipResult:
 
 
 @view(EquipResult)
-def draw_equip_result(done: EquipResult) -> Block:
+def draw_equip_done(done: EquipResult) -> Block:
     word = "Equipped" if done.on else "Unequipped"
     lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
     if done.already:
@@ -220,7 +270,7 @@ def draw_equip_result(done: EquipResult) -> Block:
 
 @verb(
     "equip",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     examples=(
         "/equip room holler:*",
@@ -230,16 +280,17 @@ def draw_equip_result(done: EquipResult) -> Block:
     scope=TokenScope.ACT,
 )
 async def equip(
-    caller: Caller, context: Context, patterns: Patterns, *, priority: Priority | None = None
+    caller: Caller, context: Context, patterns: PatternsToEquip, *, priority: Priority | None = None
 ) -> EquipResult:
-    """Equip tools and data in the room or on yourself
+    """Equip tools and data in the room or on yourself.
 
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
 
-    context: room, me or @agent.
-    patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
-        name; home:NAME from the shared room.
-    priority: where it stands among what is equipped; smaller is earlier, 0 if left out.
+    Args:
+        context: room, me or @agent.
+        patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
+            name; home:NAME from the shared room.
+        priority: where it stands among what is equipped; smaller is earlier, 0 if left out.
     """
     context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
@@ -256,18 +307,19 @@ async def equip(
 
 @verb(
     "unequip",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )
-async def unequip(caller: Caller, context: Context, patterns: Patterns) -> EquipResult:
-    """Unequip tools and data
+async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) -> EquipResult:
+    """Unequip tools and data.
 
     The things themselves stay; equipping them again brings back the same place.
 
-    context: room, me or @agent.
-    patterns: as for /equip.
+    Args:
+        context: room, me or @agent.
+        patterns: as for /equip.
     """
     context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)

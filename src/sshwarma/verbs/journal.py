@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, TypeAlias
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Count, Text
+from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry, make_snippet
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, format_clock, view
@@ -14,6 +14,11 @@ from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+
+JournalKind: TypeAlias = Annotated[
+    str, Arg(choices=("note", "decision", "idea", "milestone", "all"))
+]
+"""A kind of entries of a journal, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,62 +30,70 @@ class JournalNote:
 
 
 @view(JournalNote)
-def draw_journal_note(noted: JournalNote) -> Block:
+def draw_noted(noted: JournalNote) -> Block:
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
 @verb(
     "note",
-    group="Remembering",
+    section="Remembering",
     needs=Right.TALK,
     examples=("/note the relay box is 10.0.0.9",),
     default=True,
 )
 async def note(caller: Caller, text: Text) -> JournalNote:
-    """Add note
+    """Add note.
 
-    text: what to keep in this room's journal.
+    Args:
+        text: what to keep in this room's journal.
     """
     return await _store_note(caller, "note", text)
 
 
 @verb(
     "decide",
-    group="Remembering",
+    section="Remembering",
     needs=Right.TALK,
     examples=("/decide we ship on Friday",),
     default=True,
 )
 async def decide(caller: Caller, text: Text) -> JournalNote:
-    """Record decision
+    """Record decision.
 
-    text: what was decided.
+    Args:
+        text: what was decided.
     """
     return await _store_note(caller, "decision", text)
 
 
 @verb(
-    "idea", group="Remembering", needs=Right.TALK, examples=("/idea cache the route",), default=True
+    "idea",
+    section="Remembering",
+    needs=Right.TALK,
+    examples=("/idea cache the route",),
+    default=True,
 )
 async def idea(caller: Caller, text: Text) -> JournalNote:
-    """Capture idea
+    """Capture idea.
 
-    text: the idea.
+    Args:
+        text: the idea.
     """
     return await _store_note(caller, "idea", text)
 
 
 @verb(
     "milestone",
-    group="Remembering",
+    section="Remembering",
     needs=Right.TALK,
     examples=("/milestone first green run",),
     default=True,
 )
 async def milestone(caller: Caller, text: Text) -> JournalNote:
-    """Mark milestone
+    """Mark milestone.
 
-    text: what was reached.
+    Args:
+        text: what was reached.
     """
     return await _store_note(caller, "milestone", text)
 
@@ -111,20 +124,21 @@ def draw_journal(journal: Journal) -> Block:
 
 @verb(
     "journal",
-    group="Remembering",
+    section="Remembering",
     needs=Right.ENTER,
     examples=("/journal", "/journal decision 5"),
     default=True,
 )
 async def journal(
     caller: Caller,
-    kind: Literal["note", "decision", "idea", "milestone", "all"] = "all",
+    kind: JournalKind = "all",
     n: Count = 20,
 ) -> Journal:
-    """Read journal
+    """Read journal.
 
-    kind: note, decision, idea or milestone; all of them if left out.
-    n: how many of the newest entries.
+    Args:
+        kind: note, decision, idea, milestone or all (default all).
+        n: number of newest entries (default 20, at most 1000).
     """
     room = await caller.room()
     prefix = "journal." if kind == "all" else f"journal.{kind}"

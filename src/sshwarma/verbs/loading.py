@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.arguments import Context, Flag, NamespaceName, Text
-from sshwarma.verbs.namespaces import NamespaceListItem, list_namespaces
+from sshwarma.verbs.arguments import Context, Flag, Text
+from sshwarma.verbs.namespace_views import NamespaceListed
+from sshwarma.verbs.namespaces import (
+    LoadedNamespace,
+    UnloadedNamespace,
+    all_listed,
+)
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import resolve_context
 from sshwarma.verbs.views import draw_columns, join_names, view
@@ -42,7 +47,7 @@ class LoadResult:
 
 
 @view(LoadResult)
-def draw_load_result(result: LoadResult) -> Block:
+def draw_loaded(result: LoadResult) -> Block:
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
@@ -61,7 +66,7 @@ def draw_load_result(result: LoadResult) -> Block:
 
 @verb(
     "load",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     namespace="global",
     tool="load_room",
@@ -70,22 +75,23 @@ def draw_load_result(result: LoadResult) -> Block:
 )
 async def load(
     caller: Caller,
-    room: NamespaceName,
+    room: UnloadedNamespace,
     context: Context = "me",
     *,
     include_children: Flag = False,
 ) -> LoadResult:
-    """Load a namespace, so that its tools can be used
+    """Load a namespace, so that its tools can be used.
 
     On yourself, wherever you go, or on the room for everybody in it. Nobody is moved. It is the
     same as equipping the namespace.
 
-    room: the namespace, as /namespaces lists it.
-    context: me, room or @agent.
-    include_children: those inside it too, at every depth.
+    Args:
+        room: the namespace, as /namespaces lists it.
+        context: me, room or @agent.
+        include_children: those inside it too, at every depth.
     """
     space = await _find_namespace(caller, room)
-    known = next((one for one in await list_namespaces(caller) if one.id == space.id), None)
+    known = next((one for one in await all_listed(caller) if one.id == space.id), None)
     if known is not None and not known.available:
         raise Unavailable(
             f"{space.id} cannot be loaded: it {_explain_missing_state(known)}.",
@@ -126,7 +132,7 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
         ) from None
 
 
-def _explain_missing_state(known: NamespaceListItem) -> str:
+def _explain_missing_state(known: NamespaceListed) -> str:
     match known.missing:
         case ():
             return "is not available now" if known.enabled else "is disabled"
@@ -136,7 +142,7 @@ def _explain_missing_state(known: NamespaceListItem) -> str:
             return f"needs {', '.join(several)}, which do not hold here"
 
 
-def _suggest_next_step(known: NamespaceListItem) -> str:
+def _suggest_next_step(known: NamespaceListed) -> str:
     """How what a namespace lacks may come to hold."""
     by_hand = next((state for state in known.missing if not state.startswith("mcp:")), None)
     if by_hand is not None:
@@ -148,7 +154,7 @@ def _suggest_next_step(known: NamespaceListItem) -> str:
 
 @verb(
     "unload",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     namespace="global",
     tool="unload_room",
@@ -157,18 +163,19 @@ def _suggest_next_step(known: NamespaceListItem) -> str:
 )
 async def unload(
     caller: Caller,
-    room: NamespaceName,
+    room: LoadedNamespace,
     context: Context = "me",
     *,
     include_children: Flag = False,
 ) -> LoadResult:
-    """Unload a namespace
+    """Unload a namespace.
 
     Its tools stay where they are; loading it again brings them back.
 
-    room: the namespace, as /namespaces lists it.
-    context: me, room or @agent.
-    include_children: those inside it too, at every depth.
+    Args:
+        room: the namespace, as /namespaces lists it.
+        context: me, room or @agent.
+        include_children: those inside it too, at every depth.
     """
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
@@ -247,7 +254,7 @@ class NamespaceMatches:
 
 
 @view(NamespaceMatches)
-def draw_namespace_matches(result: NamespaceMatches) -> Block:
+def draw_found_namespaces(result: NamespaceMatches) -> Block:
     if not result.found:
         return block("No namespace fits that. /namespaces lists them all.")
     lines = draw_columns(
@@ -277,20 +284,21 @@ def _describe_match(one: NamespaceMatch) -> str:
 
 @verb(
     "find",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     namespace="global",
     tool="find_rooms",
     examples=("/find create a requirement", "/find push my code to the server"),
 )
 async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
-    """Find the namespace of tools for what you want to do
+    """Find the namespace of tools for what you want to do.
 
     By keywords, names and ids first; if none of them is in what you say, by likeness.
 
-    query: what you want to do, in your own words; all namespaces if left out.
+    Args:
+        query: what you want to do, in your own words; all namespaces if left out.
     """
-    known = {one.id: one for one in await list_namespaces(caller)}
+    known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
         return NamespaceMatches("", tuple(_make_match(one, 0.0, "") for one in known.values()))
     finder = caller.world.part(NamespaceSearch)
@@ -310,7 +318,7 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     )
 
 
-def _make_match(one: NamespaceListItem, score: float, why: str) -> NamespaceMatch:
+def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
     about = one.description or one.name
     return NamespaceMatch(one.id, score, why, one.loaded, one.available, one.missing, about)
 

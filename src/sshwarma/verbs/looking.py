@@ -61,7 +61,7 @@ class RoomDetails:
 
 
 @view(RoomDetails)
-def draw_room_details(room: RoomDetails) -> Block:
+def draw_room_seen(room: RoomDetails) -> Block:
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
     ]
@@ -95,19 +95,20 @@ def draw_room_details(room: RoomDetails) -> Block:
 
 @verb(
     "look",
-    group="Looking",
+    section="Looking",
     needs=Right.ENTER,
     aliases=("l",),
     examples=("/look", "/look prompt:code-style", "/look @alice"),
     default=True,
 )
 async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | ThingDetails:
-    """Describe current room
+    """Describe current room.
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
     With a thing, the same as /examine.
 
-    thing: anything /examine knows; the room itself if left out.
+    Args:
+        thing: anything /examine knows; the room itself if left out.
     """
     if thing is not None:
         return await examine(caller, thing)
@@ -173,9 +174,9 @@ def draw_room_list(result: RoomList) -> Block:
     )
 
 
-@verb("rooms", group="Looking", examples=("/rooms",), default=True)
+@verb("rooms", section="Looking", examples=("/rooms",), default=True)
 async def rooms(caller: Caller) -> RoomList:
-    """List rooms
+    """List rooms.
 
     By name, with how many people are in each. Private rooms show only to their members.
     """
@@ -211,7 +212,7 @@ class PersonList:
 
 
 @view(PersonList)
-def draw_person_list(result: PersonList) -> Block:
+def draw_who_list(result: PersonList) -> Block:
     return block(
         line(("heading", "Who is here:")),
         *draw_columns(
@@ -231,9 +232,9 @@ def draw_person_list(result: PersonList) -> Block:
     )
 
 
-@verb("who", group="Looking", examples=("/who",), default=True)
+@verb("who", section="Looking", examples=("/who",), default=True)
 async def who(caller: Caller) -> PersonList:
-    """List participants
+    """List participants.
 
     Everyone connected now, with room, door (ssh, mcp, web, model) and idle time. Who is in a
     private room that you may not enter is shown without the room.

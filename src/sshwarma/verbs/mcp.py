@@ -1,32 +1,35 @@
-"""Tools of others: MCP servers this world is a client of, and what they ask amid a call."""
+"""MCP servers that this world is a client of: adding, connecting, approving, signing in."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, ValidationError
 
+from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.settings import McpSettings
-from sshwarma.terminal.text import Block, block, line, text_lines
-from sshwarma.verbs import mcp_views
-from sshwarma.verbs.arguments import Arg, Flag, RepeatedWord, Text, Word
+from sshwarma.verbs.arguments import (
+    Arg,
+    Command,
+    CompletionRequest,
+    Flag,
+    Option,
+    RepeatedWord,
+    Word,
+)
 from sshwarma.verbs.mcp_login import SignInInstructions, begin_sign_in, submit_callback_url
-from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Confirmation, view
+from sshwarma.verbs.mcp_views import ServerDetails, ServerList, ServerLog, find_listed, find_shown
+from sshwarma.verbs.registry import group
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import names, things
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
-
-McpAction = Literal[
-    "list", "show", "add", "remove", "refresh", "enable", "disable", "approve", "log",
-    "login", "logout",
-]  # fmt: skip
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
 CONNECT_WAIT_SECONDS = 30.0
@@ -39,38 +42,71 @@ SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memo
 """What flags of /mcp add are called in settings, where that is another word."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLog:
-    name: str
-    lines: tuple[str, ...]
+async def complete_servers(request: CompletionRequest) -> list[Option]:
+    """MCP servers by name."""
+    servers = await request.caller.world.memo("mcp servers", server_records.list_servers)
+    return [(server.name, server.description) for server in servers]
 
 
-@view(ServerLog)
-def draw_server_log(result: ServerLog) -> Block:
-    if not result.lines:
-        return block(line(("dim", f"{result.name} has said nothing.")))
-    return block(*(made for text in result.lines for made in text_lines(text, indent=0)))
+async def complete_waiting_tools(request: CompletionRequest) -> list[Option]:
+    """Tools of the server named before that wait for approval."""
+    if len(request.given) != 1:
+        return []
+    waiting = partial(server_records.list_pending_tools, name=request.given[0])
+    tools = await request.caller.world.store.read(waiting)
+    return [(tool.name, str(tool.metadata["obstacle"])) for tool in tools]
 
 
-@verb(
+ServerName: TypeAlias = Annotated[str, Arg(complete=complete_servers)]
+WaitingTool: TypeAlias = Annotated[str, Arg(complete=complete_waiting_tools)]
+"""A tool that waits for approval."""
+
+CallSeconds: TypeAlias = Annotated[float, Arg("number"), Field(gt=0, le=1800)]
+MemoryMib: TypeAlias = Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)]
+
+mcp = group(
     "mcp",
-    group="Tools",
-    needs=Right.ENTER,
+    section="Tools",
+    default="list",
+    doc="""Connect to MCP servers, whose tools can then be equipped.
+
+    What a server lists first is approved with it. Tools that are new or changed later wait until
+    an admin has read them with `/mcp show` and approves them. /help servers tells more.
+    """,
+)
+
+
+@mcp.verb("list", needs=Right.ENTER, tool=False, examples=("/mcp", "/mcp list"))
+async def list_servers(caller: Caller) -> ServerList:
+    """List MCP servers, and those brought along to this room."""
+    return await find_listed(caller, _hub_of(caller))
+
+
+@mcp.verb("show", needs=Right.ENTER, tool=False, examples=("/mcp show holler",))
+async def show_server(caller: Caller, name: ServerName) -> ServerDetails:
+    """Show an MCP server: its state, its tools, and what waits for approval.
+
+    How it is reached, and its headers and environment, are shown to admins only.
+
+    Args:
+        name: the server.
+    """
+    return await find_shown(caller, _hub_of(caller), name)
+
+
+@mcp.verb(
+    "add",
+    needs=Right.OWN,
     tool=False,
     examples=(
-        "/mcp",
         "/mcp add holler https://mcp.example.org/mcp --header 'Authorization: Bearer ${HOLLER}'",
         "/mcp add files -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
-        "/mcp show holler",
-        "/mcp approve holler sample",
-        "/mcp login holler",
     ),
 )
-async def mcp(
+async def add_server(
     caller: Caller,
-    action: McpAction = "list",
-    name: Word | None = None,
-    target: Annotated[str, Arg("command")] | None = None,
+    name: Word,
+    target: Command,
     *,
     header: RepeatedWord = (),
     env: RepeatedWord = (),
@@ -78,150 +114,195 @@ async def mcp(
     sse: Flag = False,
     allow_private: Flag = False,
     trust: Flag = False,
-    seconds: Annotated[float, Arg("number"), Field(gt=0, le=1800)] | None = None,
-    memory: Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)] | None = None,
+    seconds: CallSeconds | None = None,
+    memory: MemoryMib | None = None,
     oauth_client_id: Word | None = None,
     oauth_client_secret: Word | None = None,
     oauth_issuer: Word | None = None,
     oauth_scope: Word | None = None,
     oauth_machine: Flag = False,
-) -> mcp_views.ServerList | mcp_views.ServerDetails | ServerLog | SignInInstructions | Confirmation:
-    """Connect to MCP servers, whose tools can then be equipped
+) -> Confirmation:
+    """Add an MCP server and connect to it.
 
-    `list` and `show` are for everyone; `log`, `refresh`, `enable`, `disable` and `approve` for
-    admins; `add` and `remove` for owners, because a server started here can do what this program
-    can; `login` and `logout` too, because all here then act in the owner's name there. What a
-    server lists first is approved with it; tools that are new or changed later wait until an admin
-    has read them with `show` and says `approve`. `disable` also ends a server that somebody brings
-    along. /help servers tells more.
+    Only owners may, because a command that is started here can do what this program can. What
+    the server lists first is approved with it.
 
-    action: what to do.
-    name: the server, and so the namespace of its tools.
-    target: for add, its URL, or -- and a command with its arguments; for approve, one tool; for
-        login, the address that your browser came back to.
-    header: an HTTP header, as in 'Authorization: Bearer ${NAME}', which reads NAME from the
-        environment of this server each time; may be given again.
-    env: a variable for the command, as in KEY=${NAME}; may be given again.
-    cwd: where the command starts.
-    sse: speak the older HTTP+SSE transport.
-    allow_private: let the URL lead to this machine or a private network.
-    trust: take new and changed tools without approval.
-    seconds: the longest a call may take; 60 if left out.
-    memory: MiB of data each process of the command may have; 4096 if left out.
-    oauth_client_id: how the provider knows us, where it wants clients to be registered with it.
-    oauth_client_secret: what proves that, as ${NAME}.
-    oauth_issuer: the authorization server that knows us; the secret goes nowhere else.
-    oauth_scope: the rights to ask for, in place of those the server says it needs.
-    oauth_machine: sign in by id and secret alone, without a person.
+    Args:
+        name: the name of the server, and so the namespace of its tools.
+        target: its URL; or -- and a command with its arguments.
+        header: an HTTP header, as in 'Authorization: Bearer ${NAME}', which reads NAME from the
+            environment of this server each time; may be given again.
+        env: a variable for the command, as in KEY=${NAME}; may be given again.
+        cwd: the folder the command starts in.
+        sse: speak the older HTTP+SSE transport.
+        allow_private: let the URL lead to this machine or a private network.
+        trust: take new and changed tools without approval.
+        seconds: timeout of a call in seconds (default 60, at most 1800).
+        memory: memory limit of each process of the command in MiB of data (default 4096).
+        oauth_client_id: OAuth client id, if the provider wants clients to be registered.
+        oauth_client_secret: OAuth client secret, as ${NAME}.
+        oauth_issuer: authorization server that knows the client; the secret goes nowhere else.
+        oauth_scope: scopes to ask for, in place of those the server says it needs.
+        oauth_machine: sign in with client id and secret alone, without a person.
     """
-    hub = caller.world.part(Hub)
-    if hub is None:
-        raise Unavailable("This server connects to no MCP servers.")
+    hub = _hub_of(caller)
     given = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
              "allow-private": allow_private, "seconds": seconds, "memory": memory,
              "oauth-client-id": oauth_client_id, "oauth-client-secret": oauth_client_secret,
              "oauth-issuer": oauth_issuer, "oauth-scope": oauth_scope,
              "oauth-machine": oauth_machine}  # fmt: skip
-    flags = [flag for flag, value in given.items() if value]
-    if flags and action != "add":
-        raise Invalid(f"--{flags[0]} belongs to /mcp add.")
-    if action == "list":
-        _refuse_extra_word(name)
-        return await mcp_views.list_servers(caller, hub)
-    if not name:
-        raise Invalid(f"/mcp {action} needs a name.", hint="/mcp lists the servers.")
-    if action not in ("add", "approve", "login"):
-        _refuse_extra_word(target)
-    if action in ("add", "remove", "login", "logout"):
-        await caller.require(Right.OWN)
-    elif action != "show":
-        await caller.require(Right.ADMIN)
-    match action:
-        case "show":
-            return await mcp_views.read_server_details(caller, hub, name)
-        case "log":
-            server = await hub.find(name)
-            return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
-        case "add":
-            declared = _make_server_settings(name, target, {flag: given[flag] for flag in flags})
-            await _check_reachable(declared)
-            await hub.add(caller, declared)
-            return await _report_connection(caller, hub, name)
-        case "remove":
-            await hub.remove(caller, name)
-            return Confirmation(
-                f"Removed {name}. What of it is equipped stays so, for when it returns."
-            )
-        case "refresh":
-            await hub.refresh(name, CONNECT_WAIT_SECONDS)
-            return await mcp_views.read_server_details(caller, hub, name)
-        case "approve":
-            approved = await hub.approve(caller, name, target)
-            return Confirmation(f"Approved {', '.join(approved)}.")
-        case "login":
-            if not target:
-                return await begin_sign_in(caller, hub, name)
-            if not await submit_callback_url(hub, name, target):
-                return Confirmation(f"{name} takes its time: /mcp show {name}")
-            done = await _report_connection(caller, hub, name)
-            return Confirmation(f"You are signed in. {done.text}")
-        case "logout":
-            await hub.signing.logout(caller, await hub.find(name))
-            return Confirmation(f"Signed out of {name}: nothing is kept of it.")
-        case "enable":
-            await hub.enable(caller, name, True)
-            return await _report_connection(caller, hub, name)
-        case _:
-            if await hub.end_offer(caller, name):
-                return Confirmation(f"Ended what was brought along as {name}.")
-            await hub.enable(caller, name, False)
-            return Confirmation(
-                f"Disabled {name}: its tools cannot be used until /mcp enable {name}."
-            )
+    declared = _make_server_settings(
+        name, target, {flag: value for flag, value in given.items() if value}
+    )
+    await _check_reachable(declared)
+    await hub.add(caller, declared)
+    return await _connection_of(caller, hub, name)
 
 
-@verb(
-    "answer",
-    group="Tools",
-    needs=Right.ENTER,
-    tool=False,
-    aside=True,
-    examples=("/answer Paris", "/answer --decline"),
-    scope=TokenScope.ACT,
-)
-async def answer(
-    caller: Caller, text: Text | None = None, *, decline: Flag = False
-) -> Confirmation:
-    """Answer what a tool asks you
+@mcp.verb("remove", needs=Right.OWN, tool=False, examples=("/mcp remove holler",))
+async def remove_server(caller: Caller, name: ServerName) -> Confirmation:
+    """Remove an MCP server and its tools.
 
-    Left bare, it takes the default, or leaves the field out. What a tool asks is between you and
-    it: nobody else in the room sees question or answer.
+    Its equipment is kept and applies again if the server is added again.
 
-    text: your answer.
-    decline: give none, to this and to whatever else it would ask.
+    Args:
+        name: the server.
     """
+    await _hub_of(caller).remove(caller, name)
+    return Confirmation(f"Removed {name}. Its equipment is kept and applies if you add it again.")
+
+
+@mcp.verb("refresh", needs=Right.ADMIN, tool=False, examples=("/mcp refresh holler",))
+async def refresh_server(caller: Caller, name: ServerName) -> ServerDetails:
+    """Connect to an MCP server again now, and list its tools again.
+
+    Args:
+        name: the server.
+    """
+    hub = _hub_of(caller)
+    await hub.refresh(name, CONNECT_WAIT_SECONDS)
+    return await find_shown(caller, hub, name)
+
+
+@mcp.verb("enable", needs=Right.ADMIN, tool=False, examples=("/mcp enable holler",))
+async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
+    """Enable a disabled MCP server, and connect to it.
+
+    Args:
+        name: the server.
+    """
+    hub = _hub_of(caller)
+    await hub.enable(caller, name, True)
+    return await _connection_of(caller, hub, name)
+
+
+@mcp.verb("disable", needs=Right.ADMIN, tool=False, examples=("/mcp disable holler",))
+async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
+    """Disable an MCP server: its tools cannot be used until it is enabled.
+
+    This also ends a server that somebody brings along.
+
+    Args:
+        name: the server.
+    """
+    hub = _hub_of(caller)
+    if await hub.end_offer(caller, name):
+        return Confirmation(f"Ended what was brought along as {name}.")
+    await hub.enable(caller, name, False)
+    return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
+
+
+@mcp.verb(
+    "approve",
+    needs=Right.ADMIN,
+    tool=False,
+    examples=("/mcp approve holler", "/mcp approve holler sample"),
+)
+async def approve_tools(
+    caller: Caller, name: ServerName, tool: WaitingTool | None = None
+) -> Confirmation:
+    """Approve new and changed tools of an MCP server.
+
+    Only what `/mcp show` has shown you can be approved.
+
+    Args:
+        name: the server.
+        tool: one tool; all that wait if left out.
+    """
+    approved = await _hub_of(caller).approve(caller, name, tool)
+    return Confirmation(f"Approved {', '.join(approved)}.")
+
+
+@mcp.verb("log", needs=Right.ADMIN, tool=False, examples=("/mcp log holler",))
+async def show_server_log(caller: Caller, name: ServerName) -> ServerLog:
+    """Show what an MCP server wrote to its log and to stderr, newest last.
+
+    Args:
+        name: the server.
+    """
+    hub = _hub_of(caller)
+    server = await hub.find(name)
+    return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
+
+
+@mcp.verb(
+    "login",
+    needs=Right.OWN,
+    tool=False,
+    examples=(
+        "/mcp login holler",
+        "/mcp login holler 'http://127.0.0.1:2280/oauth/callback?code=abc&state=def'",
+    ),
+)
+async def log_in(
+    caller: Caller, name: ServerName, address: Word | None = None
+) -> SignInInstructions | Confirmation:
+    """Sign in to an MCP server with a browser.
+
+    Without an address it shows the one to open. Everybody here then acts in your name there, so
+    only owners may.
+
+    Args:
+        name: the server.
+        address: the address that your browser came back to.
+    """
+    hub = _hub_of(caller)
+    if not address:
+        return await begin_sign_in(caller, hub, name)
+    if not await submit_callback_url(hub, name, address):
+        return Confirmation(f"Still connecting. Check with /mcp show {name}.")
+    done = await _connection_of(caller, hub, name)
+    return Confirmation(f"You are signed in. {done.text}")
+
+
+@mcp.verb("logout", needs=Right.OWN, tool=False, examples=("/mcp logout holler",))
+async def log_out(caller: Caller, name: ServerName) -> Confirmation:
+    """Sign out of an MCP server.
+
+    The tokens are deleted here and revoked at the provider.
+
+    Args:
+        name: the server.
+    """
+    hub = _hub_of(caller)
+    await hub.signing.logout(caller, await hub.find(name))
+    return Confirmation(f"Signed out of {name}: its tokens are deleted.")
+
+
+def _hub_of(caller: Caller) -> Hub:
     hub = caller.world.part(Hub)
     if hub is None:
-        raise Unavailable("Nothing asks questions on this server.")
-    declines = decline or (text or "").strip() == "--decline"
-    hub.asking.answer(caller.agent.id, None if declines else text or "")
-    return Confirmation("Declined." if declines else "Answered.")
+        raise Unavailable("This server connects to no MCP servers.")
+    return hub
 
 
-def _refuse_extra_word(word: str | None) -> None:
-    if word:
-        raise Invalid(f"{word[:40]} is one word too many.")
-
-
-def _make_server_settings(name: str, target: str | None, flags: dict[str, Any]) -> McpSettings:
+def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpSettings:
     """A server as its owner described it, by the flags that were given.
 
     Raises:
         Invalid: saying what is wrong with that.
     """
     names.check_name(name, "server")
-    if not target:
-        raise Invalid("Say where it is.", hint="/mcp add NAME URL, or /mcp add NAME -- COMMAND")
     given: dict[str, Any] = {"name": name}
     given |= {
         SETTINGS_BY_FLAG.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()
@@ -261,7 +342,7 @@ def _split_command(text: str) -> list[str]:
 
 
 async def _check_reachable(settings: McpSettings) -> None:
-    """Go on unless the address is one that is never connected to: trying again will not help.
+    """Refuse an address that is never connected to, because trying again will not help.
 
     Raises:
         Blocked: saying where it leads.
@@ -274,11 +355,11 @@ async def _check_reachable(settings: McpSettings) -> None:
         async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
             await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
     except (OSError, TimeoutError):
-        return  # nobody knows the name now; it may be known later
+        return  # the name is unknown now; it may be known later
 
 
-async def _report_connection(caller: Caller, hub: Hub, name: str) -> Confirmation:
-    """What became of a server that was asked to connect."""
+async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
+    """The state of a server that was told to connect, once it has settled."""
     condition = await hub.settled(name, CONNECT_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))

@@ -30,7 +30,7 @@ class SignInInstructions:
 
 
 @view(SignInInstructions)
-def draw_sign_in_instructions(result: SignInInstructions) -> Block:
+def draw_sign_in(result: SignInInstructions) -> Block:
     asks = urlsplit(result.issuer).netloc
     facts = [
         ("At:", result.host),

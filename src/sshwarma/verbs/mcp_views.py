@@ -1,4 +1,4 @@
-"""What people see of MCP servers: which there are, how they are, and what waits for approval."""
+"""Views of MCP servers: a list, all of one with what waits for approval, and its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world import things
 from sshwarma.world.access import Right
@@ -94,7 +94,7 @@ class ServerDetails:
 
 
 @view(ServerDetails)
-def draw_server_details(shown: ServerDetails) -> Block:
+def draw_server(shown: ServerDetails) -> Block:
     since = f" for {format_duration(shown.seconds)}" if shown.seconds is not None else ""
     lines: list[Line] = [
         line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
@@ -127,12 +127,27 @@ def draw_server_details(shown: ServerDetails) -> Block:
     return block(*lines)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """What a server wrote to its log and to stderr, newest last."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
+@view(ServerLog)
+def draw_server_log(result: ServerLog) -> Block:
+    if not result.lines:
+        return block(line(("dim", f"The log of {result.name} is empty.")))
+    return block(*(made for text in result.lines for made in text_lines(text, indent=0)))
+
+
 def _diff_style(change: str) -> str:
     return {"+": "ok", "-": "error"}.get(change[:1], "dim")
 
 
-async def list_servers(caller: Caller, hub: Hub) -> ServerList:
-    """Every server, and those that somebody brings along to the room."""
+async def find_listed(caller: Caller, hub: Hub) -> ServerList:
+    """List every server, and those that somebody brings along to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
         known = [
@@ -159,11 +174,11 @@ async def list_servers(caller: Caller, hub: Hub) -> ServerList:
     return ServerList(tuple(found))
 
 
-async def read_server_details(caller: Caller, hub: Hub, name: str) -> ServerDetails:
-    """All of one server. What an admin is shown of its tools, they may approve.
+async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
+    """Read all of one server. What an admin is shown of its tools, they may approve.
 
     Raises:
-        NotFound: if there is none, or it is in a room that is closed to the caller.
+        NotFound: if it does not exist, or is in a room that is closed to the caller.
     """
     server = await hub.find(name)
     above, tools = await caller.world.store.read(

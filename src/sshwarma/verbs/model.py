@@ -1,27 +1,23 @@
-"""The roster: owners let models answer, change what they are asked with, and take them off."""
+"""Models that answer: owners add, change, switch off and remove them."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from contextlib import aclosing
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, TypeAlias, get_args
 
-from pydantic import ValidationError
-
-from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
-from sshwarma.models.backend import BackendError, Message, StepRequest, TextDelta, TokenUsage
+from sshwarma.models.backend import BackendError, Message, StepRequest, TokenUsage
+from sshwarma.models.backend import TextDelta as TextPart
 from sshwarma.models.budget import BudgetExceeded, ModelBudgets, TurnBudget
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import Roster, RosterEntry, check_price, describe_model
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.settings import ModelSettings
-from sshwarma.verbs.arguments import AgentName, Word
-from sshwarma.verbs.arguments import Text as Rest
-from sshwarma.verbs.grammar import describe_error
+from sshwarma.settings import ModelKind, ModelSettings
+from sshwarma.verbs.arguments import Arg, CompletionRequest, ModelName, Option, Text, Word
+from sshwarma.verbs.model_settings import keep_keys_out, place_of, settings_by_verb, validated
 from sshwarma.verbs.model_views import (
     DetectedModel,
     DetectedModels,
@@ -33,15 +29,13 @@ from sshwarma.verbs.model_views import (
     list_roster,
     read_model_details,
 )
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import agents, names, usage
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
-
-ModelAction = Literal["list", "show", "add", "set", "remove", "on", "off", "test", "found"]
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """What /model set sets."""
@@ -50,117 +44,101 @@ TEST_PROMPT: Final = "Answer with one word: ready"
 TEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_TEST_CHARACTERS: Final = 200
 
-KEY_IN_LINE_MESSAGE: Final = (
-    "A key does not belong in a line. Put it into a variable of the server's environment, and"
-    " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
+
+async def complete_kinds(request: CompletionRequest) -> list[Option]:
+    """Kinds of providers."""
+    return [(kind, "") for kind in get_args(ModelKind)]
+
+
+async def complete_fields(request: CompletionRequest) -> list[Option]:
+    """Settings of a model."""
+    return [(field, "") for field in MODEL_FIELDS]
+
+
+async def complete_values(request: CompletionRequest) -> list[Option]:
+    """The default; for the kind, every kind."""
+    if request.given[1:] == ("kind",):
+        return await complete_kinds(request)
+    return [("-", "the default")]
+
+
+KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds)]
+"""A kind of provider. ModelSettings checks it, which never repeats what looks like a key."""
+
+FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
+FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
+
+model = group(
+    "model",
+    section="Models",
+    default="list",
+    doc="""Add, change and remove models that answer.
+
+    A key is never typed: it is in the server's environment or in a 0600 file. Models of
+    sshwarma.toml are changed there. /models shows everybody who answers.
+    """,
 )
 
 
-@verb(
-    "model",
-    group="Models",
+@model.verb("list", needs=Right.OWN, tool=False, examples=("/model", "/model list"))
+async def list_models(caller: Caller) -> ModelRoster:
+    """List models, with what each has used today."""
+    return await list_roster(caller, _roster_of(caller))
+
+
+@model.verb("show", needs=Right.OWN, tool=False, examples=("/model show opus",))
+async def show_model(caller: Caller, name: ModelName) -> ModelDetails:
+    """Show a model: its settings, limits, use and last error.
+
+    Args:
+        name: the model, as in @NAME.
+    """
+    entry, agent = _find_roster_entry(caller, name)
+    return await read_model_details(caller, _roster_of(caller), entry, agent)
+
+
+@model.verb(
+    "add",
     needs=Right.OWN,
     tool=False,
     examples=(
-        "/model",
-        "/model found",
         "/model add qwen ollama qwen3:8b",
         "/model add opus anthropic claude-opus-5 --key-file /etc/sshwarma/anthropic.key",
-        "/model set qwen prompt You are terse.",
-        "/model set opus turn_cost 0.50",
-        "/model show opus",
-        "/model test qwen",
-        "/model off qwen",
-        "/model remove qwen",
     ),
 )
-async def model(
+async def add_model(
     caller: Caller,
-    what: ModelAction = "list",
-    name: AgentName | None = None,
-    field: Word | None = None,
-    value: Word | None = None,
-    text: Rest | None = None,
+    name: Word,
+    kind: KindName,
+    model: Word,
+    text: Text | None = None,
     *,
     url: Word | None = None,
     key_env: Word | None = None,
     key_file: Word | None = None,
     prompt: Word | None = None,
-) -> ModelRoster | ModelDetails | ModelTestResult | DetectedModels | Confirmation:
-    """Let models answer, and change or end that
-
-    list: who answers, and what each has used today. show: all of one. found: what could be added.
-    add: NAME KIND MODEL lets one answer, at once and after a restart. set: NAME FIELD VALUE
-    changes one; - as the value takes the default back, none is no limit. remove: it answers no
-    more; what it said keeps its name. off, on: for a while. test: asks for one word.
-
-    KIND is openai, openai-responses, anthropic, google, ollama, llamacpp or compatible. A key is
-    never typed: it is in the server's environment or in a 0600 file. Models of sshwarma.toml are
-    changed there. /models shows everybody who answers.
-
-    what: list, show, add, set, remove, on, off, test or found.
-    name: the model's name, as in @NAME.
-    field: for add, the kind; for set, a setting, as /model show names it.
-    value: for add, what its server calls the model; for set, the value.
-    text: more of the value; for add, the prompt, as from a pipe.
-    url: where its server is, if not at the usual place.
-    key_env: the environment variable that holds the key, if not the usual one.
-    key_file: a 0600 file that holds the key.
-    prompt: what it is told of itself; several words in quotes.
-    """
-    roster = caller.world.part(Roster)
-    if roster is None:
-        raise Unavailable("This server has no models.")
-    _refuse_keys({"name": name, "field": field})  # before any words about them
-    if what in ("list", "found"):
-        _refuse_extra_words(name)
-        return await (
-            list_roster(caller, roster) if what == "list" else _detect_models(caller, roster)
-        )
-    if name is None:
-        raise Invalid(f"Say which: /model {what} NAME.", at=_find_line_end(caller))
-    flags = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt}
-    if what == "add":
-        return await _add_model(caller, roster, name.removeprefix("@"), field, value, text, flags)
-    entry, agent = _find_roster_entry(caller, roster, name)
-    _refuse_extra_words(*flags.values())
-    if what == "set":
-        return await _set_model_field(caller, roster, entry, agent, field, value, text)
-    _refuse_extra_words(field, value, text)
-    match what:
-        case "show":
-            return await read_model_details(caller, roster, entry, agent)
-        case "remove":
-            return await _remove_model(caller, roster, entry, agent)
-        case "test":
-            return await _test_model(caller, entry, agent)
-        case _:
-            return await _switch_model(caller, agent, on=what == "on")
-
-
-async def _add_model(
-    caller: Caller,
-    roster: Roster,
-    name: str,
-    kind: str | None,
-    model: str | None,
-    text: str | None,
-    flags: dict[str, str | None],
 ) -> Confirmation:
-    if kind is None or model is None:
-        raise Invalid(
-            "Say what it is: /model add NAME KIND MODEL.",
-            hint="As in /model add qwen ollama qwen3:8b; /model found shows what could be added.",
-            at=_find_line_end(caller),
-        )
-    if text is not None and flags["prompt"] is not None:
+    """Add a model, which answers at once and after a restart.
+
+    Args:
+        name: the name it answers to, as in @NAME.
+        kind: its provider: openai, openai-responses, anthropic, google, ollama, llamacpp or
+            compatible.
+        model: model id at the provider.
+        text: its system prompt, as from a pipe; --prompt does the same.
+        url: URL of the provider, if not the usual one.
+        key_env: environment variable that holds the key, if not the usual one.
+        key_file: file of mode 0600 that holds the key.
+        prompt: its system prompt; several words in quotes.
+    """
+    roster, name = _roster_of(caller), name.removeprefix("@")
+    if text is not None and prompt is not None:
         raise Invalid("Give the prompt once: with --prompt, or as text.")
-    given = flags | {"prompt": flags["prompt"] or text, "kind": kind, "model": model, "name": name}
-    _refuse_keys(given)
+    given = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
+             "kind": kind, "model": model, "name": name}  # fmt: skip
+    keep_keys_out(given)
     names.check_name(name, "agent")
-    settings = _validate_settings(
-        caller, {key: word for key, word in given.items() if word is not None}
-    )
+    settings = validated(caller, {key: word for key, word in given.items() if word is not None})
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
@@ -172,84 +150,122 @@ async def _add_model(
     return Confirmation(f"{made.name} answers now: @{made.name} hello")
 
 
-async def _set_model_field(
-    caller: Caller,
-    roster: Roster,
-    entry: RosterEntry,
-    agent: Agent,
-    field: str | None,
-    value: str | None,
-    text: str | None,
+@model.verb(
+    "set",
+    needs=Right.OWN,
+    tool=False,
+    examples=("/model set qwen prompt You are terse.", "/model set opus turn_cost 0.50"),
+)
+async def set_model(
+    caller: Caller, name: ModelName, field: FieldName, value: FieldValue
 ) -> Confirmation:
-    before = _require_verb_settings(entry, agent)
+    """Change one setting of a model.
+
+    Args:
+        name: the model, as in @NAME.
+        field: a setting, as `/model show` names it.
+        value: rest of the line; `-` takes the default back, `none` removes a limit.
+    """
+    keep_keys_out({"field": field})  # before any words about it
+    entry, agent = _find_roster_entry(caller, name)
+    before = settings_by_verb(entry, agent)
     known = {option.replace("_", "-"): option for option in MODEL_FIELDS}
-    chosen = known.get((field or "").replace("_", "-"))
+    chosen = known.get(field.replace("_", "-"))
     if chosen is None:
-        wrong = f"{(field or '')[:40]} is no setting of a model." if field else "Say what to set."
+        wrong = f"Unknown setting {field[:40]} of a model."
         raise Invalid(
-            wrong, hint=f"There are {', '.join(MODEL_FIELDS)}.", at=_find_word(caller, field)
+            wrong, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", at=place_of(caller, field)
         )
-    words = " ".join(part for part in (value, text) if part is not None)
+    words = _unquoted(value)
     if not words.strip():
         raise Invalid(
-            f"Say to what: /model set {agent.name} {chosen} VALUE.",
-            hint="- takes the default back.",
-            at=_find_line_end(caller),
+            f"/model set {agent.name} {chosen} needs a value.", hint="- takes the default back."
         )
-    _refuse_keys({chosen: words})
+    keep_keys_out({chosen: words})
     changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)
     if words == "-":
         changed.pop(chosen, None)
     else:
         changed[chosen] = None if words == "none" else words
-    after = _validate_settings(caller, changed, words)
+    after = validated(caller, changed, words)
     await check_price(after)
+    roster = _roster_of(caller)
     await caller.change(
         lambda tx: roster.change(tx, agent.id, before, after),
         f"changed the model {agent.name}: {chosen}",
     )
-    shown = format_setting(getattr(after, chosen))
     note = ""
     if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
         other = "price_out" if after.price_out is None else "price_in"
-        note = f" Set {other} too: one alone is no price."
-    return Confirmation(f"{chosen} of {agent.name} is now: {shown}{note and f'.{note}'}")
-
-
-async def _remove_model(
-    caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
-) -> Confirmation:
-    _require_verb_settings(entry, agent)
-    await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
-    _stop_answers(caller, agent)
+        note = f". Set {other} too: one alone is not a price."
     return Confirmation(
-        f"{agent.name} answers no more. What it said stays; /model add brings it back."
+        f"{chosen} of {agent.name} is now: {format_setting(getattr(after, chosen))}{note}"
     )
 
 
-async def _switch_model(caller: Caller, agent: Agent, *, on: bool) -> Confirmation:
+@model.verb("remove", needs=Right.OWN, tool=False, examples=("/model remove qwen",))
+async def remove_model(caller: Caller, name: ModelName) -> Confirmation:
+    """Remove a model. What it said keeps its name.
+
+    Args:
+        name: the model, as in @NAME.
+    """
+    entry, agent = _find_roster_entry(caller, name)
+    settings_by_verb(entry, agent)
+    roster = _roster_of(caller)
+    await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
+    _stop_turns(caller, agent)
+    return Confirmation(f"Removed {agent.name}. What it said stays; /model add brings it back.")
+
+
+@model.verb("on", needs=Right.OWN, tool=False, examples=("/model on qwen",))
+async def turn_on(caller: Caller, name: ModelName) -> Confirmation:
+    """Turn a model on again.
+
+    Args:
+        name: the model, as in @NAME.
+    """
+    return await _switch_model(caller, name, on=True)
+
+
+@model.verb("off", needs=Right.OWN, tool=False, examples=("/model off qwen",))
+async def turn_off(caller: Caller, name: ModelName) -> Confirmation:
+    """Turn a model off, and stop what it is answering.
+
+    Args:
+        name: the model, as in @NAME.
+    """
+    return await _switch_model(caller, name, on=False)
+
+
+async def _switch_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
+    _, agent = _find_roster_entry(caller, name)
     if agent.disabled != on:
         raise Conflict(f"{agent.name} is {'on' if on else 'off'} already.")
     await caller.change(
         lambda tx: agents.set_agent_disabled(tx, agent.id, not on),
         f"turned the model {agent.name} {'on' if on else 'off'}",
     )
-    if not on:
-        _stop_answers(caller, agent)
-    return Confirmation(
-        f"{agent.name} {'answers again' if on else 'answers no more, until /model on'}."
-    )
+    if on:
+        return Confirmation(f"{agent.name} is on and answers again.")
+    _stop_turns(caller, agent)
+    return Confirmation(f"{agent.name} is off: it does not answer until /model on {agent.name}.")
 
 
-def _stop_answers(caller: Caller, agent: Agent) -> None:
-    answering = caller.world.part(TurnRunner)
-    if answering is not None:
-        answering.stop(None, agent_id=agent.id)
+@model.verb("test", needs=Right.OWN, tool=False, examples=("/model test qwen",))
+async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
+    """Ask a model for one word, and time it.
+
+    Args:
+        name: the model, as in @NAME.
+    """
+    entry, agent = _find_roster_entry(caller, name)
+    return await _ask_for_a_word(caller, entry, agent)
 
 
-async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
+async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
     if not isinstance(entry.backend, PydanticAIBackend):
-        raise Invalid(f"{agent.name} is no model.")
+        raise Invalid(f"{agent.name} is not a model.")
     budgets = caller.world.part(ModelBudgets)
     budget = await budgets.begin(agent.id) if budgets else TurnBudget(entry.limits)
     room = await caller.room()
@@ -266,7 +282,7 @@ async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> Model
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
-                if isinstance(part, TextDelta):
+                if isinstance(part, TextPart):
                     first = first or time.monotonic() - began
                     text += part.delta
                 elif isinstance(part, TokenUsage):
@@ -302,7 +318,14 @@ async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> Model
     return ModelTestResult(agent.name, shown, first, seconds, tokens, spent.cost)
 
 
-async def _detect_models(caller: Caller, roster: Roster) -> DetectedModels:
+@model.verb("found", needs=Right.OWN, tool=False, examples=("/model found",))
+async def list_found_models(caller: Caller) -> DetectedModels:
+    """List detected models that could be added, each with the line that adds it.
+
+    Looks for keys of providers in the server's environment, and for ollama and llama.cpp on its
+    machine.
+    """
+    roster = _roster_of(caller)
     taken = {agent.name for agent in caller.world.agents}
     there = {
         (entry.settings.kind, entry.settings.model, base_url_of(entry.settings))
@@ -322,9 +345,17 @@ async def _detect_models(caller: Caller, roster: Roster) -> DetectedModels:
     return DetectedModels(tuple(offers))
 
 
-def _find_roster_entry(caller: Caller, roster: Roster, name: str) -> tuple[RosterEntry, Agent]:
+def _roster_of(caller: Caller) -> Roster:
+    roster = caller.world.part(Roster)
+    if roster is None:
+        raise Unavailable("This server has no models.")
+    return roster
+
+
+def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
+    keep_keys_out({"name": name})  # before any words about it
     agent = caller.world.agents.find(name)
-    entry = roster.entry(agent.id)
+    entry = _roster_of(caller).entry(agent.id)
     if entry is None:
         raise NotFound(
             f"{agent.name} is not a model that answers.", hint="/model lists them; add one."
@@ -332,55 +363,15 @@ def _find_roster_entry(caller: Caller, roster: Roster, name: str) -> tuple[Roste
     return entry, agent
 
 
-def _require_verb_settings(entry: RosterEntry, agent: Agent) -> ModelSettings:
-    if entry.origin != "verb" or entry.settings is None:
-        hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
-        where = "the settings file" if entry.origin == "file" else "the program itself"
-        raise Conflict(f"{agent.name} comes from {where} and is not changed here.", hint=hint)
-    return entry.settings
+def _stop_turns(caller: Caller, agent: Agent) -> None:
+    answering = caller.world.part(TurnRunner)
+    if answering is not None:
+        answering.stop(None, agent_id=agent.id)
 
 
-def _refuse_keys(given: dict[str, str | None]) -> None:
-    for name, word in given.items():
-        free = name in ("prompt", "model", "key_file", "base_url")  # their own rules come after
-        if word is not None and (has_key_prefix(word) if free else looks_like_key(word)):
-            raise Invalid(f"The {name} you gave looks like a key.", hint=KEY_IN_LINE_MESSAGE)
-
-
-def _validate_settings(
-    caller: Caller, values: dict[str, Any], set_to: str | None = None
-) -> ModelSettings:
-    """The settings, checked; an error points at the word. `set_to` is the one value at fault if
-    any is."""
-    try:
-        return ModelSettings.model_validate(values)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        words = "; ".join(
-            f"{detail['loc'][0]}: {describe_error(detail)}"
-            if detail["loc"]
-            else describe_error(detail)
-            for detail in details
-        )
-        first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
-        wrong = first if set_to is None else set_to
-        secret = has_key_prefix(wrong) or looks_like_key(wrong)
-        raise Invalid(f"{words}.", at=None if secret else _find_word(caller, wrong)) from None
-
-
-def _refuse_extra_words(*words: str | None) -> None:
-    extra = next((word for word in words if word is not None), None)
-    if extra is not None:
-        raise Invalid(f"{extra[:40]} is one word too many.", hint="/help model says how it goes.")
-
-
-def _find_word(caller: Caller, word: str | None) -> tuple[int, int] | None:
-    """Where a word stands in the line that was typed."""
-    if not word:
-        return _find_line_end(caller)
-    found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
-    return found.span() if found else None
-
-
-def _find_line_end(caller: Caller) -> tuple[int, int]:
-    return len(caller.line), len(caller.line)
+def _unquoted(text: str) -> str:
+    """The text without quotes, if it is one quoted phrase."""
+    quote = text[:1]
+    if quote in ("'", '"') and len(text) > 1 and text.find(quote, 1) == len(text) - 1:
+        return text[1:-1]
+    return text

@@ -1,4 +1,4 @@
-"""What is shown of the models that answer: a line of each, all of one, what could be added."""
+"""Views of models: a line of each, all of one, a test, and those that could be added."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DETAIL_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RosterListItem:
-    """One who answers, in a line. `cost` is in US dollars; None where a price is not known."""
+    """One model, in a line. `cost` is in US dollars; None where a price is not known."""
 
     name: str
     model: str
@@ -74,7 +74,7 @@ def draw_model_roster(roster: ModelRoster) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetails:
-    """All that is known of one who answers. The key itself is not."""
+    """All that is known of one model, except the key itself."""
 
     name: str
     kind: str
@@ -93,7 +93,7 @@ class ModelDetails:
 
 
 @view(ModelDetails)
-def draw_model_details(shown: ModelDetails) -> Block:
+def draw_model(shown: ModelDetails) -> Block:
     facts = [
         ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
         ("address", shown.address),
@@ -127,7 +127,7 @@ class ModelTestResult:
 
 
 @view(ModelTestResult)
-def draw_model_test_result(tested: ModelTestResult) -> Block:
+def draw_model_test(tested: ModelTestResult) -> Block:
     took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
         line(("model", tested.name), ": ", tested.text, hang=2),
@@ -150,7 +150,7 @@ class DetectedModels:
 
 
 @view(DetectedModels)
-def draw_detected_models(found: DetectedModels) -> Block:
+def draw_found_models(found: DetectedModels) -> Block:
     if not found.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
@@ -167,7 +167,7 @@ def draw_detected_models(found: DetectedModels) -> Block:
 
 
 async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
-    """Everybody on the roster, with what each has used today."""
+    """List every model on the roster, with what each has used today."""
     found = []
     for entry in roster.entries():
         agent = caller.world.agents.get(entry.agent_id)
@@ -189,7 +189,7 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
 async def read_model_details(
     caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
 ) -> ModelDetails:
-    """All that is known of one; of its key only where it is."""
+    """Read all of one model; of its key only where it is."""
     settings, used = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
@@ -237,13 +237,13 @@ def _describe_state(entry: RosterEntry, agent: Agent) -> str:
 async def _describe_key(roster: Roster, settings: ModelSettings) -> str:
     where = describe_key_location(settings)
     if not where:
-        return "none is needed"
+        return "not needed"
     missing = await explain_missing_key(roster, settings)
     return f"not found: {missing}" if missing else f"found in {where}"
 
 
 async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
-    """Why there is no key; empty if there is, or none is needed."""
+    """Why the key is missing; empty if it is found or not needed."""
     try:
         await asyncio.to_thread(read_key, settings, roster.environ)
     except BackendError as failed:
@@ -257,7 +257,7 @@ async def _format_price(settings: ModelSettings) -> str:
     if settings.price_in is not None and settings.price_out is not None:
         return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
     known = await asyncio.to_thread(prices.is_price_known, settings)
-    return "its provider's list price" if known else "not known: set price_in and price_out"
+    return "its provider's list price" if known else "unknown: set price_in and price_out"
 
 
 async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:

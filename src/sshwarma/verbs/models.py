@@ -1,4 +1,4 @@
-"""Models: who answers here."""
+"""The models that answer here, as everybody sees them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,9 @@ def draw_model_list(result: ModelList) -> Block:
     )
 
 
-@verb("models", group="Models", needs=Right.ENTER, examples=("/models",))
-async def models(caller: Caller) -> ModelList:
-    """List models
-
-    Those who answer when they are mentioned.
-    """
+@verb("models", section="Models", needs=Right.ENTER, examples=("/models",))
+async def list_models(caller: Caller) -> ModelList:
+    """List models that answer when they are mentioned."""
     answering = caller.world.part(TurnRunner)
     found = [] if answering is None else [a for a in caller.world.agents if answering.answers(a)]
     return ModelList(

@@ -8,7 +8,7 @@ from typing import Literal
 from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.views import join_names, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
@@ -33,14 +33,14 @@ class MoveResult:
 
 
 @view(MoveResult)
-def draw_move_result(moved: MoveResult) -> Block:
+def draw_moved(moved: MoveResult) -> Block:
     verb_done = "Created" if moved.made else "You are in"
     return block(line(f"{verb_done} ", ("room", moved.room), "."))
 
 
 @verb(
     "join",
-    group="Moving",
+    section="Moving",
     aliases=("j",),
     examples=("/join workshop",),
     default=True,
@@ -48,19 +48,22 @@ def draw_move_result(moved: MoveResult) -> Block:
     scope=TokenScope.ACT,
 )
 async def join(caller: Caller, room: RoomName) -> MoveResult:
-    """Join room
+    """Join room.
 
     Goes there from anywhere. If you may not enter, or there is no such room, you stay where you
     are and no room is made: /create makes one.
 
-    room: the name of the room.
+    Args:
+        room: the name of the room.
     """
     return await move_caller(caller, await caller.room_named(room))
 
 
-@verb("leave", group="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT)
+@verb(
+    "leave", section="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT
+)
 async def leave(caller: Caller) -> MoveResult:
-    """Leave room
+    """Leave room.
 
     Goes back to the lobby.
     """
@@ -69,7 +72,7 @@ async def leave(caller: Caller) -> MoveResult:
 
 @verb(
     "go",
-    group="Moving",
+    section="Moving",
     needs=Right.ENTER,
     examples=("/go north", "/go n"),
     default=True,
@@ -77,9 +80,10 @@ async def leave(caller: Caller) -> MoveResult:
     scope=TokenScope.ACT,
 )
 async def go(caller: Caller, direction: ExitName) -> MoveResult:
-    """Navigate exit
+    """Navigate exit.
 
-    direction: n s e w u d ne nw se sw in out, or the name of an exit.
+    Args:
+        direction: n s e w u d ne nw se sw in out, or the name of an exit.
     """
     way = names.parse_direction(direction)
     room = await caller.room()
@@ -94,18 +98,19 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
 
 @verb(
     "create",
-    group="Moving",
+    section="Moving",
     needs=Right.CREATE,
     examples=("/create workshop",),
     default=True,
     moves=True,
 )
 async def create(caller: Caller, room: Word) -> MoveResult:
-    """Create room
+    """Create room.
 
     The new room is yours, is equipped as `defaults` is now, and you go there.
 
-    room: its name: a lower-case letter, then letters, digits, - or _, 32 at most.
+    Args:
+        room: its name: a lower-case letter, then letters, digits, - or _, 32 at most.
     """
     made = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
@@ -116,19 +121,20 @@ async def create(caller: Caller, room: Word) -> MoveResult:
 
 @verb(
     "fork",
-    group="Moving",
+    section="Moving",
     needs=Right.CREATE,
     examples=("/fork workshop", "/fork workshop annex"),
     moves=True,
 )
 async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
-    """Make a room like another
+    """Make a room like another.
 
     Copies its text, equipment, things and exits, not its log and not its members, and goes
     there.
 
-    room: the room to copy.
-    new: the name of the copy; ROOM-2 or the next free number if left out.
+    Args:
+        room: the room to copy.
+        new: the name of the copy; ROOM-2 or the next free number if left out.
     """
     source = await caller.room_named(room)
     await caller.require(Right.ENTER, source)
@@ -158,7 +164,7 @@ class ExitList:
 
 
 @view(ExitList)
-def draw_exit_list(result: ExitList) -> Block:
+def draw_exits(result: ExitList) -> Block:
     if not result.exits:
         return block(line("There are no exits from ", ("room", result.room), "."))
     return block(
@@ -167,9 +173,9 @@ def draw_exit_list(result: ExitList) -> Block:
     )
 
 
-@verb("exits", group="Moving", needs=Right.ENTER, examples=("/exits",), default=True)
+@verb("exits", section="Moving", needs=Right.ENTER, examples=("/exits",), default=True)
 async def exits_here(caller: Caller) -> ExitList:
-    """List exits"""
+    """List exits."""
     room = await caller.room()
     return ExitList(room.name, tuple((way.direction, way.to_name) for way in room.exits))
 
@@ -201,13 +207,14 @@ def draw_route(result: Route) -> Block:
     )
 
 
-@verb("route", group="Moving", needs=Right.ENTER, examples=("/route studio",))
+@verb("route", section="Moving", needs=Right.ENTER, examples=("/route studio",))
 async def route(caller: Caller, room: RoomName) -> Route:
-    """Find the shortest way along exits
+    """Find the shortest way along exits.
 
     Goes through no room that you may not enter.
 
-    room: where you want to get.
+    Args:
+        room: where you want to get.
     """
     world, now = caller.world, now_ms()
     target = await caller.room_named(room)
@@ -232,13 +239,15 @@ async def route(caller: Caller, room: RoomName) -> Route:
 
 
 @dataclass(frozen=True, slots=True)
-class NavState:
+class Navigation:
+    """Whether models and agents may move out of a room by tool."""
+
     room: str
     on: bool
 
 
-@view(NavState)
-def draw_nav_state(result: NavState) -> Block:
+@view(Navigation)
+def draw_navigation(result: Navigation) -> Block:
     what = "may move out of it by tool" if result.on else "stay where they are"
     return block(
         line(
@@ -251,22 +260,42 @@ def draw_nav_state(result: NavState) -> Block:
     )
 
 
-@verb("nav", group="Moving", needs=Right.ENTER, examples=("/nav", "/nav off"), tool=False)
-async def nav(caller: Caller, state: Literal["on", "off"] | None = None) -> NavState:
-    """Stop models from moving out of this room by tool, or let them
+nav = group(
+    "nav",
+    section="Moving",
+    default="show",
+    doc="""See and change whether models may move out of this room by tool.
 
-    Agents over MCP are held too, people are not. Says how it stands if left bare.
+    Agents over MCP are held too; people are not.
+    """,
+)
 
-    state: on or off.
-    """
+
+@nav.verb("show", needs=Right.ENTER, tool=False, examples=("/nav", "/nav show"))
+async def show_navigation(caller: Caller) -> Navigation:
+    """Show whether models may move out of this room by tool."""
     room = await caller.room()
-    if state is None:
-        return NavState(room.name, room.nav)
-    await caller.require(Right.BUILD)
+    return Navigation(room.name, room.nav)
+
+
+@nav.verb("on", needs=Right.BUILD, tool=False, examples=("/nav on",))
+async def allow_navigation(caller: Caller) -> Navigation:
+    """Let models and agents move out of this room by tool."""
+    return await _set_navigation(caller, "on")
+
+
+@nav.verb("off", needs=Right.BUILD, tool=False, examples=("/nav off",))
+async def forbid_navigation(caller: Caller) -> Navigation:
+    """Stop models and agents from moving out of this room by tool."""
+    return await _set_navigation(caller, "off")
+
+
+async def _set_navigation(caller: Caller, state: Literal["on", "off"]) -> Navigation:
+    room = await caller.room()
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, nav=state), f"turned navigation {state}"
     )
-    return NavState(room.name, state == "on")
+    return Navigation(room.name, state == "on")
 
 
 async def move_caller(caller: Caller, target: Room, direction: str = "") -> MoveResult:

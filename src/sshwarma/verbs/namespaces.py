@@ -1,18 +1,22 @@
-"""Namespaces of tools: which there are, what each says of itself, making and changing one."""
+"""Namespaces of tools: listing, showing, making and changing them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
 from sshwarma.lua_tools import rename
-from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import NamespaceName, Text, Word
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools
+from sshwarma.verbs.namespace_views import (
+    NamespaceList,
+    NamespaceListed,
+    NamespaceShown,
+    NamespaceTool,
+)
+from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
-from sshwarma.verbs.views import Confirmation, draw_columns, view
+from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -22,124 +26,79 @@ from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceListItem:
-    """A namespace as the caller has it where it stands. `tools_on` of its `tools` are on;
-    `missing` are the states it requires that do not hold."""
-
-    id: str
-    name: str
-    description: str
-    keywords: tuple[str, ...]
-    parent: str | None
-    children: tuple[str, ...]
-    required_states: tuple[str, ...]
-    auto_load: bool
-    load_with_parent: bool
-    loaded: bool
-    available: bool
-    missing: tuple[str, ...]
-    tools: int
-    tools_on: int
-    enabled: bool
+async def complete_namespaces(request: CompletionRequest) -> list[Option]:
+    """Every namespace the caller can see."""
+    return [_option(listed) for listed in await all_listed(request.caller)]
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceList:
-    namespaces: tuple[NamespaceListItem, ...]
+async def complete_loaded(request: CompletionRequest) -> list[Option]:
+    """Namespaces that are loaded."""
+    return [_option(listed) for listed in await all_listed(request.caller) if listed.loaded]
 
 
-@view(NamespaceList)
-def draw_namespace_list(result: NamespaceList) -> Block:
-    return block(
-        line(("heading", "Namespaces:")),
-        *draw_columns(
-            (
-                ("ok", "●") if one.loaded else ("dim", "○"),
-                ("thing", "  " * one.id.count(".") + one.id),
-                f"{one.tools_on}/{one.tools}" if one.tools_on else f"{one.tools}",
-                ("warn", "" if one.available else _explain_unavailable(one)),
-                _summarize_namespace(one),
-            )
-            for one in result.namespaces
-        ),
-        line(("dim", "● loaded, ○ not. /load NAME loads one, /find WORDS finds one.")),
-    )
+async def complete_unloaded(request: CompletionRequest) -> list[Option]:
+    """Namespaces that are not loaded."""
+    return [_option(listed) for listed in await all_listed(request.caller) if not listed.loaded]
 
 
-def _explain_unavailable(one: NamespaceListItem) -> str:
-    """Why a namespace is not available."""
-    if one.missing:
-        return f"needs {', '.join(one.missing)}"
-    return "unavailable" if one.enabled else "disabled"
+async def complete_settable(request: CompletionRequest) -> list[Option]:
+    """Every namespace, and tools by their qualified names."""
+    tools = [(name, "tool") for name, _ in await complete_tools(request)]
+    return [*await complete_namespaces(request), *tools]
 
 
-def _summarize_namespace(one: NamespaceListItem) -> str:
-    words = f" [{', '.join(one.keywords)}]" if one.keywords else ""
-    return f"{one.description or one.name}{words}"
+async def complete_fields(request: CompletionRequest) -> list[Option]:
+    """The fields of a namespace, each with an example."""
+    return [(field, f"as in {example}") for field, example in FIELD_EXAMPLES.items()]
+
+
+async def complete_field_values(request: CompletionRequest) -> list[Option]:
+    """What the field that was named can be set to, where that is known."""
+    match request.given[1:]:
+        case ("auto_load" | "load_with_parent" | "enabled",):
+            return [("on", ""), ("off", "")]
+        case ("leave_out",):
+            return [(word, "") for word in namespaces.RETENTION_MODES]
+        case ("parent",):
+            return [("-", "no parent"), *await complete_namespaces(request)]
+        case _:
+            return []
+
+
+def _option(listed: NamespaceListed) -> Option:
+    return listed.id, listed.description or listed.name
+
+
+NamespaceName: TypeAlias = Annotated[str, Arg(complete=complete_namespaces)]
+SettableName: TypeAlias = Annotated[str, Arg(complete=complete_settable)]
+"""A namespace, or a tool by its qualified name."""
+
+FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
+FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
+LoadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_loaded)]
+UnloadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_unloaded)]
 
 
 @verb(
     "namespaces",
-    group="Inventory",
+    section="Inventory",
     needs=Right.ENTER,
     namespace="global",
     tool="list_rooms",
     aliases=("ns",),
     examples=("/namespaces",),
 )
-async def namespaces_(caller: Caller) -> NamespaceList:
-    """List namespaces of tools: which are loaded, which could be"""
-    return NamespaceList(tuple(await list_namespaces(caller)))
+async def show_namespaces(caller: Caller) -> NamespaceList:
+    """List namespaces of tools: which are loaded, which could be."""
+    return NamespaceList(tuple(await all_listed(caller)))
 
 
-async def list_namespaces(caller: Caller) -> list[NamespaceListItem]:
-    """Every namespace as the caller has it where it stands."""
+async def all_listed(caller: Caller) -> list[NamespaceListed]:
+    """Every namespace as the caller has it in its room."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return await caller.world.memo(
         ("namespaces", caller.room_id, caller.agent.id),
         lambda conn: _make_list_items(conn, caller, load),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceTool:
-    """A tool of a namespace; whether it is on for the caller."""
-
-    name: str
-    description: str
-    on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceDetails:
-    namespace: NamespaceListItem
-    tools: tuple[NamespaceTool, ...]
-
-
-@view(NamespaceDetails)
-def draw_namespace_details(shown: NamespaceDetails) -> Block:
-    one = shown.namespace
-    facts = (
-        ("Name", one.name),
-        ("Keywords", ", ".join(one.keywords)),
-        ("Parent", one.parent or ""),
-        ("Children", ", ".join(one.children)),
-        ("Requires", ", ".join(one.required_states)),
-        ("Missing", ", ".join(one.missing)),
-        ("Loads by itself", "yes" if one.auto_load else ""),
-        ("Loads with its parent", "yes" if one.load_with_parent else ""),
-    )
-    state = "loaded" if one.loaded else "not loaded"
-    return block(
-        line(("thing", one.id), f" - {one.description}" if one.description else ""),
-        line(f"Status: {state}, {'available' if one.available else _explain_unavailable(one)}"),
-        *(line(f"{name}: {value}") for name, value in facts if value),
-        *([line(), line(f"Tools: {one.tools_on} of {one.tools} on")] if one.tools else []),
-        *draw_columns(
-            (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
-            for tool in shown.tools
-        ),
     )
 
 
@@ -157,72 +116,95 @@ FIELD_EXAMPLES: Final = {
 """What can be set, each with an example."""
 
 
-@verb(
+namespace = group(
     "namespace",
-    group="Inventory",
+    section="Inventory",
+    default="list",
+    doc="""Show, make and change namespaces of tools.
+
+    A namespace is changed by the agent that made it and by administrators. Only they make others
+    inside it.
+    """,
+)
+
+
+@namespace.verb("list", needs=Right.ENTER, examples=("/namespace list",))
+async def list_namespaces(caller: Caller) -> NamespaceList:
+    """List namespaces of tools: which are loaded, which could be."""
+    return NamespaceList(tuple(await all_listed(caller)))
+
+
+@namespace.verb("show", needs=Right.ENTER, examples=("/namespace show git",))
+async def show_namespace(caller: Caller, name: NamespaceName) -> NamespaceShown:
+    """Show a namespace and its tools.
+
+    Args:
+        name: its dotted name: git, or git.branch for one inside git.
+    """
+    return await read_namespace_details(caller, name)
+
+
+@namespace.verb(
+    "new",
+    needs=Right.CREATE,
+    examples=("/namespace new git.branch", "/namespace new git Version control"),
+)
+async def make_namespace(
+    caller: Caller, name: NamespaceName, description: Text | None = None
+) -> Confirmation:
+    """Make a namespace.
+
+    Args:
+        name: its dotted name: git, or git.branch for one inside git.
+        description: what its tools are for.
+    """
+    await check_may_create(caller, name)
+    about = (description or "").strip()
+    made = await caller.change(
+        lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about)
+    )
+    return Confirmation(
+        f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it."
+    )
+
+
+@namespace.verb(
+    "set",
     needs=Right.ENTER,
+    scope=TokenScope.BUILD,
     examples=(
-        "/namespace show git",
-        "/namespace new git.branch",
         "/namespace set git keywords git,commit,push",
         "/namespace set deploy required_states ci-configured",
         "/namespace set git.branch load_with_parent on",
         "/namespace set git:log leave_out SHORT 500",
-        "/namespace remove git.branch",
     ),
-    scope=TokenScope.BUILD,
 )
-async def namespace(
-    caller: Caller,
-    what: Literal["list", "show", "new", "set", "remove"] = "list",
-    name: NamespaceName | None = None,
-    field: Word | None = None,
-    value: Text | None = None,
-) -> NamespaceList | NamespaceDetails | Confirmation:
-    """See, make and change a namespace of tools
+async def set_namespace(
+    caller: Caller, name: SettableName, field: FieldName, value: FieldValue
+) -> Confirmation:
+    """Set a field of a namespace or of a tool.
 
-    Who made one changes it and makes others inside it, and administrators; auto_load is theirs
-    alone. A tool can be set too: keywords and required_states of its own, and leave_out: what
-    models are told of its results once the turn is over - KEEP, SHORT and a number of characters,
-    PARAMS_ONLY (that it was called), or OMIT. Lists are separated by commas; - empties a text or
-    a list, and as the parent means none.
+    Fields: description; name; keywords and required_states, separated by commas; parent;
+    auto_load, load_with_parent and enabled, which are on or off; leave_out. Setting auto_load
+    needs the admin right. Of a tool, keywords, required_states and leave_out can be set.
 
-    what: list, show, new, set or remove.
-    name: its dotted name: git, or git.branch for one inside git.
-    field: for set: description, name, keywords, parent, required_states, auto_load,
-        load_with_parent, enabled or leave_out; for new the description begins here.
-    value: for set what it is to be.
+    leave_out decides what models read of a tool's results after the turn: KEEP, SHORT and a number
+    of characters, PARAMS_ONLY (the call without its result) or OMIT.
+
+    Args:
+        name: a namespace, or a tool by its qualified name such as git:log.
+        field: the field.
+        value: its new value; - empties a text or a list, and removes the parent.
     """
-    if what == "list":
-        return await namespaces_(caller)
-    if name is None:
-        raise Invalid(f"Say which namespace to {what}.", hint=f"As in /namespace {what} git")
-    if what == "new":
-        about = " ".join(part for part in (field, value) if part)
-        return await _create_namespace(caller, name, about)
-    if what == "show":
-        return await read_namespace_details(caller, name)
     thing = await caller.world.store.read(
         lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)
     )
-    await _check_may_change(caller, thing)
-    if what == "remove":
-        return await _remove_namespace(caller, thing)
-    return await _set_field(caller, thing, field, value)
-
-
-async def _set_field(
-    caller: Caller, thing: Thing, field: str | None, value: str | None
-) -> Confirmation:
-    if field == "title":
-        field = "name"
-    if field is not None and field not in FIELD_EXAMPLES:
+    await _require_maker(caller, thing)
+    field = "name" if field == "title" else field
+    if field not in FIELD_EXAMPLES:
         raise Invalid(
-            f"{field[:40]} is nothing to set.", hint=f"One of {', '.join(FIELD_EXAMPLES)}."
+            f"Unknown field {field[:40]}.", hint=f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
         )
-    if field is None or value is None:
-        example = f"{field} {FIELD_EXAMPLES[field]}" if field else "keywords git,commit"
-        raise Invalid("Say what to set.", hint=f"As in /namespace set {thing.label} {example}")
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
     if field == "parent":
         return await _move_namespace(caller, thing, text)
@@ -232,6 +214,35 @@ async def _set_field(
     return Confirmation(
         f"{field} of {thing.label} is now: {_format_field(made, field, text) or 'empty'}."
     )
+
+
+@namespace.verb(
+    "remove",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=("/namespace remove git.branch",),
+)
+async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
+    """Remove a namespace with its tools and the namespaces inside it.
+
+    Args:
+        name: its dotted name: git, or git.branch for one inside git.
+    """
+    thing = await caller.world.store.read(
+        lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)
+    )
+    await _require_maker(caller, thing)
+    if thing.kind == "mcp":
+        raise Invalid(
+            f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
+        )
+    if thing.kind != "toolset":
+        what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
+        raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
+    gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
+    inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
+    more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
+    return Confirmation(f"Removed {thing.label}{inside}{more}: {format_count(tools, 'tool')}.")
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:
@@ -260,22 +271,12 @@ async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirma
     return Confirmation(f"{thing.label} is now {moved.label}.")
 
 
-async def _create_namespace(caller: Caller, name: str, about: str) -> Confirmation:
-    await check_may_create(caller, name)
-    made = await caller.change(
-        lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about.strip())
-    )
-    return Confirmation(
-        f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it."
-    )
-
-
 async def check_may_create(caller: Caller, name: str) -> None:
-    """Go on only if the caller may make a namespace of that dotted name: inside another, that
-    takes who made that one, because what is inside can load with it.
+    """Raise unless the caller may make a namespace of that dotted name. Inside another, only the
+    maker of that one may, because what is inside can load with it.
 
     Raises:
-        Invalid: if nothing may have that name.
+        Invalid: if the name is not allowed.
         Forbidden: if the caller may not.
     """
     await caller.require(Right.CREATE)
@@ -288,14 +289,14 @@ async def check_may_create(caller: Caller, name: str) -> None:
 
     above = await caller.world.store.read(nearest)
     if above is not None:
-        await _check_may_change(caller, above)
+        await _require_maker(caller, above)
 
 
-async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
+async def read_namespace_details(caller: Caller, name: str) -> NamespaceShown:
     """A namespace with its tools, as the caller has it.
 
     Raises:
-        NotFound: if there is none of that name.
+        NotFound: if no namespace has that name.
     """
     space = await caller.world.store.read(
         lambda conn: namespaces.find_namespace(conn, name, caller.room_id)
@@ -303,28 +304,13 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
     found = await caller.world.store.read(
         lambda conn: things.read_children(conn, space.thing.id, "tool")
     )
-    known = next(one for one in await list_namespaces(caller) if one.id == space.id)
+    known = next(one for one in await all_listed(caller) if one.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.usable}
-    return NamespaceDetails(
+    return NamespaceShown(
         known,
         tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in found),
     )
-
-
-async def _remove_namespace(caller: Caller, thing: Thing) -> Confirmation:
-    if thing.kind == "mcp":
-        raise Invalid(
-            f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
-        )
-    if thing.kind != "toolset":
-        what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
-        raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
-    gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
-    inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
-    more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
-    counted = f"{tools} tool{'' if tools == 1 else 's'}"
-    return Confirmation(f"Removed {thing.label}{inside}{more}: {counted}.")
 
 
 def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
@@ -337,7 +323,7 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     return namespaces.find_namespace(conn, name, room_id).thing
 
 
-async def _check_may_change(caller: Caller, thing: Thing) -> None:
+async def _require_maker(caller: Caller, thing: Thing) -> None:
     maker = caller.world.agents.name_of(thing.created_by)
     words = f"{thing.label} was made by {maker}: they or an administrator change it."
     if thing.created_by is None:
@@ -345,7 +331,7 @@ async def _check_may_change(caller: Caller, thing: Thing) -> None:
     await require_maker_or_admin(caller, thing, words)
 
 
-def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListItem]:
+def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:
     contexts = [caller.room_id, caller.agent.id]
     equipped = {row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.live}
     on: dict[str, int] = {}
@@ -364,7 +350,7 @@ def _make_list_item(
     equipped: set[str],
     on: dict[str, int],
     held: frozenset[str],
-) -> NamespaceListItem:
+) -> NamespaceListed:
     chain, above = [space], space.parent
     while above in by_id and len(chain) < things.MAX_TREE_DEPTH:
         chain.append(by_id[above])
@@ -374,7 +360,7 @@ def _make_list_item(
     )
     usable = all(link.thing.enabled and link.thing.available for link in chain)
     tools_on = on.get(space.thing.id, 0)
-    return NamespaceListItem(
+    return NamespaceListed(
         space.id,
         space.title,
         space.thing.description,

@@ -1,200 +1,21 @@
-"""Yourself: help, settings, aliases, going away."""
+"""Yourself: settings of your own, aliases, going away."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-import sshwarma
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs import commands
-from sshwarma.verbs.arguments import Arg, Word
-from sshwarma.verbs.registry import GROUPS, Verb, every_verb, find_verb, verb, verb_names
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, Word
+from sshwarma.verbs.registry import find_entry, verb
 from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
-from sshwarma.world.resources import resource_dir
 
 MAX_ALIASES = 100
 """Most aliases of one agent."""
-
-
-@dataclass(frozen=True, slots=True)
-class HelpIndex:
-    groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # group, (verb, summary)
-    topics: tuple[str, ...]
-    commands: tuple[tuple[str, str], ...] = ()  # those equipped here: name, summary
-
-
-@view(HelpIndex)
-def draw_help_index(index: HelpIndex) -> Block:
-    lines: list[Line] = [
-        line(
-            "What you type is said to the room; what begins with ",
-            ("verb", "/"),
-            " is done.",
-            hang=2,
-        )
-    ]
-    for group, verbs in index.groups:
-        lines += [line(), line(("heading", group))]
-        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in verbs)
-    if index.commands:
-        lines += [line(), line(("heading", "Commands equipped here"))]
-        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
-    lines += [
-        line(),
-        line(("verb", "/help VERB"), " tells more. Topics: ", ", ".join(index.topics), hang=2),
-    ]
-    return block(*lines)
-
-
-@dataclass(frozen=True, slots=True)
-class HelpVerb:
-    name: str
-    usage: str
-    summary: str
-    detail: str
-    aliases: tuple[str, ...]
-    arguments: tuple[tuple[str, str], ...]
-    examples: tuple[str, ...]
-    needs: str | None
-    tool: str | None
-
-
-@view(HelpVerb)
-def draw_help_verb(result: HelpVerb) -> Block:
-    lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
-    if result.detail:
-        lines += [line(), *text_lines(result.detail, indent=2)]
-    if result.arguments:
-        lines += [line(), *draw_columns((("mark", name), text) for name, text in result.arguments)]
-    lines += [line(), line(("heading", "Examples:"))]
-    lines += [line("  ", ("verb", example)) for example in result.examples]
-    notes = []
-    if result.aliases:
-        notes.append(f"Also: {', '.join(f'/{alias}' for alias in result.aliases)}.")
-    if result.needs:
-        notes.append(f"Needs the {result.needs} right.")
-    if result.tool:
-        notes.append(f"Models know it as {result.tool}.")
-    if notes:
-        lines += [line(), line(("dim", " ".join(notes)), hang=2)]
-    return block(*lines)
-
-
-@dataclass(frozen=True, slots=True)
-class HelpCommand:
-    """A command that somebody made, and its whole text."""
-
-    name: str
-    summary: str
-    kind: str  # script, line
-    text: str
-
-
-@view(HelpCommand)
-def draw_help_command(result: HelpCommand) -> Block:
-    what = "a Lua script" if result.kind == "script" else "a line"
-    return block(
-        line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
-        line(),
-        *text_lines(result.text, indent=2),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class HelpTopic:
-    topic: str
-    text: str
-
-
-@view(HelpTopic)
-def draw_help_topic(result: HelpTopic) -> Block:
-    lines: list[Line] = []
-    for text in result.text.rstrip().split("\n"):
-        if text.startswith("# "):
-            lines.append(line(("heading", text.removeprefix("# "))))
-        else:
-            lines.append(line(text, hang=len(text) - len(text.lstrip())))
-    return block(*lines)
-
-
-@verb(
-    "help",
-    group="Yourself",
-    aliases=("h", "?"),
-    examples=("/help", "/help portal", "/help keys"),
-    namespace="global",
-)
-async def show_help(
-    caller: Caller, topic: Annotated[str, Arg("topic")] | None = None
-) -> HelpIndex | HelpVerb | HelpCommand | HelpTopic:
-    """Show help
-
-    Left bare, every verb with a line each.
-
-    topic: a verb, a command that is equipped, or one of the topics at the end of /help.
-    """
-    if topic is None:
-        groups = (
-            (
-                group,
-                tuple(
-                    (known.name, known.summary) for known in every_verb() if known.group == group
-                ),
-            )
-            for group in GROUPS
-        )
-        made = await commands.list_equipped_commands(caller)
-        return HelpIndex(
-            tuple((group, verbs) for group, verbs in groups if verbs),
-            tuple(load_help_topics()),
-            tuple((command.name, command.summary) for command in made),
-        )
-    known = find_verb(topic)
-    if known is not None:
-        return _make_verb_help(known)
-    command = await commands.find_typed_command(caller, f"/{topic.removeprefix('/')}")
-    if command is not None:
-        found, kind = command[0], "script" if command[0].is_script else "line"
-        return HelpCommand(found.name, found.summary, kind, found.text)
-    text = load_help_topics().get(topic.lower())
-    if text is not None:
-        return HelpTopic(topic.lower(), text)
-    near = difflib.get_close_matches(
-        topic.lower(), [*verb_names(), *load_help_topics()], n=3, cutoff=0.5
-    )
-    hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
-    raise NotFound(f"There is no help on {topic[:40]}.", hint=hint)
-
-
-def load_help_topics() -> dict[str, str]:
-    """The help texts shipped with the program, by name."""
-    return {
-        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in sorted((resource_dir("embedded") / "help").iterdir())
-        if entry.name.endswith(".md")
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    version: str
-
-
-@view(Version)
-def draw_version(result: Version) -> Block:
-    return block(f"sshwarma {result.version}")
-
-
-@verb("version", group="Yourself", examples=("/version",), namespace="global")
-async def version(caller: Caller) -> Version:
-    """Show the version of this server"""
-    return Version(sshwarma.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +50,28 @@ def read_preference(prefs: Mapping[str, Any], name: str) -> str:
     return value if value in known.values else known.values[0]
 
 
+async def complete_settings(request: CompletionRequest) -> list[Option]:
+    """The settings there are."""
+    return [(name, known.help) for name, known in PREFERENCES.items()]
+
+
+async def complete_setting_values(request: CompletionRequest) -> list[Option]:
+    """The values of the setting that was typed."""
+    known = PREFERENCES.get(request.given[0]) if request.given else None
+    return [(value, "") for value in known.values] if known else []
+
+
+SettingName: TypeAlias = Annotated[str, Arg(complete=complete_settings)]
+SettingValue: TypeAlias = Annotated[str, Arg(complete=complete_setting_values)]
+
+
 @dataclass(frozen=True, slots=True)
 class PreferenceValues:
     values: tuple[tuple[str, str, str, str], ...]  # name, value, other values, help
 
 
 @view(PreferenceValues)
-def draw_preference_values(settings: PreferenceValues) -> Block:
+def draw_settings(settings: PreferenceValues) -> Block:
     return block(
         line(("heading", "Your settings:")),
         *draw_columns(
@@ -245,16 +81,17 @@ def draw_preference_values(settings: PreferenceValues) -> Block:
     )
 
 
-@verb("set", group="Yourself", tool=False, examples=("/set", "/set plain on", "/set theme light"))
+@verb("set", section="Yourself", tool=False, examples=("/set", "/set plain on", "/set theme light"))
 async def set_preference(
-    caller: Caller, setting: Annotated[str, Arg("setting")] | None = None, value: Word | None = None
+    caller: Caller, setting: SettingName | None = None, value: SettingValue | None = None
 ) -> PreferenceValues | Confirmation:
-    """See and change your settings
+    """See and change your settings.
 
     They are yours on every connection, at once.
 
-    setting: one of those /set shows.
-    value: one of its values.
+    Args:
+        setting: one of those /set shows.
+        value: one of its values.
     """
     prefs: dict[str, Any] = dict(caller.agent.prefs)
     if setting is None:
@@ -284,7 +121,7 @@ class AliasList:
 
 
 @view(AliasList)
-def draw_alias_list(result: AliasList) -> Block:
+def draw_aliases(result: AliasList) -> Block:
     if not result.aliases:
         return block(
             line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
@@ -294,21 +131,22 @@ def draw_alias_list(result: AliasList) -> Block:
 
 @verb(
     "alias",
-    group="Yourself",
+    section="Yourself",
     tool=False,
     examples=("/alias", "/alias ws = /join workshop", "/alias ws = -"),
 )
 async def alias(
     caller: Caller,
     name: Word | None = None,
-    meaning: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
+    meaning: TextAfterEquals | None = None,
 ) -> AliasList | Confirmation:
-    """See and make short names for what you often type
+    """See and make short names for what you often type.
 
     What follows an alias on the line is added to its meaning.
 
-    name: the short name, without a slash.
-    meaning: what it stands for; - removes it.
+    Args:
+        name: the short name, without a slash.
+        meaning: what it stands for; - removes it.
     """
     known = dict(caller.agent.aliases)
     if name is None:
@@ -318,7 +156,7 @@ async def alias(
         if short not in known:
             raise NotFound(f"You have no alias {short[:40]}.")
         return AliasList(((short, known[short]),))
-    if find_verb(short) is not None:
+    if find_entry(short) is not None:
         raise Conflict(f"/{short} is a verb already.")
     if (
         not short.replace("-", "").replace("_", "").isalnum()
@@ -352,27 +190,10 @@ def draw_goodbye(goodbye: Goodbye) -> Block:
     return block(goodbye.text)
 
 
-@verb("quit", group="Yourself", tool=False, aliases=("exit", "bye"), examples=("/quit",))
+@verb("quit", section="Yourself", tool=False, aliases=("exit", "bye"), examples=("/quit",))
 async def quit_world(caller: Caller) -> Goodbye:
-    """Leave the world
+    """Leave the world.
 
     Ctrl-D on an empty line does the same.
     """
     return Goodbye("Goodbye.")
-
-
-def _make_verb_help(known: Verb) -> HelpVerb:
-    return HelpVerb(
-        known.name,
-        known.usage,
-        known.summary,
-        known.detail,
-        known.aliases,
-        tuple(
-            (f"--{parameter.option}" if parameter.flag else parameter.name, parameter.help)
-            for parameter in (*known.positional, *known.flags.values())
-        ),
-        known.examples,
-        known.needs.value if known.needs else None,
-        f"{known.namespace}:{known.tool}" if known.tool else None,
-    )

@@ -1,266 +1,253 @@
-"""The registry: what `@verb` declares, and everything that is read off the declaration."""
+"""The registry: what `@verb` and `group` declare, by name.
+
+A verb is named by one word, `look`, or by the word of its group and its action, `mcp add`.
+"""
 
 from __future__ import annotations
 
-import inspect
-import re
-import textwrap
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Required, TypedDict, TypeVar, Unpack
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
-
-from sshwarma.verbs.arguments import Arg
+from sshwarma.verbs.docstring import parse_docstring
+from sshwarma.verbs.verb import Parameter, Run, Verb
 from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 
-Run = Callable[..., Awaitable[Any]]
+__all__ = [
+    "SECTIONS",
+    "Parameter",
+    "Verb",
+    "VerbGroup",
+    "VerbOptions",
+    "every_entry",
+    "every_verb",
+    "find_entry",
+    "find_verb",
+    "group",
+    "tool_specs",
+    "verb",
+    "verb_names",
+]
+
 F = TypeVar("F", bound=Run)
 
-GROUPS: Final = (
+SECTIONS: Final = (
     "Looking", "Moving", "Talking", "Models", "Remembering", "Inventory", "Tools", "Building",
     "Access", "Yourself", "Upkeep",
 )  # fmt: skip
-"""In the order /help shows them."""
+"""Sections of the help, in the order /help shows them."""
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a verb, as typed on a line and as described to a program."""
+class VerbOptions(TypedDict, total=False):
+    """What a declaration says beside the name.
 
-    name: str
-    arg: Arg
-    help: str
-    required: bool
-    flag: bool
-    boolean: bool
-    choices: tuple[str, ...] = ()
-    many: bool = False
+    Attributes:
+        examples: lines that are shown as examples; each must parse.
+        needs: the right to have in the room; nothing is needed if left out.
+        aliases: other first words for it.
+        tool: False for what only people do, or the name models know it by where that differs.
+        default: whether new rooms have it equipped as a tool.
+        namespace: the namespace of the tool, `sshwarma` if left out.
+        moves: whether it takes a model out of its room.
+        awaits_text: whether an optional text is waited for from a pipe.
+        scope: how far a token must go, where the right does not tell: what needs no more than to
+            enter a room counts as looking.
+        aside: whether a terminal carries it out at once, beside the line that it works on.
+    """
 
-    @property
-    def usage(self) -> str:
-        word = "|".join(self.choices) or self.name.upper()
-        if self.flag:
-            shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
-            return f"[{shown}]{'…' if self.many else ''}"
-        shown = f"{word}…" if self.arg.rest and self.arg.what in ("text", "word") else word
-        shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
-        return shown if self.required else f"[{shown}]"
-
-    @property
-    def option(self) -> str:
-        return self.name.rstrip("_").replace("_", "-")
-
-
-@dataclass(frozen=True)
-class Verb:
-    """One thing anyone can do. `tool` is the name models and MCP know it by, if they may; after one
-    of the words `awaits` its text is taken from a pipe, however long that takes. `scope` is how
-    far a token must go to do it."""
-
-    name: str
-    run: Run
-    group: str
+    examples: Required[tuple[str, ...]]
     needs: Right | None
     aliases: tuple[str, ...]
-    examples: tuple[str, ...]
-    tool: str | None
+    tool: str | bool
     default: bool
     namespace: str
     moves: bool
-    scope: TokenScope
-    awaits: tuple[str, ...] = ()
-    aside: bool = False
+    awaits_text: bool
+    scope: TokenScope | None
+    aside: bool
 
-    @cached_property
-    def summary(self) -> str:
-        """The first line of its docstring."""
-        return self._doc.split("\n", 1)[0]
 
-    @cached_property
-    def detail(self) -> str:
-        """The rest of its docstring, without what belongs to the parameters."""
-        lines = self._doc.split("\n")[1:]
-        return "\n".join(line for line in lines if not _PARAMETER_LINE.match(line)).strip()
+@dataclass(frozen=True)
+class VerbGroup:
+    """Verbs that share their first word: `/mcp add`, `/mcp list`. The bare word does `default`;
+    without a default it must be followed by an action. With `default_takes_words`, a second word
+    that is no action is the first argument of the default: `/history 50` is `/history show 50`."""
 
-    @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        hints = get_type_hints(self.run, include_extras=True)
-        signature = inspect.signature(self.run)
-        found = list(signature.parameters.values())[1:]  # the first is the caller
-        return tuple(self._parameter(parameter, hints[parameter.name]) for parameter in found)
-
-    @cached_property
-    def positional(self) -> tuple[Parameter, ...]:
-        return tuple(parameter for parameter in self.parameters if not parameter.flag)
-
-    @cached_property
-    def flags(self) -> dict[str, Parameter]:
-        return {parameter.option: parameter for parameter in self.parameters if parameter.flag}
+    name: str
+    section: str
+    summary: str
+    detail: str
+    default: str = ""
+    default_takes_words: bool = False
+    aliases: tuple[str, ...] = ()
+    actions: dict[str, Verb] = field(default_factory=dict)
 
     @property
-    def usage(self) -> str:
-        """How it is typed. Free text comes last, because everything after it belongs to it."""
-        free = [p for p in self.positional if p.arg.rest and p.arg.what == "text"]
-        before = [p for p in self.positional if p not in free]
-        return " ".join(
-            [f"/{self.name}", *(p.usage for p in (*before, *self.flags.values(), *free))]
-        )
+    def verbs(self) -> tuple[Verb, ...]:
+        """Its verbs, in the order they were declared."""
+        return tuple(self.actions.values())
 
-    @cached_property
-    def model(self) -> type[BaseModel]:
-        """The arguments as a pydantic model: the one validation, whatever the door."""
-        hints = get_type_hints(self.run, include_extras=True)
-        fields: dict[str, Any] = {}
-        for parameter in list(inspect.signature(self.run).parameters.values())[1:]:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (hints[parameter.name], default)
-        return create_model(
-            f"{self.name}_arguments", __config__=ConfigDict(extra="forbid"), **fields
-        )
+    def find(self, action: str) -> Verb | None:
+        """The verb of that action, in any case."""
+        return self.actions.get(action.lower())
 
-    @cached_property
-    def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, each with its description."""
-        schema = self.model.model_json_schema()
-        schema.pop("title", None)
-        schema.setdefault("properties", {})
-        for parameter in self.parameters:
-            described = schema["properties"][parameter.name]
-            described.pop("title", None)
-            described["description"] = parameter.help
-        return schema
+    def default_for(self, word: str | None) -> Verb | None:
+        """The default, if a line goes on with that word, which is no action: with a flag, with
+        nothing, or with what the default takes."""
+        takes = word is None or word.startswith("--") or self.default_takes_words
+        return self.find(self.default) if takes else None
 
-    @cached_property
-    def result_type(self) -> Any:
-        return get_type_hints(self.run)["return"]
+    def verb(self, action: str, **options: Unpack[VerbOptions]) -> Callable[[F], F]:
+        """Declare the verb of one action.
 
-    @cached_property
-    def result_adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.result_type)
+        Raises:
+            ValueError: if the action is taken, or the docstring describes a parameter that the
+                function does not have.
+        """
+        if action in self.actions:
+            raise ValueError(f"two verbs are called {self.name} {action}")
 
-    @property
-    def tool_spec(self) -> BuiltinToolSpec | None:
-        if self.tool is None:
-            return None
-        return BuiltinToolSpec(
-            self.namespace, self.tool, self.summary, self.input_schema, self.default
-        )
+        def declare(run: F) -> F:
+            self.actions[action] = _declared(f"{self.name} {action}", self.section, run, options)
+            return run
 
-    @cached_property
-    def _doc(self) -> str:
-        return inspect.cleandoc(self.run.__doc__ or "")
-
-    def _parameter(self, parameter: inspect.Parameter, hint: Any) -> Parameter:
-        arg, inner, choices = _describe(hint)
-        found = re.search(rf"^{parameter.name}: (.+(?:\n    .+)*)$", self._doc, re.MULTILINE)
-        return Parameter(
-            name=parameter.name,
-            arg=arg,
-            help=textwrap.dedent(found[1]).replace("\n", " ").replace("    ", "") if found else "",
-            required=parameter.default is parameter.empty,
-            flag=parameter.kind is parameter.KEYWORD_ONLY,
-            boolean=inner is bool,
-            choices=choices,
-            many=get_origin(inner) is tuple,
-        )
+        return declare
 
 
-_PARAMETER_LINE: Final = re.compile(r"[a-z_]+: |    \S")
-
-_verbs: dict[str, Verb] = {}
-_names: dict[str, Verb] = {}
+_names: dict[str, Verb | VerbGroup] = {}
+"""Every first word: verbs of one word, groups, and the aliases of both."""
 
 
-def verb(
-    name: str,
-    *,
-    group: str,
-    needs: Right | None = None,
-    aliases: tuple[str, ...] = (),
-    examples: tuple[str, ...],
-    tool: str | bool = True,
-    default: bool = False,
-    namespace: str = "sshwarma",
-    moves: bool = False,
-    awaits: tuple[str, ...] = (),
-    scope: TokenScope | None = None,
-    aside: bool = False,
-) -> Callable[[F], F]:
-    """Declare a verb.
+def verb(name: str, *, section: str, **options: Unpack[VerbOptions]) -> Callable[[F], F]:
+    """Declare a verb of one word, in a section of /help.
 
-    The function takes the caller, then the arguments: positional ones in the order they are
-    typed, keyword-only ones as `--flags`. Its docstring is the help: a summary line, then text,
-    then a line `argument: what it is` for each. `tool` is False for what only people do, or the
-    name models know it by where that differs; `default` tools are equipped in new rooms; `moves`
-    marks what takes a model out of its room; `awaits` are first words after which a text is needed
-    that is otherwise optional; `aside` marks what a terminal carries out at once, beside the line
-    that it works on. `scope` is needed where the right does not tell that something is changed:
-    what needs no more than to enter counts as looking.
+    The function takes the caller, then the arguments: positional ones in the order they are typed,
+    keyword-only ones as `--flags`. Its docstring is the help: a summary line, then text, then a
+    section `Args:` with every parameter.
+
+    Raises:
+        ValueError: if the name is taken, the section does not exist, or the docstring describes a
+            parameter that the function does not have.
     """
-    if group not in GROUPS:
-        raise ValueError(f"{group!r} is not a group of verbs")
+    _check_section(section)
 
     def declare(run: F) -> F:
-        tool_name = (name if tool is True else tool) or None
-        made = Verb(
-            name,
-            run,
-            group,
-            needs,
-            aliases,
-            examples,
-            tool_name,
-            default,
-            namespace,
-            moves,
-            scope or required_scope(needs),
-            awaits,
-            aside,
-        )
-        for known_as in (name, *aliases):
-            if known_as in _names:
-                raise ValueError(f"two verbs are called {known_as}")
-            _names[known_as] = made
-        _verbs[name] = made
+        declared = _declared(name, section, run, options)
+        for word in (name, *declared.aliases):
+            _claim(word, declared)
         return run
 
     return declare
 
 
+def group(
+    name: str,
+    *,
+    section: str,
+    doc: str,
+    default: str = "",
+    default_takes_words: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> VerbGroup:
+    """Declare verbs that share their first word; `VerbGroup.verb` declares each of them.
+
+    Args:
+        name: the first word.
+        section: the section of /help it stands in.
+        doc: its help: a summary line, then text that concerns the whole family.
+        default: the action of the bare word; without one it must be followed by an action.
+        default_takes_words: whether a second word that is no action is the default's first
+            argument; otherwise it is refused.
+        aliases: other first words for it.
+
+    Raises:
+        ValueError: if the name is taken or the section does not exist.
+    """
+    _check_section(section)
+    text = parse_docstring(doc)
+    declared = VerbGroup(
+        name, section, text.summary, text.detail, default, default_takes_words, aliases
+    )
+    for word in (name, *aliases):
+        _claim(word, declared)
+    return declared
+
+
+def every_entry() -> Iterator[Verb | VerbGroup]:
+    """What can be typed first: verbs of one word and groups, by section and name."""
+    entries = {entry.name: entry for entry in _names.values()}.values()
+    yield from sorted(entries, key=lambda known: (SECTIONS.index(known.section), known.name))
+
+
 def every_verb() -> Iterator[Verb]:
-    """All verbs, by group and name."""
-    return iter(sorted(_verbs.values(), key=lambda made: (GROUPS.index(made.group), made.name)))
+    """All verbs, by section and first word; those of a group in the order they were declared."""
+    for entry in every_entry():
+        if isinstance(entry, VerbGroup):
+            yield from entry.verbs
+        else:
+            yield entry
+
+
+def find_entry(word: str) -> Verb | VerbGroup | None:
+    """What a first word stands for, with or without its slash, in any case."""
+    return _names.get(word.removeprefix("/").lower())
 
 
 def find_verb(name: str) -> Verb | None:
-    """The verb of that name or alias, with or without its slash, in any case."""
-    return _names.get(name.removeprefix("/").lower())
+    """The verb of that name or alias, with or without its slash, in any case: `look`, `mcp add`,
+    or `mcp_add`. The bare word of a group is its default."""
+    words = name.removeprefix("/").lower().replace("_", " ").split()
+    if not words or len(words) > 2:
+        return None
+    entry = _names.get(words[0])
+    if isinstance(entry, VerbGroup):
+        return entry.find(words[1] if len(words) == 2 else entry.default)
+    return entry if len(words) == 1 else None
 
 
 def verb_names() -> list[str]:
-    """Every name and alias."""
+    """Every first word: names and aliases of verbs and groups."""
     return sorted(_names)
 
 
 def tool_specs() -> list[BuiltinToolSpec]:
     """The tools the verbs become."""
-    return [spec for made in every_verb() if (spec := made.tool_spec) is not None]
+    return [spec for known in every_verb() if (spec := known.tool_spec) is not None]
 
 
-def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
-    """The Arg in an annotation, its plain type, and its choices if it is a Literal."""
-    arg = Arg("word")
-    options = [part for part in get_args(hint) if part is not type(None)]
-    if get_origin(hint) is not Annotated and type(None) in get_args(hint):
-        return _describe(options[0])
-    if get_origin(hint) is Annotated:
-        inner, *extras = get_args(hint)
-        arg = next((extra for extra in extras if isinstance(extra, Arg)), arg)
-        _, plain, choices = _describe(inner)
-        return arg, plain, choices
-    if get_origin(hint) is Literal:
-        return arg, str, tuple(get_args(hint))
-    return (Arg("number") if hint in (int, float) else arg), hint, ()
+def _declared(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
+    tool = options.get("tool", True)
+    needs = options.get("needs")
+    first, _, second = name.partition(" ")
+    declared = Verb(
+        name=name,
+        run=run,
+        section=section,
+        group=first if second else "",
+        needs=needs,
+        aliases=options.get("aliases", ()),
+        examples=options["examples"],
+        tool=(name.replace(" ", "_") if tool is True else tool) or None,
+        default=options.get("default", False),
+        namespace=options.get("namespace", "sshwarma"),
+        moves=options.get("moves", False),
+        scope=options.get("scope") or required_scope(needs),
+        awaits_text=options.get("awaits_text", False),
+        aside=options.get("aside", False),
+    )
+    unknown = declared.docstring.arguments.keys() - {known.name for known in declared.signature}
+    if unknown:
+        raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}")
+    return declared
+
+
+def _claim(word: str, entry: Verb | VerbGroup) -> None:
+    if word in _names:
+        raise ValueError(f"two verbs are called {word}")
+    _names[word] = entry
+
+
+def _check_section(section: str) -> None:
+    if section not in SECTIONS:
+        raise ValueError(f"{section!r} is not a section of the help")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, text
 
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.arguments import AgentName, Flag, Text, Word
+from sshwarma.verbs.arguments import Flag, ModelName, Text, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import private_messages, reports, statistics
@@ -53,7 +53,7 @@ class DatabaseSchema:
 
 
 @view(DatabaseSchema)
-def draw_database_schema(schema: DatabaseSchema) -> Block:
+def draw_schema(schema: DatabaseSchema) -> Block:
     if schema.whole:
         return block(*(made for one in schema.relations for made in _draw_relation(one)))
     lines: list[Line] = []
@@ -99,13 +99,14 @@ def _list_column_notes(column: SchemaColumn) -> Iterable[str]:
         yield "not null"
 
 
-@verb("schema", group="Remembering", examples=("/schema", "/schema messages"))
+@verb("schema", section="Remembering", examples=("/schema", "/schema messages"))
 async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
-    """Show the tables and views of the database
+    """Show the tables and views of the database.
 
     As they are now, with their columns; for one of them also its SQL.
 
-    name: only this table or view.
+    Args:
+        name: only this table or view.
     """
     found = await caller.world.store.read(_read_relations)
     if name is None:
@@ -154,7 +155,7 @@ class QueryResult:
 
 
 @view(QueryResult)
-def draw_query_result(selected: QueryResult) -> Block:
+def draw_selected(selected: QueryResult) -> Block:
     if not selected.rows:
         return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
     last = len(selected.columns) - 1
@@ -204,7 +205,7 @@ def _describe_rest(selected: QueryResult) -> str:
 
 @verb(
     "sql",
-    group="Remembering",
+    section="Remembering",
     needs=Right.ENTER,
     examples=(
         "/sql SELECT role, count(*) FROM messages GROUP BY role",
@@ -212,14 +213,15 @@ def _describe_rest(selected: QueryResult) -> str:
     ),
 )
 async def sql(caller: Caller, text: Text) -> QueryResult:
-    """Ask the database, by one SELECT that only reads
+    """Ask the database, by one SELECT that only reads.
 
     It sees what you may see: rooms you may enter, your private conversations, your own bag, and no
     secrets. At most 200 rows are shown, and a question may take 2 seconds.
 
-    text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,
-        toolsets, toolset_mcp_servers, projects and project_memory, or the tables usage, tool_calls,
-        turns, rows, things, equipped and exits; /schema shows their columns.
+    Args:
+        text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,
+            toolsets, toolset_mcp_servers, projects and project_memory, or the tables usage,
+            tool_calls, turns, rows, things, equipped and exits; /schema shows their columns.
     """
     world, now = caller.world, now_ms()
     rooms = [
@@ -270,7 +272,7 @@ class UsageStats:
 
 
 @view(UsageStats)
-def draw_usage_stats(stats: UsageStats) -> Block:
+def draw_stats(stats: UsageStats) -> Block:
     of = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:
         return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))
@@ -356,18 +358,19 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
 
 @verb(
     "stats",
-    group="Models",
+    section="Models",
     needs=Right.ENTER,
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
-async def stats(caller: Caller, model: AgentName | None = None, *, all: Flag = False) -> UsageStats:
-    """Show what was used in this room
+async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
+    """Show what was used in this room.
 
     Answers and tokens of each model, what they cost where the price is known, calls of tools, and
     skills that are active. What was undone is spent all the same.
 
-    model: only this one's.
-    all: of every room, and of each; for administrators.
+    Args:
+        model: only this one's.
+        all: of every room, and of each; for administrators.
     """
     room = await caller.room()
     if all:

@@ -12,7 +12,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.arguments import AgentName, Offset, RowNumber, Text, ToolName
+from sshwarma.verbs.arguments import ModelName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import attachments, rows
@@ -44,7 +44,7 @@ class RunResult:
 
 
 @view(RunResult)
-def draw_run_result(ran: RunResult) -> Block:
+def draw_ran(ran: RunResult) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
     left = len(ran.text) - MAX_PERSON_CHARACTERS
@@ -62,7 +62,7 @@ def draw_run_result(ran: RunResult) -> Block:
 
 @verb(
     "run",
-    group="Inventory",
+    section="Inventory",
     needs=Right.TALK,
     tool=False,
     examples=(
@@ -72,12 +72,13 @@ def draw_run_result(ran: RunResult) -> Block:
     ),
 )
 async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> RunResult:
-    """Call a tool that is equipped for you here
+    """Call a tool that is equipped for you here.
 
     The room sees the call and its result, as when a model calls one.
 
-    name: the tool, as /inv names it.
-    arguments: NAME=VALUE words, or a JSON object.
+    Args:
+        name: the tool, as /inv names it.
+        arguments: NAME=VALUE words, or a JSON object.
     """
     tools = caller.world.part(Tools)
     if tools is None:
@@ -96,17 +97,18 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
 
 @verb(
     "stop",
-    group="Talking",
+    section="Talking",
     needs=Right.TALK,
     tool=False,
     examples=("/stop", "/stop @guide"),
 )
-async def stop(caller: Caller, name: AgentName | None = None) -> Confirmation:
-    """Stop an answer that is being given
+async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
+    """Stop an answer that is being given.
 
     Those you asked for; an owner of the room stops anybody's. Ctrl-C does the same.
 
-    name: only this model's.
+    Args:
+        name: only this model's.
     """
     answering = caller.world.part(TurnRunner)
     room = await caller.room()
@@ -138,7 +140,7 @@ class AttachmentData:
 
 
 @view(AttachmentData)
-def draw_attachment_data(found: AttachmentData) -> Block:
+def draw_fetched(found: AttachmentData) -> Block:
     which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
     return block(
         line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
@@ -148,7 +150,7 @@ def draw_attachment_data(found: AttachmentData) -> Block:
 
 @verb(
     "attachment",
-    group="Remembering",
+    section="Remembering",
     needs=Right.ENTER,
     tool=False,
     examples=("/attachment", "/attachment 54", "/attachment 54 2"),
@@ -156,15 +158,16 @@ def draw_attachment_data(found: AttachmentData) -> Block:
 async def attachment(
     caller: Caller, row: RowNumber | None = None, number: RowNumber | None = None
 ) -> AttachmentData:
-    """Get an image, a sound or a file that a tool gave
+    """Get an image, a sound or a file that a tool gave.
 
     A log holds text; what is none is kept beside it, the newest 64 MiB of each room. A terminal
     cannot show it: `ssh HOST attachment 54 > FILE` writes the bytes themselves, and with --json,
     as over HTTP, they come in base64.
 
-    row: the number of the tool's result, as the room shows it; the newest that has some if left
-        out.
-    number: which of several; the first if left out.
+    Args:
+        row: the number of the tool's result, as the room shows it; the newest that has some if left
+            out.
+        number: which of several; the first if left out.
     """
     return await read_attachment(caller, row, number or 1)
 
@@ -211,7 +214,7 @@ class ExpandedRow:
 
 
 @view(ExpandedRow)
-def draw_expanded_row(result: ExpandedRow) -> Block:
+def draw_unfolded(result: ExpandedRow) -> Block:
     more = (
         [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
         if result.next is not None
@@ -226,16 +229,17 @@ def draw_expanded_row(result: ExpandedRow) -> Block:
 
 @verb(
     "expand",
-    group="Remembering",
+    section="Remembering",
     needs=Right.ENTER,
     namespace="global",
     examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
 )
 async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> ExpandedRow:
-    """Show the whole of what was folded or cut
+    """Show the whole of what was folded or cut.
 
-    row: its number, as the room shows it; the newest tool result if left out.
-    start: the character to begin at.
+    Args:
+        row: its number, as the room shows it; the newest tool result if left out.
+        start: the character to begin at.
     """
     found = await caller.world.store.read(
         lambda conn: (

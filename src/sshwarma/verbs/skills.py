@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection, select
 
 from sshwarma.terminal.text import Block, block, line, text_lines
-from sshwarma.verbs.arguments import Arg, Priority, Word
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.arguments import (
+    Arg,
+    CompletionRequest,
+    Context,
+    Option,
+    Priority,
+    TextAfterEquals,
+    Word,
+)
+from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import require_maker_or_admin, resolve_context
 from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
 from sshwarma.world import equipment, skills, things
@@ -20,10 +29,22 @@ from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MAX_SKILL_BYTES = 32_768
-MAX_ABOUT_CHARACTERS = 200
+MAX_SKILL_BYTES: Final = 32_768
+"""The instructions of a skill."""
 
-SkillAction = Literal["list", "show", "add", "edit", "rename", "delete", "activate", "deactivate"]
+MAX_ABOUT_CHARACTERS: Final = 200
+"""What a skill is for, in a line."""
+
+
+async def complete_skills(request: CompletionRequest) -> list[Option]:
+    """Every skill."""
+    found = await request.caller.world.memo("skills", skills.read_skills)
+    return [(skill.name, skill.description) for skill in found]
+
+
+SkillName: TypeAlias = Annotated[str, Arg(complete=complete_skills)]
+NewName: TypeAlias = Annotated[str, Arg(particle="=")]
+"""A name that a thing is given, with or without `=` before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +52,7 @@ class SkillListItem:
     id: int
     name: str
     about: str
-    active: tuple[str, ...]  # room, me: where, as far as the one who asks is concerned
+    active: tuple[str, ...]  # room, me, @model: where it is active for the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +64,7 @@ class SkillList:
 @view(SkillList)
 def draw_skill_list(result: SkillList) -> Block:
     if not result.skills:
-        return block("There are no skills yet: /skill add NAME = what a model is to do.")
+        return block("No skills yet. /skill add NAME = INSTRUCTIONS makes one.")
     return block(
         line(("heading", "Skills:")),
         *draw_columns(
@@ -70,7 +91,7 @@ class SkillDetails:
 
 
 @view(SkillDetails)
-def draw_skill_details(skill: SkillDetails) -> Block:
+def draw_skill(skill: SkillDetails) -> Block:
     active = ", ".join(skill.active) or "nowhere here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
@@ -80,135 +101,22 @@ def draw_skill_details(skill: SkillDetails) -> Block:
     )
 
 
-@verb(
+skill = group(
     "skill",
-    group="Models",
-    needs=Right.ENTER,
-    examples=(
-        "/skill list",
-        "/skill add reviewer = Look for bugs first, for style last.",
-        "/skill activate reviewer",
-        "/skill activate reviewer --priority 2 me",
-        "/skill deactivate reviewer",
-        "/skill rename reviewer critic",
-    ),
-    scope=TokenScope.BUILD,
+    section="Models",
+    default="list",
+    doc="""Instructions for models, switched on and off.
+
+    A skill that is active in a room is sent to every model that answers there; one that is active
+    on an agent is sent to that agent in every room. A change applies from the next answer on.
+    """,
 )
-async def skill(
-    caller: Caller,
-    what: SkillAction = "list",
-    name: Word | None = None,
-    text: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
-    *,
-    about: Word | None = None,
-    priority: Priority | None = None,
-) -> SkillList | SkillDetails | Confirmation:
-    """Instructions for models, switched on and off
-
-    A skill that is active in a room is told to every model that answers there; one that is active
-    on an agent to that agent everywhere. Changing it changes what they are told from the next
-    answer on. /skill edit without a text shows the text to be changed.
-
-    what: list, show, add, edit, rename, delete, activate or deactivate.
-    name: the skill, by name or number.
-    text: for add and edit its instructions; for rename the new name; for activate and deactivate
-        where: room, me or @agent (the room if left out; a model's own self).
-    about: for add and edit: what it is for, in a line.
-    priority: for activate: where it stands among what is told; smaller is earlier.
-    """
-    if what == "list":
-        return await _list_skills(caller)
-    if not name:
-        raise Invalid(f"Say which skill: /skill {what} NAME.")
-    if about is not None and len(about) > MAX_ABOUT_CHARACTERS:
-        raise Invalid(f"What a skill is for fits in {MAX_ABOUT_CHARACTERS} characters.")
-    if what == "add":
-        return await _add_skill(caller, name.lower(), text, about or "")
-    found = await caller.world.store.read(lambda conn: skills.find_skill(conn, name))
-    match what:
-        case "show":
-            return await _read_skill_details(caller, found)
-        case "activate" | "deactivate":
-            return await _switch_skill(caller, found, text, priority, on=what == "activate")
-        case "edit":
-            return await _edit_skill(caller, found, text, about)
-        case "rename":
-            return await _rename_skill(caller, found, text)
-        case _:
-            await _check_may_change(caller, found)
-            await caller.change(lambda tx: things.delete_thing(tx, found))
-            return Confirmation(f"Deleted skill {found.name}.")
 
 
-async def _add_skill(caller: Caller, name: str, text: str | None, about: str) -> Confirmation:
-    await caller.require(Right.CREATE)
-    words = _check_skill_text(text)
-    made = await caller.change(
-        lambda tx: skills.create_skill(tx, name, words, about, caller.agent.id)
-    )
-    number = made.metadata["number"]
-    return Confirmation(
-        f"Made skill {name} ({number}): {format_count(len(words), 'character')}."
-        f" /skill activate {name} switches it on here."
-    )
+@skill.verb("list", needs=Right.ENTER, examples=("/skill list",))
+async def list_skills(caller: Caller) -> SkillList:
+    """List skills and where they are active."""
 
-
-async def _edit_skill(
-    caller: Caller, found: Thing, text: str | None, about: str | None
-) -> Confirmation:
-    await _check_may_change(caller, found)
-    if text is None and about is None:
-        raise Invalid("Say what it is to be.", hint=f"/skill edit {found.name} = its instructions")
-
-    def work(tx: Change) -> None:
-        if text is not None:
-            things.update_thing(tx, found.id, content=_check_skill_text(text))
-        if about is not None:
-            things.update_thing(tx, found.id, description=about or None)
-
-    await caller.change(work)
-    return Confirmation(f"Changed skill {found.name}.")
-
-
-async def _rename_skill(caller: Caller, found: Thing, text: str | None) -> Confirmation:
-    await _check_may_change(caller, found)
-    if not text:
-        raise Invalid(f"Say its new name: /skill rename {found.name} NEW.")
-    new = text.strip().lower()
-    await caller.change(lambda tx: skills.rename_skill(tx, found, new))
-    return Confirmation(f"Skill {found.name} is {new} now.")
-
-
-async def _switch_skill(
-    caller: Caller, found: Thing, where: str | None, priority: float | None, *, on: bool
-) -> Confirmation:
-    usual = "me" if caller.agent.kind == "model" else "room"
-    word = (where or usual).strip()
-    context = await resolve_context(caller, word)
-
-    def work(tx: Change) -> bool:
-        if on:
-            changed, _ = equipment.equip_things(tx, context.id, [found], priority)
-        else:
-            changed, _ = equipment.unequip_things(tx, context.id, [found])
-        if changed and on:
-            skills.count_activation(tx, things.get_live_thing(tx.conn, found.id))
-        if changed and context.id == caller.room_id:
-            did = "activated" if on else "deactivated"
-            told = f"{did} the skill {found.name}"
-            caller.tell(tx, told)
-        return bool(changed)
-
-    changed = await caller.change(work)
-    where = {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
-    if not changed:
-        return Confirmation(
-            f"Skill {found.name} {'is' if on else 'was not'} active {where}{' already' * on}."
-        )
-    return Confirmation(f"Skill {found.name} is {'active' if on else 'no longer active'} {where}.")
-
-
-async def _list_skills(caller: Caller) -> SkillList:
     def read(conn: Connection) -> list[SkillListItem]:
         on = _read_activations(conn, caller)
         return [
@@ -225,7 +133,14 @@ async def _list_skills(caller: Caller) -> SkillList:
     return SkillList((await caller.room()).name, tuple(found))
 
 
-async def _read_skill_details(caller: Caller, found: Thing) -> SkillDetails:
+@skill.verb("show", needs=Right.ENTER, examples=("/skill show reviewer", "/skill show 2"))
+async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
+    """Show the instructions of a skill.
+
+    Args:
+        name: the skill, by name or number.
+    """
+    found = await _find(caller, name)
     on = await caller.world.store.read(lambda conn: _read_activations(conn, caller))
     return SkillDetails(
         int(found.metadata.get("number", 0)),
@@ -236,6 +151,194 @@ async def _read_skill_details(caller: Caller, found: Thing) -> SkillDetails:
         on.get(found.id, ()),
         int(found.metadata.get("activations", 0)),
     )
+
+
+@skill.verb(
+    "add",
+    needs=Right.CREATE,
+    examples=(
+        "/skill add reviewer = Look for bugs first, for style last.",
+        "/skill add terse --about 'short answers' = Answer in one sentence.",
+    ),
+)
+async def add_skill(
+    caller: Caller, name: Word, text: TextAfterEquals, *, about: Word = ""
+) -> Confirmation:
+    """Make a skill.
+
+    Args:
+        name: its name.
+        text: its instructions, at most 32,768 bytes.
+        about: what it is for, at most 200 characters.
+    """
+    name = name.lower()
+    instructions, about = _check_skill_text(text), _checked_about(about)
+    made = await caller.change(
+        lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
+    )
+    number = made.metadata["number"]
+    return Confirmation(
+        f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}."
+        f" /skill activate {name} switches it on here."
+    )
+
+
+@skill.verb(
+    "edit",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=(
+        "/skill edit reviewer = Look for bugs first.",
+        "/skill edit reviewer --about 'code review'",
+        "/skill edit reviewer",
+    ),
+)
+async def edit_skill(
+    caller: Caller,
+    name: SkillName,
+    text: TextAfterEquals | None = None,
+    *,
+    about: Word | None = None,
+) -> Confirmation | EditDraft:
+    """Change the instructions of a skill.
+
+    Without new instructions, gives the present ones to be changed.
+
+    Args:
+        name: the skill, by name or number.
+        text: its new instructions, at most 32,768 bytes.
+        about: what it is for, at most 200 characters.
+    """
+    found = await _find(caller, name)
+    await _require_maker(caller, found)
+    if text is None and about is None:
+        present = found.content or ""
+        return EditDraft(found.name, present, f"/skill edit {found.name} = {present}")
+    instructions = None if text is None else _check_skill_text(text)
+    purpose = None if about is None else _checked_about(about)
+
+    def work(tx: Change) -> None:
+        if instructions is not None:
+            things.update_thing(tx, found.id, content=instructions)
+        if purpose is not None:
+            things.update_thing(tx, found.id, description=purpose or None)
+
+    await caller.change(work)
+    return Confirmation(f"Changed skill {found.name}.")
+
+
+@skill.verb(
+    "rename",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=("/skill rename reviewer critic",),
+)
+async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirmation:
+    """Rename a skill.
+
+    Args:
+        name: the skill, by name or number.
+        new: its new name.
+    """
+    found = await _find(caller, name)
+    await _require_maker(caller, found)
+    await caller.change(lambda tx: skills.rename_skill(tx, found, new.lower()))
+    return Confirmation(f"Skill {found.name} is {new.lower()} now.")
+
+
+@skill.verb(
+    "delete",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=("/skill delete reviewer",),
+)
+async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
+    """Delete a skill.
+
+    Args:
+        name: the skill, by name or number.
+    """
+    found = await _find(caller, name)
+    await _require_maker(caller, found)
+    await caller.change(lambda tx: things.delete_thing(tx, found))
+    return Confirmation(f"Deleted skill {found.name}.")
+
+
+@skill.verb(
+    "activate",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=(
+        "/skill activate reviewer",
+        "/skill activate reviewer @qwen",
+        "/skill activate reviewer --priority 2 me",
+    ),
+)
+async def activate_skill(
+    caller: Caller,
+    name: SkillName,
+    where: Context | None = None,
+    *,
+    priority: Priority | None = None,
+) -> Confirmation:
+    """Switch a skill on.
+
+    Args:
+        name: the skill, by name or number.
+        where: room, me or @agent (default: room; for a model, me).
+        priority: its place among the instructions; a smaller number comes earlier.
+    """
+    return await _switch_skill(caller, name, where, priority, on=True)
+
+
+@skill.verb(
+    "deactivate",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    examples=("/skill deactivate reviewer", "/skill deactivate reviewer @qwen"),
+)
+async def deactivate_skill(
+    caller: Caller, name: SkillName, where: Context | None = None
+) -> Confirmation:
+    """Switch a skill off.
+
+    Args:
+        name: the skill, by name or number.
+        where: room, me or @agent (default: room; for a model, me).
+    """
+    return await _switch_skill(caller, name, where, None, on=False)
+
+
+async def _switch_skill(
+    caller: Caller, name: str, where: str | None, priority: float | None, *, on: bool
+) -> Confirmation:
+    found = await _find(caller, name)
+    usual = "me" if caller.agent.kind == "model" else "room"
+    word = where or usual
+    context = await resolve_context(caller, word)
+
+    def work(tx: Change) -> bool:
+        if on:
+            changed, _ = equipment.equip_things(tx, context.id, [found], priority)
+        else:
+            changed, _ = equipment.unequip_things(tx, context.id, [found])
+        if changed and on:
+            skills.count_activation(tx, things.get_live_thing(tx.conn, found.id))
+        if changed and context.id == caller.room_id:
+            caller.tell(tx, f"{'activated' if on else 'deactivated'} the skill {found.name}")
+        return bool(changed)
+
+    changed = await caller.change(work)
+    place = {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
+    if not changed:
+        return Confirmation(
+            f"Skill {found.name} {'is' if on else 'was not'} active {place}{' already' * on}."
+        )
+    return Confirmation(f"Skill {found.name} is {'active' if on else 'no longer active'} {place}.")
+
+
+async def _find(caller: Caller, name: str) -> Thing:
+    return await caller.world.store.read(lambda conn: skills.find_skill(conn, name))
 
 
 def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
@@ -254,7 +357,7 @@ def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, 
     return found
 
 
-async def _check_may_change(caller: Caller, found: Thing) -> None:
+async def _require_maker(caller: Caller, found: Thing) -> None:
     maker = caller.world.agents.name_of(found.created_by)
     await require_maker_or_admin(
         caller,
@@ -263,10 +366,16 @@ async def _check_may_change(caller: Caller, found: Thing) -> None:
     )
 
 
-def _check_skill_text(text: str | None) -> str:
-    words = (text or "").strip()
-    if not words:
-        raise Invalid("Say what a model is to do.", hint="/skill add NAME = its instructions")
-    if len(words.encode()) > MAX_SKILL_BYTES:
+def _check_skill_text(text: str) -> str:
+    instructions = text.strip()
+    if not instructions:
+        raise Invalid("The instructions are empty.", hint="As in /skill add NAME = INSTRUCTIONS")
+    if len(instructions.encode()) > MAX_SKILL_BYTES:
         raise Invalid(f"The instructions of a skill have at most {MAX_SKILL_BYTES} bytes.")
-    return words
+    return instructions
+
+
+def _checked_about(about: str) -> str:
+    if len(about) > MAX_ABOUT_CHARACTERS:
+        raise Invalid(f"--about has at most {MAX_ABOUT_CHARACTERS} characters.")
+    return about

@@ -36,7 +36,7 @@ class SentMessage:
 
 
 @view(SentMessage)
-def draw_sent_message(said: SentMessage) -> Block:
+def draw_said(said: SentMessage) -> Block:
     if said.emote:
         return block(*lines_with_head(("emote", f"* {said.who} "), text=said.text, style="emote"))
     who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
@@ -48,14 +48,15 @@ def sender_note_lines(said: SentMessage) -> list[Line]:
     return [line(("warn", said.note))] if said.note else []
 
 
-@verb("say", group="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
+@verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
 async def say(caller: Caller, text: Text) -> SentMessage:
-    """Send message to room
+    """Send message to room.
 
     What you type without a slash is said. A line that should begin with a slash is typed with
     two. @NAME calls somebody: a person's terminal rings, a model answers.
 
-    text: what to say; several lines are one message.
+    Args:
+        text: what to say; several lines are one message.
     """
     words = _clean_text(caller, text)
     answering = caller.world.part(TurnRunner)
@@ -137,7 +138,7 @@ class MessageAnswers:
 
 
 @view(MessageAnswers)
-def draw_message_answers(answered: MessageAnswers) -> Block:
+def draw_answered(answered: MessageAnswers) -> Block:
     return block(
         *(
             each
@@ -168,13 +169,14 @@ async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
     )
 
 
-@verb("me", group="Talking", needs=Right.TALK, examples=("/me waves",))
+@verb("me", section="Talking", needs=Right.TALK, examples=("/me waves",))
 async def me(caller: Caller, text: Text) -> SentMessage:
-    """Say what you do
+    """Say what you do.
 
     The room sees your name and then the text, as in: * alice waves.
 
-    text: what you do, in the third person.
+    Args:
+        text: what you do, in the third person.
     """
     row = await _append_row(caller, "emote", text)
     return SentMessage(
@@ -184,31 +186,33 @@ async def me(caller: Caller, text: Text) -> SentMessage:
 
 @verb(
     "tell",
-    group="Talking",
+    section="Talking",
     aliases=("msg", "w"),
     examples=("/tell bob are you there?",),
     scope=TokenScope.ACT,
 )
 async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
-    """Say something to one person
+    """Say something to one person.
 
     Only the two of you see it and only the two of you can find it again. Who is away finds it
     with /history @NAME.
 
-    name: who it is for; a unique prefix is enough.
-    text: what to say.
+    Args:
+        name: who it is for; a unique prefix is enough.
+        text: what to say.
     """
     other = caller.world.agents.find(name)
     return await _send_private_message(caller, other, text)
 
 
 @verb(
-    "reply", group="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
+    "reply", section="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
 )
 async def reply(caller: Caller, text: Text) -> SentMessage:
-    """Answer who told you something last
+    """Answer who told you something last.
 
-    text: what to say.
+    Args:
+        text: what to say.
     """
     other_id = await caller.world.store.read(
         lambda conn: private_messages.read_last_sender(conn, caller.agent.id)

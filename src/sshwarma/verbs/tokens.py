@@ -1,13 +1,13 @@
-"""Your tokens: how programs come in as you, over HTTP, where there is no ssh key."""
+"""Tokens, with which programs come in as their agent over HTTP, without an ssh key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Days, Word
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Days, Option, Word
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
 from sshwarma.world.access import TokenScope
@@ -40,7 +40,7 @@ def draw_new_token(made: NewToken) -> Block:
         line(
             (
                 "dim",
-                f"It speaks for you with the scope {made.scope}{until}. It is shown this once:",
+                f"It speaks for you with the scope {made.scope}{until}. It is shown only once:",
             ),
             ("dim", " only a hash of it is kept."),
             hang=2,
@@ -63,9 +63,9 @@ class TokenList:
 
 
 @view(TokenList)
-def draw_token_list(result: TokenList) -> Block:
+def draw_tokens(result: TokenList) -> Block:
     if not result.tokens:
-        return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " makes one."))
+        return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " creates one."))
     return block(
         line(("heading", "Your tokens:")),
         *draw_columns(
@@ -75,7 +75,9 @@ def draw_token_list(result: TokenList) -> Block:
                 ("time", format_clock(token.created_at)),
                 (
                     "time",
-                    f"until {format_clock(token.expires_at)}" if token.expires_at else "for ever",
+                    f"until {format_clock(token.expires_at)}"
+                    if token.expires_at
+                    else "until revoked",
                 ),
                 token.label,
             )
@@ -84,61 +86,95 @@ def draw_token_list(result: TokenList) -> Block:
     )
 
 
-@verb(
+async def complete_tokens(request: CompletionRequest) -> list[Option]:
+    """Ids of the caller's tokens, with their labels."""
+    caller = request.caller
+    mine = await caller.world.store.read(
+        lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+    )
+    return [(token.id, token.label) for token in mine]
+
+
+TokenId: TypeAlias = Annotated[str, Arg(complete=complete_tokens)]
+"""A token by its id, or the start of it."""
+
+token = group(
     "token",
-    group="Yourself",
-    tool=False,
-    examples=(
-        "/token",
-        "/token new laptop",
-        "/token new dashboard --scope read --days 30",
-        "/token revoke 0199",
-    ),
-    scope=TokenScope.BUILD,
-)
-async def token(
-    caller: Caller,
-    what: Literal["list", "new", "revoke"] = "list",
-    name: Word | None = None,
-    *,
-    scope: Literal["read", "act", "build"] = "act",
-    days: Days | None = None,
-) -> TokenList | NewToken | Confirmation:
-    """See, make and end your tokens
+    section="Yourself",
+    default="list",
+    doc="""List, create and revoke your tokens.
 
     A token lets a program come in as you, over HTTP: an MCP client at /mcp, a script at /api. It
     can do what you can, as far as its scope goes. /help agents tells how to use one.
+    """,
+)
 
-    what: list, new or revoke; list if left out.
-    name: for new, a label, so that you know it again; for revoke, its id or the start of it.
-    scope: read looks, act also talks, moves and calls tools, build does all that you may.
-    days: how many days it is good for; until you revoke it if left out.
+
+@token.verb("list", tool=False, examples=("/token", "/token list"), scope=TokenScope.BUILD)
+async def list_tokens(caller: Caller) -> TokenList:
+    """List your tokens."""
+    _require_key(caller)
+    found = await caller.world.store.read(
+        lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+    )
+    return TokenList(tuple(_make_list_item(one) for one in found))
+
+
+@token.verb(
+    "new",
+    tool=False,
+    examples=("/token new laptop", "/token new dashboard --scope read --days 30"),
+    scope=TokenScope.BUILD,
+)
+async def create_token(
+    caller: Caller,
+    label: Word,
+    *,
+    scope: Literal["read", "act", "build"] = "act",
+    days: Days | None = None,
+) -> NewToken:
+    """Create a token. It is shown once.
+
+    Args:
+        label: a label to know it by.
+        scope: read looks, act also talks, moves and calls tools, build does all that you may.
+        days: lifetime in days; until it is revoked if left out.
     """
-    if caller.door not in ("ssh", "exec"):
-        raise Forbidden(
-            "Tokens are made and ended with your ssh key, not with a token.",
-            hint="As in: ssh HOST token",
-        )
-    if what == "list":
-        found = await caller.world.store.read(
-            lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
-        )
-        return TokenList(tuple(_make_list_item(one) for one in found))
-    if not name:
-        raise Invalid(
-            "Say what to call it." if what == "new" else "Say which: the start of its id.",
-            hint="/token new LABEL" if what == "new" else "/token lists them.",
-        )
+    _require_key(caller)
+    if not label.strip():
+        raise Invalid("label: must not be empty.", hint="As in /token new laptop")
     agent_id = caller.agent.id
-    if what == "revoke":
-        gone = await caller.change(lambda tx: tokens.revoke_token(tx, name, agent_id))
-        return Confirmation(f"The token {gone.label or gone.id} is no good any more.")
 
     def issue(tx: Change) -> tuple[Token, str]:
-        return tokens.issue_token(tx, agent_id, name, days, agent_id, TokenScope(scope))
+        return tokens.issue_token(tx, agent_id, label, days, agent_id, TokenScope(scope))
 
     made, secret = await caller.change(issue)
     return NewToken(made.id, made.label, made.scope, secret, made.expires_at)
+
+
+@token.verb("revoke", tool=False, examples=("/token revoke 0199",), scope=TokenScope.BUILD)
+async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
+    """Revoke a token of yours at once.
+
+    Args:
+        token_id: its id, or the start of it.
+    """
+    _require_key(caller)
+    gone = await caller.change(lambda tx: tokens.revoke_token(tx, token_id, caller.agent.id))
+    return Confirmation(f"Revoked the token {gone.label or gone.id}.")
+
+
+def _require_key(caller: Caller) -> None:
+    """Raise unless the caller came in with an ssh key.
+
+    Raises:
+        Forbidden: if a token or a model asks.
+    """
+    if caller.door not in ("ssh", "exec"):
+        raise Forbidden(
+            "Tokens are created and revoked with your ssh key, not with a token.",
+            hint="As in: ssh HOST token",
+        )
 
 
 def _make_list_item(one: Token) -> TokenListItem:

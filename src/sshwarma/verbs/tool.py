@@ -1,26 +1,25 @@
-"""Tools: making them in Lua, trying them, and deciding about those of others."""
+"""Tools: writing them in Lua, testing them, and deciding about those of others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
 from sshwarma.lua_tools.provider import LuaToolProvider
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.call import Tools
-from sshwarma.tools.names import NameTable, check_tool_name, model_tool_name
-from sshwarma.verbs.arguments import Arg, ToolName
+from sshwarma.tools.names import NameTable, check_tool_name
+from sshwarma.verbs.arguments import Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS, list_equippable_tools
 from sshwarma.verbs.namespaces import check_may_create
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
-from sshwarma.verbs.views import Confirmation, draw_columns, view
+from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -29,159 +28,28 @@ from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MAX_PRINTED_LINES = 200
-"""Printed lines that a trial shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolListItem:
-    name: str
-    description: str
-    made_by: str  # lua, or the namespace that carries it out
-    equipped: bool
-    obstacle: str  # why it cannot be used now
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolList:
-    pattern: str
-    tools: tuple[ToolListItem, ...]
-    cut: bool
-
-
-@view(ToolList)
-def draw_tool_list(result: ToolList) -> Block:
-    if not result.tools:
-        return block(line(f"There is no tool that {result.pattern} names."))
-    lines: list[Line] = [line(("heading", "Tools:"))]
-    lines += draw_columns(
-        (
-            ("tool", f"✓ {tool.name}")
-            if tool.equipped and not tool.obstacle
-            else ("dim", f"{'✗' if tool.obstacle else '○'} {tool.name}"),
-            ("dim", f"[{', '.join(filter(None, (tool.made_by, tool.obstacle)))}]"),
-            tool.title or tool.description,
-        )
-        for tool in result.tools
-    )
-    if result.cut:
-        lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
-    return block(*lines)
-
-
-@dataclass(frozen=True, slots=True)
-class SavedTool:
-    """A tool somebody wrote, as it is now."""
-
-    name: str
-    made: bool
-    size: int
-    description: str
-    input_schema: dict[str, Any]
-
-
-@view(SavedTool)
-def draw_saved_tool(result: SavedTool) -> Block:
-    what = "Made" if result.made else "Changed"
-    arguments = ", ".join(result.input_schema["properties"]) or "none"
-    return block(
-        line(f"{what} ", ("tool", result.name), f" ({result.size} bytes). Arguments: {arguments}."),
-        line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
-             ("verb", f"/tool test {result.name}"), hang=2),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ToolTrial:
-    """A trial of a tool; nobody else saw it."""
-
-    tool: str
-    ok: bool
-    text: str
-    structured: Any
-    printed: tuple[str, ...]
-    seconds: float
-
-
-@view(ToolTrial)
-def draw_tool_trial(trial: ToolTrial) -> Block:
-    style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
-    lines = [
-        line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),
-        *text_lines(trial.text, indent=2),
-    ]
-    if trial.printed:
-        lines.append(line(("dim", "  printed:")))
-        lines += [line("  ", ("dim", text), hang=2) for text in trial.printed[:MAX_PRINTED_LINES]]
-    if len(trial.printed) > MAX_PRINTED_LINES:
-        lines.append(line("  ", ("dim", f"… {len(trial.printed) - MAX_PRINTED_LINES} more lines")))
-    return block(*lines)
-
-
-@verb(
+tool = group(
     "tool",
-    group="Building",
-    needs=Right.ENTER,
-    tool=False,
-    awaits=("new",),
-    examples=(
-        "/tool list",
-        "/tool show sshwarma:look",
-        "/tool new dice = return math.random(6)",
-        "/tool test dice",
-        "/tool disable dice",
-        "/tool describe dice = Rolls one die.",
-    ),
-    scope=TokenScope.BUILD,
+    section="Building",
+    default="list",
+    doc="""Write tools in Lua, test them, and enable or disable tools.
+
+    A tool written here lies in this room: everybody in the room can call it, models too. me:NAME
+    makes a tool of your own, which you take along; NAMESPACE:NAME puts it into a namespace that
+    you made, and makes the namespace if it does not exist. global:NAME is on everywhere and needs
+    the admin right. /help scripts explains how to write a script.
+    """,
 )
-async def tool(
-    caller: Caller,
-    action: Literal[
-        "list", "show", "new", "edit", "test", "enable", "disable", "describe", "remove"
-    ] = "list",
-    name: ToolName | None = None,
-    text: Annotated[str, Arg("text", rest=True, particle="=")] | None = None,
-) -> ToolList | ThingDetails | SavedTool | EditDraft | ToolTrial | Confirmation:
-    """Make tools in Lua, try them, and decide about tools
 
-    A tool made here lies in this room: whoever is here has it, models too. me:NAME makes one of
-    your own, which you bring along; NAMESPACE:NAME puts it into a namespace that you made, which
-    is made if there is none; global:NAME is for administrators, and on everywhere. From a shell:
-    ssh HOST tool new NAME < script.lua
-    /help scripts tells how a script is written. disable takes a tool from everybody at once,
-    describe gives it other words; neither changes the tool itself.
 
-    action: list, show, new (makes one, or gives it another script), edit, test (only you see what
-        it gives), enable, disable, describe, remove.
-    name: the tool; for list, a pattern such as den:*.
-    text: for new, the script; for test, the arguments as for /run; for describe, the words, none
-        to take them back.
+@tool.verb("list", needs=Right.ENTER, tool=False, examples=("/tool list", "/tool list sshwarma:*"))
+async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolList:
+    """List tools.
+
+    Args:
+        pattern: a name or a pattern such as den:*; the tools that are on here, and those that lie
+            in the room or in your bag, if left out.
     """
-    if action == "list":
-        return await _list_tools(caller, name)
-    if name is None:
-        raise Invalid(f"Say which tool to {action}.", hint="/tool list names them.")
-    match action:
-        case "new":
-            return await _create_tool(caller, name, text)
-        case "edit":
-            return await _edit_tool(caller, name)
-    found = await _find_tool(caller, name)
-    match action:
-        case "show":
-            return await read_thing_details(caller, found)
-        case "test":
-            return await _test_tool(caller, found, text or "")
-        case "enable" | "disable":
-            return await _enable_tool(caller, found, on=action == "enable")
-        case "describe":
-            return await _describe_tool(caller, found, text)
-        case _:
-            return await _remove_tool(caller, found)
-
-
-async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
     more = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS * 10)
@@ -196,7 +64,7 @@ async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
     return ToolList(
         pattern or "this room",
         tuple(
-            ToolListItem(
+            ListedTool(
                 item.thing.label,
                 item.thing.description.split("\n", 1)[0],
                 "lua" if creation.is_lua_tool(item.thing) else item.namespace,
@@ -210,33 +78,58 @@ async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
     )
 
 
-async def _create_tool(caller: Caller, name: str, text: str | None) -> SavedTool:
+@tool.verb("show", needs=Right.ENTER, tool=False, examples=("/tool show sshwarma:look",))
+async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
+    """Show a tool: its arguments, its script and its calls.
+
+    Args:
+        name: the tool.
+    """
+    return await read_thing_details(caller, await _find_tool(caller, name))
+
+
+@tool.verb(
+    "new",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    tool=False,
+    awaits_text=True,
+    examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
+)
+async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> ToolMade:
+    """Make a tool, or give a tool another script.
+
+    From a shell: ssh HOST tool new NAME < script.lua
+
+    Args:
+        name: the tool.
+        text: the script.
+    """
     place, plain = await _resolve_new_tool(caller, name)
-    if not (text or "").strip():
+    if not text.strip():
         raise Invalid(
-            f"Say what {plain} does.",
+            f"The script of {plain} is empty.",
             hint=f"As in /tool new {name} = return 'hello', or from a shell: "
             f"ssh HOST tool new {name} < script.lua",
         )
-    source = text or ""
-    size = len(source.encode())
+    size = len(text.encode())
     if size > caller.limits.thing_bytes:
-        raise Invalid(f"That is {size} bytes; a tool has at most {caller.limits.thing_bytes}.")
-    declaration = parse_declaration(source)
-    await _require_lua(caller).check(plain, source)
+        raise Invalid(f"The script has {size} bytes; at most {caller.limits.thing_bytes} fit.")
+    declaration = parse_declaration(text)
+    await _require_lua(caller).check(plain, text)
 
     def work(tx: Change) -> tuple[Thing, bool]:
         if place is None:
             bag = namespaces.create_namespace(tx, name.rpartition(":")[0], caller.agent.id)
         else:
             bag = things.get_live_thing(tx.conn, place.id)
-        made = creation.store_tool(tx, bag, plain, source, declaration, caller.agent.id)
+        made = creation.store_tool(tx, bag, plain, text, declaration, caller.agent.id)
         if bag.id == caller.room_id:
             caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
         return made
 
     thing, made = await caller.change(work)
-    return SavedTool(thing.label, made, size, declaration.description, declaration.input_schema)
+    return ToolMade(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
 async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
@@ -260,12 +153,20 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
         wanted = found.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
     if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
-        raise Invalid(f"{place.label} has tools of its own, and takes none that people write.")
+        raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
     await _check_may_change(caller, place)
     return place, plain
 
 
-async def _edit_tool(caller: Caller, name: str) -> EditDraft:
+@tool.verb(
+    "edit", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool edit dice",)
+)
+async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
+    """Edit the script of a tool in the line editor.
+
+    Args:
+        name: the tool; a new name starts an empty script.
+    """
     try:
         found = await _find_tool(caller, name)
     except NotFound:
@@ -282,46 +183,111 @@ async def _edit_tool(caller: Caller, name: str) -> EditDraft:
     return EditDraft(found.label, source, f"/tool new {typed} = {source}")
 
 
-async def _test_tool(caller: Caller, found: Thing, text: str) -> ToolTrial:
+@tool.verb(
+    "test",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool test dice", "/tool test dice sides=20"),
+)
+async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> ToolTested:
+    """Call a Lua tool so that only you see what it gives.
+
+    Args:
+        name: the tool.
+        text: its arguments, as /run takes them.
+    """
+    found = await _find_tool(caller, name)
     if not creation.is_lua_tool(found):
         raise Invalid(f"{found.label} is not a Lua tool.", hint=f"/run {found.label} calls it.")
     await _check_may_decide(caller, found)
     tools = caller.world.part(Tools)
     if tools is None:
         raise Unavailable("This server calls no tools.")
-    how, result, seconds = await tools.test(caller, found, parse_arguments(found, text))
-    return ToolTrial(
+    how, result, seconds = await tools.test(caller, found, parse_arguments(found, text or ""))
+    return ToolTested(
         found.label, how == "result", result.text, result.structured, result.printed, seconds
     )
 
 
-async def _enable_tool(caller: Caller, found: Thing, *, on: bool) -> Confirmation:
+@tool.verb(
+    "enable", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool enable dice",)
+)
+async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
+    """Enable a tool that was disabled.
+
+    Args:
+        name: the tool.
+    """
+    return await _enable_tool(caller, name, on=True)
+
+
+@tool.verb(
+    "disable",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool disable dice",),
+)
+async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
+    """Disable a tool for everybody at once.
+
+    The tool itself stays as it is.
+
+    Args:
+        name: the tool.
+    """
+    return await _enable_tool(caller, name, on=False)
+
+
+async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
+    found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     word = "enabled" if on else "disabled"
     await _change_tool(caller, found, word, enabled=on)
     return Confirmation(f"{found.label} is {word}.")
 
 
-async def _describe_tool(caller: Caller, found: Thing, text: str | None) -> Confirmation:
-    if text is None:
-        raise Invalid(
-            "Say the words.",
-            hint=f"As in /tool describe {found.label} = Rolls dice. Nothing after = takes them "
-            "back.",
-        )
+@tool.verb(
+    "describe",
+    needs=Right.ENTER,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool describe dice = Rolls one die.", "/tool describe dice ="),
+)
+async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> Confirmation:
+    """Replace the description of a tool.
+
+    The tool itself stays as it is.
+
+    Args:
+        name: the tool.
+        text: the description; nothing after = restores the tool's own.
+    """
+    found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     words = " ".join(text.split())
     if len(words) > MAX_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"That has {len(words)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
+            f"The description has {len(words)} characters;"
+            f" at most {MAX_DESCRIPTION_CHARACTERS} fit."
         )
     await _change_tool(caller, found, "described", description=words or None)
     if words:
         return Confirmation(f"{found.label} is described: {words}")
-    return Confirmation(f"{found.label} is described as it describes itself.")
+    return Confirmation(f"{found.label} has its own description again.")
 
 
-async def _remove_tool(caller: Caller, found: Thing) -> Confirmation:
+@tool.verb(
+    "remove", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool remove dice",)
+)
+async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
+    """Remove a tool that was written here.
+
+    Args:
+        name: the tool.
+    """
+    found = await _find_tool(caller, name)
     if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} was not made here and cannot be removed.",
@@ -363,7 +329,7 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
 
 
 async def _check_may_decide(caller: Caller, found: Thing) -> None:
-    """Go on only for who may change a tool: who may change what it lies in."""
+    """Raise unless the caller may change what the tool lies in."""
     place_id = found.parent_id or "world"
     await _check_may_change(
         caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
@@ -371,8 +337,8 @@ async def _check_may_decide(caller: Caller, found: Thing) -> None:
 
 
 async def _check_may_change(caller: Caller, place: Thing) -> None:
-    """Go on only for builders of a room, the agent itself, who made a namespace; and, wherever it
-    is, for administrators."""
+    """Raise unless the caller may build in the room, is the agent, made the namespace, or is an
+    administrator."""
     if place.kind == "room":
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return

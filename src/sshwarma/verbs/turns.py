@@ -3,176 +3,151 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Final, TypeAlias
 
+from pydantic import Field
 from sqlalchemy import Connection
 
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.arguments import Word
-from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, format_count, view
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.turn_views import TurnList, TurnListed, TurnRow, TurnShown
+from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import notes, turns
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.layers import estimate_tokens
 
-MAX_SNIPPET_CHARACTERS = 60
-DEFAULT_LISTED_TURNS = 10
-MAX_LISTED_TURNS = 200
-MAX_ANCESTOR_TURNS = 200
+MAX_SNIPPET_CHARACTERS: Final = 60
+DEFAULT_LISTED_TURNS: Final = 10
+MAX_LISTED_TURNS: Final = 200
+MAX_ANCESTOR_TURNS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class TurnListItem:
-    """One turn. `status`: completed, cancelled, open or dropped; `on` whether it is part of the
-    conversation as it is now."""
+async def complete_turns(request: CompletionRequest) -> list[Option]:
+    """The newest turns of the room by the ends of their ids, newest first."""
+    caller = request.caller
 
-    id: str
-    short: str
-    at: int
-    by: str
-    agent: str
-    snippet: str
-    rows: int
-    tokens: int
-    status: str
-    on: bool
+    def read(conn: Connection) -> list[Option]:
+        newest = reversed(turns.read_newest_turns(conn, caller.room_id, DEFAULT_LISTED_TURNS))
+        listed = (make_turn_list_item(conn, caller, turn, on=True)[0] for turn in newest)
+        return [(turn.short, turn.snippet) for turn in listed]
+
+    return await caller.world.store.read(read)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnList:
-    room: str
-    turns: tuple[TurnListItem, ...]
+TurnId: TypeAlias = Annotated[str, Arg(complete=complete_turns)]
+"""A turn by its id, or by the end of its id."""
+
+TurnCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_LISTED_TURNS)]
 
 
-@view(TurnList)
-def draw_turn_list(result: TurnList) -> Block:
-    if not result.turns:
-        return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
-    return block(
-        line(("heading", f"Turns of {result.room}, newest last:")),
-        *draw_columns(
-            (
-                ("mark", turn.short),
-                ("time", format_clock(turn.at)),
-                f"{turn.by} → {turn.agent}",
-                format_count(turn.rows, "row"),
-                format_count(turn.tokens, "token"),
-                ("warn", _draw_status_flag(turn)),
-                turn.snippet,
-            )
-            for turn in result.turns
-        ),
-    )
-
-
-def _draw_status_flag(turn: TurnListItem) -> str:
-    if turn.status == "completed":
-        return "" if turn.on else "on another branch"
-    return turn.status
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRow:
-    seq: int
-    role: str
-    who: str
-    kind: str
-    tokens: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnDetails:
-    turn: TurnListItem
-    rows: tuple[TurnRow, ...]
-
-
-@view(TurnDetails)
-def draw_turn_details(shown: TurnDetails) -> Block:
-    turn = shown.turn
-    about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
-    lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
-    for row in shown.rows:
-        head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
-        lines.append(line(*head.spans, ("dim", f"  {row.kind}, {row.tokens} tokens")))
-        lines += lines_with_head("  ", text=row.text)
-    return block(*lines)
-
-
-@verb(
+message = group(
     "message",
-    group="Models",
-    needs=Right.ENTER,
-    tool=False,
-    examples=(
-        "/message list",
-        "/message list 30",
-        "/message show 1f03ac",
-        "/message drop 1f03ac",
-        "/message restore 1f03ac",
-    ),
+    section="Models",
+    default="list",
+    doc="""Turns of this room: each a question with the answer, tool calls included.
+
+    A dropped turn is no longer sent to models. It stays stored, in the history, and can be
+    restored. You drop and restore turns that you asked; an owner of the room those of others too.
+    """,
 )
-async def message(
-    caller: Caller,
-    what: Literal["list", "show", "drop", "restore"] = "list",
-    which: Word | None = None,
-) -> TurnList | TurnDetails | Confirmation:
-    """The turns of this room: each a question with all that came of it
 
-    A dropped turn is no longer told to models. It stays stored, in the history, and can be
-    restored. One drops one's own; an owner of the room anybody's.
 
-    what: list, show, drop or restore.
-    which: for list how many; else the turn, by the end of its id as the list shows it.
+@message.verb("list", needs=Right.ENTER, tool=False, examples=("/message list", "/message list 30"))
+async def list_turns(caller: Caller, n: TurnCount = DEFAULT_LISTED_TURNS) -> TurnList:
+    """List the newest turns.
+
+    Args:
+        n: number of turns (default 10, at most 200).
     """
     room = await caller.room()
-    if what == "list":
-        count = _parse_count(which)
-        found = await caller.world.store.read(lambda conn: _list_turns(conn, caller, count))
-        return TurnList(room.name, tuple(found))
-    if not which:
-        raise Invalid(f"Say which turn: /message {what} ID.", hint="/message list shows them.")
-    turn = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, which))
-    if what == "show":
-        return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, turn))
-    await check_may_change(caller, turn)
-    asker, agent = participant_names(caller, turn)
+    found = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))
+    return TurnList(room.name, tuple(found))
+
+
+@message.verb("show", needs=Right.ENTER, tool=False, examples=("/message show 1f03ac",))
+async def show_turn(caller: Caller, turn: TurnId) -> TurnShown:
+    """Show a turn row by row.
+
+    Args:
+        turn: the end of its id, as /message list shows it.
+    """
+    found = await _find(caller, turn)
+    return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, found))
+
+
+@message.verb(
+    "drop", needs=Right.ENTER, scope=TokenScope.ACT, tool=False, examples=("/message drop 1f03ac",)
+)
+async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
+    """Drop a turn: it is no longer sent to models.
+
+    The model's notes become those from before it, if it was the model's newest answer.
+
+    Args:
+        turn: the end of its id, as /message list shows it.
+    """
+    found = await _find(caller, turn)
+    await check_may_change(caller, found)
+    asker, agent = participant_names(caller, found)
 
     def drop(tx: Change) -> tuple[int, bool]:
-        count = turns.drop_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
-        return count, restore_notes(tx, caller, turn)
+        count = turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, found.id))
+        return count, restore_notes(tx, caller, found)
+
+    count, noted = await caller.change(
+        drop, f"took out {agent}'s answer to {asker} ({found.short})"
+    )
+    notes = _describe_notes(agent) if noted else ""
+    return Confirmation(f"Dropped turn {found.short}: {format_count(count, 'row')}.{notes}")
+
+
+@message.verb(
+    "restore",
+    needs=Right.ENTER,
+    scope=TokenScope.ACT,
+    tool=False,
+    examples=("/message restore 1f03ac",),
+)
+async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
+    """Restore a turn that was dropped or undone.
+
+    Args:
+        turn: the end of its id, as /message list shows it.
+    """
+    found = await _find(caller, turn)
+    await check_may_change(caller, found)
+    asker, agent = participant_names(caller, found)
 
     def restore(tx: Change) -> tuple[int, bool]:
-        count = turns.restore_turn(tx, turns.find_turn(tx.conn, room.id, turn.id))
-        return count, sync_notes(tx, caller, turn.agent_id)
+        count = turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, found.id))
+        return count, sync_notes(tx, caller, found.agent_id)
 
-    words = "took out" if what == "drop" else "put back"
     count, noted = await caller.change(
-        drop if what == "drop" else restore,
-        f"{words} {agent}'s answer to {asker} ({turn.short})",
+        restore, f"put back {agent}'s answer to {asker} ({found.short})"
     )
-    did = "Dropped" if what == "drop" else "Restored"
-    return Confirmation(
-        f"{did} turn {turn.short}: {format_count(count, 'row')}."
-        f"{_describe_notes(agent) if noted else ''}"
-    )
+    notes = _describe_notes(agent) if noted else ""
+    return Confirmation(f"Restored turn {found.short}: {format_count(count, 'row')}.{notes}")
 
 
-@verb("undo", group="Models", needs=Right.TALK, tool=False, examples=("/undo",))
+async def _find(caller: Caller, turn: str) -> Turn:
+    return await caller.world.store.read(lambda conn: turns.find_turn(conn, caller.room_id, turn))
+
+
+@verb("undo", section="Models", needs=Right.TALK, tool=False, examples=("/undo",))
 async def undo(caller: Caller) -> Confirmation:
-    """Take back what you asked last, with its answer
+    """Take back what you asked last, with its answer.
 
-    Models are no longer told of it, and the notes the model had before are back. An owner of the
-    room takes back the newest turn, whoever asked. /message restore brings a turn back.
+    Neither is sent to models any more, and the notes that the model had before are restored. An
+    owner of the room takes back the newest turn, also if another person asked. /message restore
+    brings a turn back.
     """
     turn = await find_newest_to_undo(caller)
     answering = caller.world.part(TurnRunner)
@@ -207,16 +182,8 @@ async def undo(caller: Caller) -> Confirmation:
     return Confirmation(" ".join(word.strip() for word in words))
 
 
-def _parse_count(which: str | None) -> int:
-    if which is None:
-        return DEFAULT_LISTED_TURNS
-    if not which.isdecimal() or not 1 <= int(which[:6]) <= MAX_LISTED_TURNS:
-        raise Invalid(f"{which[:20]} is not a number from 1 to {MAX_LISTED_TURNS}.")
-    return int(which)
-
-
 async def check_may_change(caller: Caller, turn: Turn) -> None:
-    """Go on if the turn is the caller's own or the caller keeps order here."""
+    """Raise unless the turn is the caller's own or the caller has the moderate right."""
     if turn.opened_by == caller.agent.id:
         return
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
@@ -226,7 +193,7 @@ async def check_may_change(caller: Caller, turn: Turn) -> None:
 
 
 def _describe_notes(agent: str) -> str:
-    return f" {agent}'s notes are those that go with it."
+    return f" {agent}'s notes were changed to match."
 
 
 async def find_newest_to_undo(caller: Caller) -> Turn:
@@ -321,7 +288,7 @@ def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
     return names.name_of(turn.opened_by), names.name_of(turn.agent_id)
 
 
-def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListItem]:
+def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
     on = {turn.id for turn in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS)}
     found = turns.read_newest_turns(conn, caller.room_id, count)
     return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in found]
@@ -329,7 +296,7 @@ def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListIt
 
 def make_turn_list_item(
     conn: Connection, caller: Caller, turn: Turn, on: bool
-) -> tuple[TurnListItem, tuple[TurnRow, ...]]:
+) -> tuple[TurnListed, tuple[TurnRow, ...]]:
     asker, agent = participant_names(caller, turn)
     found = tuple(
         TurnRow(
@@ -347,7 +314,7 @@ def make_turn_list_item(
         flat if len(flat) <= MAX_SNIPPET_CHARACTERS else flat[: MAX_SNIPPET_CHARACTERS - 1] + "…"
     )
     size = sum(row.tokens for row in found)
-    listed = TurnListItem(
+    listed = TurnListed(
         turn.id,
         turn.short,
         turn.created_at,
@@ -362,10 +329,10 @@ def make_turn_list_item(
     return listed, found
 
 
-def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnDetails:
+def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
     on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
     listed, found = make_turn_list_item(conn, caller, turn, on)
-    return TurnDetails(listed, found)
+    return TurnShown(listed, found)
 
 
 def _provider_role(caller: Caller, row: Row) -> str:

@@ -69,7 +69,7 @@ class Confirmation:
 
 
 @view(Confirmation)
-def draw_confirmation(done: Confirmation) -> Block:
+def draw_done(done: Confirmation) -> Block:
     return block(done.text)
 
 

@@ -80,8 +80,9 @@ class HttpApi:
         return {
             "verbs": [
                 {
-                    "name": verb.name,
-                    "group": verb.group,
+                    "name": verb.path,
+                    "line": f"/{verb.name}",
+                    "section": verb.section,
                     "summary": verb.summary,
                     "needs": verb.needs,
                     "scope": verb.scope,
@@ -96,8 +97,8 @@ class HttpApi:
         arguments = await self._arguments(request)
         name = request.path_params["name"]
         verb = find_verb(name)
-        if verb is None or verb.name != name:
-            raise NotFound(f"There is no verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
+        if verb is None or verb.path != name:
+            raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
         result = await invoke(caller, name, arguments)
         return {"result": dump_json(result), "text": render_plain(draw_result(result))}
 

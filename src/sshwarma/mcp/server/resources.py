@@ -25,7 +25,7 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.looking import read_room_details
-from sshwarma.verbs.namespaces import NamespaceDetails, NamespaceListItem
+from sshwarma.verbs.namespace_views import NamespaceListed, NamespaceShown
 from sshwarma.verbs.run import read_attachment
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import rows, things
@@ -138,7 +138,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
             description=space.description or _count_tools(space.tools),
             _meta=_namespace_meta(space),
         )
-        for space in await namespaces.list_namespaces(caller)
+        for space in await namespaces.all_listed(caller)
         if space.id not in taken
     ]
     room = await caller.room()
@@ -162,7 +162,7 @@ def _count_tools(tools: int) -> str:
     return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
-def _namespace_meta(space: NamespaceListItem) -> dict[str, Any]:
+def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
     """Whether a namespace can be loaded and is; what states it lacks, if it does."""
     state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
     return state | ({"missing": list(space.missing)} if space.missing else {})
@@ -293,7 +293,7 @@ def _thing_text(thing: Thing) -> str:
     return (thing.uri if thing.kind == "reference" else thing.content) or ""
 
 
-async def _find_namespace(caller: Caller, name: str) -> NamespaceDetails:
+async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
     """A namespace by name. One that is not there is no room either: so it is said."""
     try:
         return await namespaces.read_namespace_details(caller, name)

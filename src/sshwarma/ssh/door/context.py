@@ -19,7 +19,7 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.dispatch import LineRateLimiter
-from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.grammar import find_typed
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -152,8 +152,8 @@ def draw_question(event: QuestionAsked) -> Block:
 
 def is_concurrent_line(typed: str) -> bool:
     """Whether a line is one that does not wait for the line before it."""
-    known = find_verb(typed.split(None, 1)[0]) if typed.startswith("/") else None
-    return known is not None and known.aside
+    found = find_typed(typed) if typed.startswith("/") else None
+    return found is not None and found[0].aside
 
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:

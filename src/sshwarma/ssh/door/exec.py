@@ -20,8 +20,8 @@ from sshwarma.ssh.transport.ports import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.grammar import split_verb
-from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.grammar import find_typed, split_verb
+from sshwarma.verbs.registry import find_entry
 from sshwarma.verbs.run import AttachmentData
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.views import draw_result, dump_json
@@ -143,7 +143,7 @@ class ExecHandler:
         first = command.split(None, 1)[0] if command else ""
         if first.startswith(("/", "@")):
             return command
-        known = find_verb(first) is not None or first.lower() in caller.agent.aliases
+        known = find_entry(first) is not None or first.lower() in caller.agent.aliases
         if not known and await commands.find_typed_command(caller, f"/{command}") is None:
             split_verb(f"/{command}")  # raises, naming the nearest
             raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
@@ -155,21 +155,22 @@ class ExecHandler:
         end, and with `--stdin` as long as it takes."""
         if line.startswith("/"):
             first = line.split(None, 1)[0]
-            known = find_verb(first)
             if self._channel.has_pty:
                 return None
-            if known is None:
+            typed = find_typed(line)
+            if typed is not None:
+                verb, start = typed
+                if verb.text is None:
+                    return None
+                needed = verb.text.required or verb.awaits_text
+                lacks = needed and len(line[start:].split()) < len(verb.positional)
+            elif find_entry(first) is not None:
+                return None
+            else:
                 # An alias takes none; a command that somebody made takes what comes.
                 if first[1:].lower() in self._house.agent(self._agent_id).aliases:
                     return None
                 lacks = False
-            else:
-                texts = [p for p in known.positional if p.arg.rest and p.arg.what == "text"]
-                if not texts:
-                    return None
-                words = line.split()[1:]
-                needed = texts[0].required or (bool(words) and words[0] in known.awaits)
-                lacks = needed and len(words) < len(known.positional)
         else:
             lacks = False
         if not lacks and not self._waits:

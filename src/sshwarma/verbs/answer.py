@@ -1,0 +1,40 @@
+"""The answer to a question that a tool asks during a call."""
+
+from __future__ import annotations
+
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.verbs.arguments import Flag, Text
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Confirmation
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Unavailable
+
+
+@verb(
+    "answer",
+    section="Tools",
+    needs=Right.ENTER,
+    tool=False,
+    aside=True,
+    examples=("/answer Paris", "/answer --decline"),
+    scope=TokenScope.ACT,
+)
+async def answer(
+    caller: Caller, text: Text | None = None, *, decline: Flag = False
+) -> Confirmation:
+    """Answer what a tool asks you.
+
+    Without text it takes the default, or leaves the field out. What a tool asks is between you and
+    it: nobody else in the room sees question or answer.
+
+    Args:
+        text: your answer; if left out, the default.
+        decline: decline this question and all that follow in this call.
+    """
+    hub = caller.world.part(Hub)
+    if hub is None:
+        raise Unavailable("Nothing asks questions on this server.")
+    declines = decline or (text or "").strip() == "--decline"
+    hub.asking.answer(caller.agent.id, None if declines else text or "")
+    return Confirmation("Declined." if declines else "Answered.")

@@ -1,0 +1,46 @@
+"""Docstrings of verbs: a summary, text, and a section `Args:` that describes each parameter."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_SECTION: Final = re.compile(r"^Args:$", re.MULTILINE)
+_ARGUMENT: Final = re.compile(r"^    (\w+): (.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A docstring in parts. `summary` is its first line without the full stop; `detail` all that
+    follows up to `Args:`; `arguments` are descriptions by parameter."""
+
+    summary: str
+    detail: str
+    arguments: dict[str, str]
+
+
+def parse_docstring(text: str) -> Docstring:
+    """Read a docstring in Google style. Only what stands below a line `Args:` describes
+    parameters, so that no sentence of the text can be taken for one.
+
+    Raises:
+        ValueError: if a line below `Args:` is neither a parameter nor the continuation of one.
+    """
+    text = inspect.cleandoc(text)
+    section = _SECTION.search(text)
+    body, arguments = (text[: section.start()], text[section.end() :]) if section else (text, "")
+    summary, _, detail = body.partition("\n")
+    described: dict[str, str] = {}
+    name = ""
+    for written in arguments.split("\n"):
+        argument = _ARGUMENT.match(written)
+        if argument is not None:
+            name = argument[1]
+            described[name] = argument[2]
+        elif written.startswith("        ") and name:
+            described[name] += f" {written.strip()}"
+        elif written.strip():
+            raise ValueError(f"not the description of a parameter: {written.strip()!r}")
+    return Docstring(summary.strip().removesuffix("."), detail.strip(), described)

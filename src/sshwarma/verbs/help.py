@@ -1,0 +1,283 @@
+"""Help: verbs and families of verbs, commands that are equipped, and topics."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Annotated
+
+import sshwarma
+from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
+from sshwarma.verbs import commands
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.registry import (
+    SECTIONS,
+    Verb,
+    VerbGroup,
+    every_entry,
+    find_entry,
+    verb,
+    verb_names,
+)
+from sshwarma.verbs.views import draw_columns, view
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.resources import resource_dir
+
+
+@dataclass(frozen=True, slots=True)
+class HelpIndex:
+    """Every verb and family with its summary, by section; and the topics."""
+
+    sections: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # section, (verb, summary)
+    topics: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...] = ()  # those equipped here: name, summary
+
+
+@view(HelpIndex)
+def draw_help_index(index: HelpIndex) -> Block:
+    lines: list[Line] = [
+        line(
+            "What you type is said to the room; a line that begins with ",
+            ("verb", "/"),
+            " is a verb.",
+            hang=2,
+        )
+    ]
+    for section, verbs in index.sections:
+        lines += [line(), line(("heading", section))]
+        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in verbs)
+    if index.commands:
+        lines += [line(), line(("heading", "Commands equipped here"))]
+        lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
+    lines += [
+        line(),
+        line(("verb", "/help VERB"), " tells more. Topics: ", ", ".join(index.topics), hang=2),
+    ]
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class HelpGroup:
+    """A family of verbs: what its bare word does, and each action."""
+
+    name: str
+    summary: str
+    detail: str
+    aliases: tuple[str, ...]
+    default: str
+    verbs: tuple[tuple[str, str], ...]  # usage, summary
+
+
+@view(HelpGroup)
+def draw_help_group(result: HelpGroup) -> Block:
+    lines: list[Line] = [line(("verb", f"/{result.name} ACTION")), line(f"  {result.summary}")]
+    if result.detail:
+        lines += [line(), *reflowed(result.detail, indent=2)]
+    lines.append(line())
+    for usage, summary in result.verbs:
+        lines += [line("  ", ("verb", usage), hang=6), line("    ", summary, hang=4)]
+    notes = [f"/help {result.name} ACTION tells more."]
+    if result.default:
+        notes.append(f"/{result.name} alone is /{result.name} {result.default}.")
+    if result.aliases:
+        notes.append(f"Also: {', '.join(f'/{alias}' for alias in result.aliases)}.")
+    return block(*lines, line(), line(("dim", " ".join(notes)), hang=2))
+
+
+@dataclass(frozen=True, slots=True)
+class HelpVerb:
+    """All of one verb."""
+
+    name: str
+    usage: str
+    summary: str
+    detail: str
+    aliases: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...]
+    examples: tuple[str, ...]
+    needs: str | None
+    tool: str | None
+
+
+@view(HelpVerb)
+def draw_help_verb(result: HelpVerb) -> Block:
+    lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
+    if result.detail:
+        lines += [line(), *reflowed(result.detail, indent=2)]
+    if result.arguments:
+        lines += [line(), *draw_columns((("mark", name), text) for name, text in result.arguments)]
+    lines += [line(), line(("heading", "Examples:"))]
+    lines += [line("  ", ("verb", example), hang=4) for example in result.examples]
+    notes = []
+    if result.aliases:
+        notes.append(f"Also: {', '.join(f'/{alias}' for alias in result.aliases)}.")
+    if result.needs:
+        notes.append(f"Needs the `{result.needs}` right: /help access.")
+    if result.tool:
+        notes.append(f"As a tool: {result.tool}.")
+    if notes:
+        lines += [line(), line(("dim", " ".join(notes)), hang=2)]
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class HelpCommand:
+    """A command that somebody made, and its whole text."""
+
+    name: str
+    summary: str
+    kind: str  # script, line
+    text: str
+
+
+@view(HelpCommand)
+def draw_help_command(result: HelpCommand) -> Block:
+    what = "a Lua script" if result.kind == "script" else "a line"
+    return block(
+        line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
+        line(),
+        *text_lines(result.text, indent=2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HelpTopic:
+    """One of the texts that ship with the program."""
+
+    topic: str
+    text: str
+
+
+@view(HelpTopic)
+def draw_help_topic(result: HelpTopic) -> Block:
+    lines: list[Line] = []
+    for drawn in reflowed(result.text.rstrip()):
+        text = drawn.plain()
+        heading = text.removeprefix("# ")
+        lines.append(drawn if heading == text else line(("heading", heading)))
+    return block(*lines)
+
+
+async def complete_topics(request: CompletionRequest) -> list[Option]:
+    """Verbs and topics; after the word of a group, its actions."""
+    if request.given:
+        entry = find_entry(request.given[0])
+        verbs = entry.verbs if isinstance(entry, VerbGroup) and len(request.given) == 1 else ()
+        return [(known.action, known.summary) for known in verbs]
+    return [*((name, "") for name in verb_names()), *((topic, "topic") for topic in topics())]
+
+
+@verb(
+    "help",
+    section="Yourself",
+    aliases=("h", "?"),
+    examples=("/help", "/help portal", "/help mcp add", "/help keys"),
+    namespace="global",
+)
+async def show_help(
+    caller: Caller, topic: Annotated[str, Arg(rest=True, complete=complete_topics)] | None = None
+) -> HelpIndex | HelpGroup | HelpVerb | HelpCommand | HelpTopic:
+    """Show help.
+
+    Without a topic, every verb with a line each.
+
+    Args:
+        topic: a verb, a family of verbs, one verb of a family, a command that is equipped, or one
+            of the topics at the end of /help.
+    """
+    if topic is None:
+        return await _index(caller)
+    first, *more = topic.removeprefix("/").split() or [""]
+    entry = find_entry(first)
+    if isinstance(entry, VerbGroup):
+        return _help_of_action(entry, more) if more else _help_of_group(entry)
+    if entry is not None and not more:
+        return _help_of_verb(entry)
+    command = await commands.find_typed_command(caller, f"/{first}")
+    if command is not None:
+        found, kind = command[0], "script" if command[0].is_script else "line"
+        return HelpCommand(found.name, found.summary, kind, found.text)
+    text = topics().get(topic.lower())
+    if text is not None:
+        return HelpTopic(topic.lower(), text)
+    near = difflib.get_close_matches(first.lower(), [*verb_names(), *topics()], n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
+    raise NotFound(f"No help on {topic[:40]}.", hint=hint)
+
+
+def topics() -> dict[str, str]:
+    """The help texts shipped with the program, by name."""
+    return {
+        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
+        for entry in sorted((resource_dir("embedded") / "help").iterdir())
+        if entry.name.endswith(".md")
+    }
+
+
+async def _index(caller: Caller) -> HelpIndex:
+    entries = [(entry.section, (entry.name, entry.summary)) for entry in every_entry()]
+    sections = (
+        (section, tuple(named for known, named in entries if known == section))
+        for section in SECTIONS
+    )
+    equipped = await commands.list_equipped_commands(caller)
+    return HelpIndex(
+        tuple((section, verbs) for section, verbs in sections if verbs),
+        tuple(topics()),
+        tuple((command.name, command.summary) for command in equipped),
+    )
+
+
+def _help_of_group(group: VerbGroup) -> HelpGroup:
+    return HelpGroup(
+        group.name,
+        group.summary,
+        group.detail,
+        group.aliases,
+        group.default,
+        tuple((known.usage, known.summary) for known in group.verbs),
+    )
+
+
+def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
+    known = group.find(words[0])
+    if known is None or len(words) > 1:
+        raise NotFound(
+            f"No help on {group.name} {' '.join(words)[:40]}.",
+            hint=f"/{group.name} has {', '.join(group.actions)}.",
+        )
+    return _help_of_verb(known)
+
+
+def _help_of_verb(known: Verb) -> HelpVerb:
+    return HelpVerb(
+        name=known.name,
+        usage=known.usage,
+        summary=known.summary,
+        detail=known.detail,
+        aliases=known.aliases,
+        arguments=tuple(
+            (f"--{parameter.option}" if parameter.flag else parameter.option, parameter.help)
+            for parameter in (*known.positional, *known.flags.values())
+        ),
+        examples=known.examples,
+        needs=known.needs.value if known.needs else None,
+        tool=f"{known.namespace}:{known.tool}" if known.tool else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    version: str
+
+
+@view(Version)
+def draw_version(result: Version) -> Block:
+    return block(f"sshwarma {result.version}")
+
+
+@verb("version", section="Yourself", examples=("/version",), namespace="global")
+async def version(caller: Caller) -> Version:
+    """Show the version of this server."""
+    return Version(sshwarma.__version__)

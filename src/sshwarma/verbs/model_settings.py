@@ -1,0 +1,80 @@
+"""Settings of models as owners give them on a line: checked, and kept free of keys."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
+from sshwarma.models.roster import RosterEntry
+from sshwarma.settings import ModelSettings
+from sshwarma.verbs.grammar import describe_error
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid
+
+KEYS_STAY_OUT: Final = (
+    "A key does not belong in a line. Put it into a variable of the server's environment, and"
+    " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
+)
+
+FREE_FIELDS: Final = ("prompt", "model", "key_file", "base_url")
+"""Fields that may hold long random words; their own rules come after."""
+
+
+def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
+    """The settings of a model that was added by verb.
+
+    Raises:
+        Conflict: if it comes from the settings file or is built in.
+    """
+    if entry.origin != "verb" or entry.settings is None:
+        hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
+        where = "the settings file" if entry.origin == "file" else "the program itself"
+        raise Conflict(f"{agent.name} comes from {where} and is not changed here.", hint=hint)
+    return entry.settings
+
+
+def keep_keys_out(given: dict[str, str | None]) -> None:
+    """Refuse values that look like a key, without repeating them.
+
+    Raises:
+        Invalid: naming the field.
+    """
+    for name, word in given.items():
+        if word is None:
+            continue
+        if has_key_prefix(word) if name in FREE_FIELDS else looks_like_key(word):
+            raise Invalid(f"The {name} you gave looks like a key.", hint=KEYS_STAY_OUT)
+
+
+def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None) -> ModelSettings:
+    """Check settings of a model. `set_to` is the one value at fault if any is.
+
+    Raises:
+        Invalid: pointing at the word that is wrong.
+    """
+    try:
+        return ModelSettings.model_validate(values)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        words = "; ".join(
+            f"{detail['loc'][0]}: {describe_error(detail)}"
+            if detail["loc"]
+            else describe_error(detail)
+            for detail in details
+        )
+        first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
+        wrong = first if set_to is None else set_to
+        secret = has_key_prefix(wrong) or looks_like_key(wrong)
+        raise Invalid(f"{words}.", at=None if secret else place_of(caller, wrong)) from None
+
+
+def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
+    """Where a word stands in the line that was typed; its end for an empty word."""
+    if not word:
+        return len(caller.line), len(caller.line)
+    found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
+    return found.span() if found else None

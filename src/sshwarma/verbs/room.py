@@ -1,0 +1,191 @@
+"""Access to a room: who may enter it, its members and their roles, and its deletion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import AgentName, Word
+from sshwarma.verbs.registry import group
+from sshwarma.verbs.views import Confirmation, draw_columns, view
+from sshwarma.world import access, things
+from sshwarma.world.access import AccessMode, Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.events import AgentEvicted
+from sshwarma.world.ids import now_ms
+from sshwarma.world.store import Change
+
+
+@dataclass(frozen=True, slots=True)
+class RoomMember:
+    name: str
+    role: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoomAccess:
+    room: str
+    access: str
+    members: tuple[RoomMember, ...]
+
+
+@view(RoomAccess)
+def draw_room_access(result: RoomAccess) -> Block:
+    meaning = {
+        "open": "anyone may enter and talk",
+        "invite": "everyone sees it, members may enter",
+        "private": "only members see it and may enter",
+    }[result.access]
+    return block(
+        line(("room", result.room), f" is {result.access}: {meaning}."),
+        *draw_columns(
+            (("name", member.name), member.role, ("dim", member.note)) for member in result.members
+        ),
+    )
+
+
+room = group(
+    "room",
+    section="Access",
+    default="show",
+    doc="""See and change who may enter this room and build in it.
+
+    An open room is for anyone; only members enter the others, and only members see a private one.
+    """,
+)
+
+
+@room.verb("show", needs=Right.ENTER, tool=False, examples=("/room", "/room show"))
+async def show_access(caller: Caller) -> RoomAccess:
+    """Show who may enter this room, and its members."""
+    return await _read_access(caller)
+
+
+@room.verb("open", needs=Right.MODERATE, tool=False, examples=("/room open",))
+async def open_to_anyone(caller: Caller) -> RoomAccess:
+    """Let anyone enter this room and talk."""
+    return await _set_access(caller, "open")
+
+
+@room.verb("invite", needs=Right.MODERATE, tool=False, examples=("/room invite",))
+async def open_to_members(caller: Caller) -> RoomAccess:
+    """Let only members enter this room; everyone sees it."""
+    return await _set_access(caller, "invite")
+
+
+@room.verb("private", needs=Right.MODERATE, tool=False, examples=("/room private",))
+async def hide_room(caller: Caller) -> RoomAccess:
+    """Let only members see this room and enter it."""
+    return await _set_access(caller, "private")
+
+
+@room.verb("owner", needs=Right.MODERATE, tool=False, examples=("/room owner bob",))
+async def make_owner(caller: Caller, name: AgentName) -> RoomAccess:
+    """Make somebody an owner of this room, who may moderate it.
+
+    Args:
+        name: the agent.
+    """
+    return await _set_role(caller, name, "owner")
+
+
+@room.verb("builder", needs=Right.MODERATE, tool=False, examples=("/room builder bob",))
+async def make_builder(caller: Caller, name: AgentName) -> RoomAccess:
+    """Let somebody build in this room.
+
+    Args:
+        name: the agent.
+    """
+    return await _set_role(caller, name, "builder")
+
+
+@room.verb("member", needs=Right.MODERATE, tool=False, examples=("/room member bob",))
+async def make_member(caller: Caller, name: AgentName) -> RoomAccess:
+    """Make somebody a member of this room.
+
+    Args:
+        name: the agent.
+    """
+    return await _set_role(caller, name, "member")
+
+
+@room.verb("remove", needs=Right.MODERATE, tool=False, examples=("/room remove bob",))
+async def remove_role(caller: Caller, name: AgentName) -> RoomAccess:
+    """Take away somebody's role in this room.
+
+    They must leave, unless the room is open.
+
+    Args:
+        name: the agent.
+    """
+    return await _set_role(caller, name, None)
+
+
+@room.verb("delete", needs=Right.MODERATE, tool=False, examples=("/room delete workshop",))
+async def delete_room(caller: Caller, name: Word) -> Confirmation:
+    """Delete this room, and put everyone out of it.
+
+    /restore does not bring rooms back; an administrator of the server does.
+
+    Args:
+        name: the name of this room, to confirm.
+    """
+    here = await caller.room()
+    if here.id in ("lobby", "home"):
+        raise Conflict(f"{here.name} cannot be deleted.")
+    if name != here.name:
+        raise Invalid(
+            "Deleting a room puts everyone out.", hint=f"To confirm, type /room delete {here.name}"
+        )
+
+    def work(tx: Change) -> None:
+        things.delete_thing(tx, things.get_live_thing(tx.conn, here.id))
+        for link in {link.agent_id for link in caller.world.presence if link.room_id == here.id}:
+            tx.emit(AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id))
+
+    await caller.change(work)
+    return Confirmation(f"Deleted {here.name}.")
+
+
+async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
+    here = await caller.room()
+    if here.id in ("lobby", "home") and mode != "open":
+        raise Conflict(f"{here.name} is always open to everyone.")
+    await caller.change(
+        lambda tx: things.set_metadata(tx, here.id, access=mode), f"made the room {mode}"
+    )
+    return await _read_access(caller)
+
+
+async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
+    here = await caller.room()
+    other = caller.world.agents.find(name)
+
+    def set_role(tx: Change) -> None:
+        access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)
+        if role is None and here.mode != "open":
+            tx.emit(AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id))
+
+    told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
+    await caller.change(set_role, told)
+    return await _read_access(caller)
+
+
+async def _read_access(caller: Caller) -> RoomAccess:
+    here, now = await caller.room(), now_ms()
+    members = []
+    for known in here.members.values():
+        notes = []
+        if (known.muted_until or 0) > now:
+            notes.append("muted")
+        if (known.banned_until or 0) > now:
+            notes.append("banned")
+        if known.role or notes:
+            members.append(
+                RoomMember(
+                    caller.world.agents.name_of(known.agent_id), known.role or "", ", ".join(notes)
+                )
+            )
+    return RoomAccess(here.name, here.mode, tuple(sorted(members, key=lambda member: member.name)))

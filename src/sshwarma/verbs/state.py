@@ -1,0 +1,264 @@
+"""The notes that a model keeps in a room, and the states that hold in a room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
+
+from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.verbs.arguments import (
+    Arg,
+    CompletionRequest,
+    ModelMention,
+    Option,
+    Word,
+    complete_model_mentions,
+)
+from sshwarma.verbs.namespaces import all_listed
+from sshwarma.verbs.registry import group
+from sshwarma.verbs.views import Confirmation, view
+from sshwarma.verbs.wrap import find_model
+from sshwarma.world import namespaces, notes, things
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
+from sshwarma.world.store import Change
+
+MAX_ROOM_STATES: Final = 50
+"""States set by hand in one room."""
+
+MCP_PREFIX: Final = "mcp:"
+
+
+async def complete_needed_states(request: CompletionRequest) -> list[Option]:
+    """States that a namespace requires and that do not hold."""
+    held = await request.caller.world.states(request.caller.room_id)
+    every = await all_listed(request.caller)
+    wanted = {state: one.id for one in every for state in one.required_states}
+    return [
+        (state, f"needed by {name}")
+        for state, name in sorted(wanted.items())
+        if state not in held and not state.startswith(MCP_PREFIX)
+    ]
+
+
+async def complete_held_states(request: CompletionRequest) -> list[Option]:
+    """States that hold, but those of MCP servers."""
+    held = await request.caller.world.states(request.caller.room_id)
+    return [(state, "") for state in sorted(held) if not state.startswith(MCP_PREFIX)]
+
+
+NeededState: TypeAlias = Annotated[str, Arg(complete=complete_needed_states)]
+HeldState: TypeAlias = Annotated[str, Arg(complete=complete_held_states)]
+ModelOrState: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
+"""A model, or a state that was set by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotes:
+    """The notes that a model keeps in a room."""
+
+    room: str
+    agent: str
+    text: str
+    updated_at: int | None
+
+
+@view(ModelNotes)
+def draw_model_notes(result: ModelNotes) -> Block:
+    if not result.text:
+        return block(f"{result.agent} keeps no notes in {result.room}.")
+    return block(
+        line(("heading", f"Notes of {result.agent} in {result.room}:")),
+        *text_lines(result.text, indent=2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RoomStates:
+    """The states that hold in a room: those set by hand, and those detected."""
+
+    room: str
+    set: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+@view(RoomStates)
+def draw_room_states(states: RoomStates) -> Block:
+    if not states.set and not states.found:
+        return block(line("No state holds in ", ("room", states.room), "."))
+    return block(
+        line(("heading", f"States that hold in {states.room}:")),
+        *(line("  ", ("ok", name)) for name in states.set),
+        *(line("  ", ("ok", name), ("dim", "  detected")) for name in states.found),
+    )
+
+
+state = group(
+    "state",
+    section="Models",
+    default="show",
+    default_takes_words=True,
+    doc="""Notes that a model keeps in this room; states that hold in the room.
+
+    Notes: a model writes its notes at the end of an answer and is sent them with every question.
+    /state @qwen shows them, /state clear @qwen empties them.
+
+    States: tools and namespaces may require states, such as ci-configured. They can be used only
+    where those states hold. You add and remove states by hand; others are detected: mcp:NAME holds
+    while that server is connected, project-loaded while the room's directory exists, git-present
+    while it is under git.
+    """,
+)
+
+
+@state.verb(
+    "show", needs=Right.ENTER, tool=False, examples=("/state", "/state @qwen", "/state show @qwen")
+)
+async def show_notes(caller: Caller, model: ModelMention | None = None) -> ModelNotes:
+    """Show the notes that a model keeps in this room.
+
+    Args:
+        model: the model (default: the one that answered last here).
+    """
+    return await _notes_of(caller, await _find_model(caller, model))
+
+
+@state.verb(
+    "clear",
+    needs=Right.BUILD,
+    tool=False,
+    examples=("/state clear", "/state clear @qwen"),
+)
+async def clear_notes(
+    caller: Caller, name: ModelOrState | None = None
+) -> ModelNotes | Confirmation:
+    """Empty the notes that a model keeps in this room.
+
+    With the name of a state that was set by hand, does what /state remove does.
+
+    Args:
+        name: the model (default: the one that answered last here), or a state.
+    """
+    if name is not None and name in (await _room_states(caller)).set:
+        return await _set_state(caller, name, holds=False)
+    agent = await _find_model(caller, name)
+    await caller.change(
+        lambda tx: notes.write_notes(tx, caller.room_id, agent.id, agent.name, ""),
+        f"cleared {agent.name}'s notes",
+    )
+    return await _notes_of(caller, agent)
+
+
+@state.verb("list", needs=Right.ENTER, tool=False, examples=("/state list",))
+async def list_states(caller: Caller) -> RoomStates:
+    """List the states that hold in this room."""
+    return await _room_states(caller)
+
+
+@state.verb("add", needs=Right.BUILD, tool=False, examples=("/state add ci-configured",))
+async def add_state(caller: Caller, name: NeededState) -> Confirmation:
+    """Set a state in this room.
+
+    Args:
+        name: the state: a lower-case letter, then letters, digits, `.`, `_` or `-`.
+    """
+    return await _set_state(caller, name, holds=True)
+
+
+@state.verb("remove", needs=Right.BUILD, tool=False, examples=("/state remove ci-configured",))
+async def remove_state(caller: Caller, name: HeldState) -> Confirmation:
+    """Remove a state that was set by hand.
+
+    Args:
+        name: the state.
+    """
+    return await _set_state(caller, name, holds=False)
+
+
+@state.verb(
+    "directory",
+    needs=Right.OWN,
+    tool=False,
+    examples=("/state directory", "/state directory /srv/project", "/state directory -"),
+)
+async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates | Confirmation:
+    """Show or set the directory of this room on the server.
+
+    Args:
+        path: an absolute path on the server; - for no directory.
+    """
+    room = await caller.room()
+    thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
+    if path is None:
+        known = thing.metadata.get(DIRECTORY_KEY)
+        return Confirmation(
+            f"The directory of {room.name} is {known}." if known else "It has none."
+        )
+    if path != "-" and (not path.startswith("/") or not path.isprintable()):
+        raise Invalid(f"{path[:60]!a} is not an absolute path.", hint="As in /srv/project")
+    wanted = None if path == "-" else path
+    await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
+    await RoomStateWatcher(caller.world).check()
+    return await _room_states(caller)
+
+
+async def _find_model(caller: Caller, name: str | None) -> Agent:
+    """As `find_model`; a refusal points to the actions for the room's states too."""
+    try:
+        return await find_model(caller, name)
+    except (NotFound, Invalid) as refused:
+        listed = "/state list shows the states that hold here."
+        refused.hint = f"{refused.hint} {listed}".strip()
+        raise
+
+
+async def _notes_of(caller: Caller, agent: Agent) -> ModelNotes:
+    room = await caller.room()
+    known = await caller.world.store.read(
+        lambda conn: notes.get_notes_thing(conn, room.id, agent.name)
+    )
+    text = (known.content or "") if known else ""
+    return ModelNotes(room.name, agent.name, text, known.updated_at if known else None)
+
+
+async def _room_states(caller: Caller) -> RoomStates:
+    room = await caller.room()
+    thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
+    by_hand = namespaces.read_metadata_words(thing, "states")
+    holding = await caller.world.states(room.id)
+    return RoomStates(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
+
+
+async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
+    room = await caller.room()
+    if not holds and name in (await _room_states(caller)).found:
+        raise Invalid(
+            f"{name} was detected and cannot be removed by hand.",
+            hint="mcp:NAME holds while that server is connected; the others depend on the room's"
+            " directory.",
+        )
+    if holds and name.startswith(MCP_PREFIX):
+        raise Invalid(f"{name[:60]} is detected: it holds while that server is connected.")
+    if not namespaces.STATE_NAME_PATTERN.fullmatch(name):
+        raise Invalid(
+            f"{(name or 'Nothing')[:40]} is not the name of a state.",
+            hint="As in ci-configured: a lower-case letter, then letters, digits, . _ or -",
+        )
+
+    def work(tx: Change) -> bool:
+        held = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
+        if (name in held) is holds:
+            return False
+        if len(held) >= MAX_ROOM_STATES and holds:
+            raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
+        kept = [*held, name] if holds else [one for one in held if one != name]
+        things.set_metadata(tx, room.id, states=kept or None)
+        caller.tell(tx, f"{'set' if holds else 'removed'} the state {name}")
+        return True
+
+    changed = await caller.change(work)
+    already = "" if changed else " already"
+    return Confirmation(f"{name} {'holds' if holds else 'does not hold'} in {room.name}{already}.")

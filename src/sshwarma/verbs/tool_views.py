@@ -1,0 +1,104 @@
+"""What `/tool` shows: lists of tools, a tool that was made, a trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.tools.names import model_tool_name
+from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS
+from sshwarma.verbs.views import draw_columns, view
+
+MAX_PRINTED_LINES: Final = 200
+"""Printed lines that a trial shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool as `/tool list` shows it."""
+
+    name: str
+    description: str
+    made_by: str  # lua, or the namespace that carries it out
+    equipped: bool
+    obstacle: str  # why it cannot be used now
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """Tools that match a pattern; `cut` if there are more than are shown."""
+
+    pattern: str
+    tools: tuple[ListedTool, ...]
+    cut: bool
+
+
+@view(ToolList)
+def draw_tool_list(result: ToolList) -> Block:
+    if not result.tools:
+        return block(line(f"No tools found: {result.pattern}."))
+    lines: list[Line] = [line(("heading", "Tools:"))]
+    lines += draw_columns(
+        (
+            ("tool", f"✓ {tool.name}")
+            if tool.equipped and not tool.obstacle
+            else ("dim", f"{'✗' if tool.obstacle else '○'} {tool.name}"),
+            ("dim", f"[{', '.join(filter(None, (tool.made_by, tool.obstacle)))}]"),
+            tool.title or tool.description,
+        )
+        for tool in result.tools
+    )
+    if result.cut:
+        lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMade:
+    """A tool somebody wrote, as it is now."""
+
+    name: str
+    made: bool
+    size: int
+    description: str
+    input_schema: dict[str, Any]
+
+
+@view(ToolMade)
+def draw_tool_made(result: ToolMade) -> Block:
+    what = "Made" if result.made else "Changed"
+    arguments = ", ".join(result.input_schema["properties"]) or "none"
+    return block(
+        line(f"{what} ", ("tool", result.name), f" ({result.size} bytes). Arguments: {arguments}."),
+        line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
+             ("verb", f"/tool test {result.name}"), hang=2),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTested:
+    """A trial of a tool; nobody else saw it."""
+
+    tool: str
+    ok: bool
+    text: str
+    structured: Any
+    printed: tuple[str, ...]
+    seconds: float
+
+
+@view(ToolTested)
+def draw_tool_tested(trial: ToolTested) -> Block:
+    style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
+    lines = [
+        line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),
+        *text_lines(trial.text, indent=2),
+    ]
+    if trial.printed:
+        lines.append(line(("dim", "  printed:")))
+        lines += [line("  ", ("dim", text), hang=2) for text in trial.printed[:MAX_PRINTED_LINES]]
+    if len(trial.printed) > MAX_PRINTED_LINES:
+        lines.append(line("  ", ("dim", f"… {len(trial.printed) - MAX_PRINTED_LINES} more lines")))
+    return block(*lines)

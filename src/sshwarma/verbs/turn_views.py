@@ -1,0 +1,92 @@
+"""What `/message` shows: lists of turns, and one turn row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
+from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
+
+
+@dataclass(frozen=True, slots=True)
+class TurnListed:
+    """One turn. `status`: completed, cancelled, open or dropped; `on` whether it is part of the
+    conversation as it is now."""
+
+    id: str
+    short: str
+    at: int
+    by: str
+    agent: str
+    snippet: str
+    rows: int
+    tokens: int
+    status: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnList:
+    """The newest turns of a room, in their order."""
+
+    room: str
+    turns: tuple[TurnListed, ...]
+
+
+@view(TurnList)
+def draw_turn_list(result: TurnList) -> Block:
+    if not result.turns:
+        return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
+    return block(
+        line(("heading", f"Turns of {result.room}, newest last:")),
+        *draw_columns(
+            (
+                ("mark", turn.short),
+                ("time", format_clock(turn.at)),
+                f"{turn.by} → {turn.agent}",
+                format_count(turn.rows, "row"),
+                format_count(turn.tokens, "token"),
+                ("warn", _flag(turn)),
+                turn.snippet,
+            )
+            for turn in result.turns
+        ),
+    )
+
+
+def _flag(turn: TurnListed) -> str:
+    if turn.status == "completed":
+        return "" if turn.on else "on another branch"
+    return turn.status
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A row of a turn; `role` is what a provider would call its part."""
+
+    seq: int
+    role: str
+    who: str
+    kind: str
+    tokens: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnShown:
+    """A turn and its rows."""
+
+    turn: TurnListed
+    rows: tuple[TurnRow, ...]
+
+
+@view(TurnShown)
+def draw_turn(shown: TurnShown) -> Block:
+    turn = shown.turn
+    about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
+    lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
+    for row in shown.rows:
+        head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
+        lines.append(line(*head.spans, ("dim", f"  {row.kind}, {row.tokens} tokens")))
+        lines += lines_with_head("  ", text=row.text)
+    return block(*lines)

@@ -1,0 +1,209 @@
+"""A verb as it was declared: its function, and everything that is read off it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+
+from sshwarma.verbs.arguments import Arg
+from sshwarma.verbs.docstring import Docstring, parse_docstring
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.bootstrap import BuiltinToolSpec
+
+Run = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a verb, as typed on a line and as described to a program."""
+
+    name: str
+    arg: Arg
+    help: str
+    required: bool
+    flag: bool
+    boolean: bool
+    choices: tuple[str, ...] = ()
+    many: bool = False
+
+    @property
+    def usage(self) -> str:
+        """How it stands in a usage line: `NAME`, `[NAME]`, `[--flag VALUE]`."""
+        word = "|".join(self.choices) or self.option.upper()
+        if self.flag:
+            shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
+            return f"[{shown}]{'…' if self.many else ''}"
+        shown = f"{word}…" if self.arg.rest else word
+        shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
+        return shown if self.required else f"[{shown}]"
+
+    @property
+    def option(self) -> str:
+        """Its name as a flag is typed, without the dashes."""
+        return self.name.rstrip("_").replace("_", "-")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes the rest of the line as it stands, so that a pipe can bring it."""
+        return self.arg.rest and self.arg.kind == "text"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One thing anyone can do. `tool` is the name models and MCP know it by, if they may use it.
+    `group` is the
+    first of two words, or empty; `scope` is how far a token must go to do it."""
+
+    name: str
+    run: Run
+    section: str
+    group: str
+    needs: Right | None
+    aliases: tuple[str, ...]
+    examples: tuple[str, ...]
+    tool: str | None
+    default: bool
+    namespace: str
+    moves: bool
+    scope: TokenScope
+    awaits_text: bool
+    aside: bool
+
+    @property
+    def action(self) -> str:
+        """The last word of its name."""
+        return self.name.rpartition(" ")[2]
+
+    @property
+    def path(self) -> str:
+        """Its name as one word, for addresses and identifiers: `mcp_add`."""
+        return self.name.replace(" ", "_")
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring, without the full stop."""
+        return self.docstring.summary
+
+    @property
+    def detail(self) -> str:
+        """The rest of its docstring, up to the parameters."""
+        return self.docstring.detail
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters in the order of the signature, without the caller."""
+        hints = get_type_hints(self.run, include_extras=True)
+        return tuple(
+            self._parameter(parameter, hints[parameter.name]) for parameter in self.signature
+        )
+
+    @cached_property
+    def positional(self) -> tuple[Parameter, ...]:
+        """Parameters that are typed without a name, in their order."""
+        return tuple(parameter for parameter in self.parameters if not parameter.flag)
+
+    @cached_property
+    def flags(self) -> dict[str, Parameter]:
+        """Parameters that are typed as `--NAME`, by that name."""
+        return {parameter.option: parameter for parameter in self.parameters if parameter.flag}
+
+    @property
+    def text(self) -> Parameter | None:
+        """The parameter that a pipe can bring, if there is one."""
+        return next((parameter for parameter in self.positional if parameter.is_text), None)
+
+    @property
+    def usage(self) -> str:
+        """How it is typed. Free text comes last, because everything after it belongs to it."""
+        free = [parameter for parameter in self.positional if parameter.is_text]
+        before = [parameter for parameter in self.positional if parameter not in free]
+        shown = (known.usage for known in (*before, *self.flags.values(), *free))
+        return " ".join([f"/{self.name}", *shown])
+
+    @cached_property
+    def model(self) -> type[BaseModel]:
+        """The arguments as a pydantic model: the one validation, at every door."""
+        hints = get_type_hints(self.run, include_extras=True)
+        fields: dict[str, Any] = {
+            parameter.name: (
+                hints[parameter.name],
+                ... if parameter.default is parameter.empty else parameter.default,
+            )
+            for parameter in self.signature
+        }
+        config = ConfigDict(extra="forbid")
+        return create_model(f"{self.path}_arguments", __config__=config, **fields)
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, each with its description."""
+        schema = self.model.model_json_schema()
+        schema.pop("title", None)
+        schema.setdefault("properties", {})
+        for parameter in self.parameters:
+            described = schema["properties"][parameter.name]
+            described.pop("title", None)
+            described["description"] = parameter.help
+        return schema
+
+    @cached_property
+    def result_type(self) -> Any:
+        """The type its function is declared to return; a union if there are several."""
+        return get_type_hints(self.run)["return"]
+
+    @cached_property
+    def result_adapter(self) -> TypeAdapter[Any]:
+        """Serializes its results, and gives their JSON Schema."""
+        return TypeAdapter(self.result_type)
+
+    @property
+    def tool_spec(self) -> BuiltinToolSpec | None:
+        """The tool it becomes; None for what only people do."""
+        if self.tool is None:
+            return None
+        return BuiltinToolSpec(
+            self.namespace, self.tool, self.summary, self.input_schema, self.default
+        )
+
+    @cached_property
+    def docstring(self) -> Docstring:
+        """Its docstring in parts."""
+        return parse_docstring(self.run.__doc__ or "")
+
+    @property
+    def signature(self) -> list[inspect.Parameter]:
+        """The parameters of its function, without the caller."""
+        return list(inspect.signature(self.run).parameters.values())[1:]
+
+    def _parameter(self, parameter: inspect.Parameter, hint: Any) -> Parameter:
+        arg, inner, choices = _describe(hint)
+        return Parameter(
+            name=parameter.name,
+            arg=arg,
+            help=self.docstring.arguments.get(parameter.name, ""),
+            required=parameter.default is parameter.empty,
+            flag=parameter.kind is parameter.KEYWORD_ONLY,
+            boolean=inner is bool,
+            choices=choices,
+            many=get_origin(inner) is tuple,
+        )
+
+
+def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
+    """The Arg in an annotation, its plain type, and the values it is one of."""
+    options = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(hint) is not Annotated and type(None) in get_args(hint):
+        return _describe(options[0])
+    if get_origin(hint) is Annotated:
+        inner, *extras = get_args(hint)
+        _, plain, choices = _describe(inner)
+        arg = next((extra for extra in extras if isinstance(extra, Arg)), Arg())
+        return arg, plain, arg.choices or choices
+    if get_origin(hint) is Literal:
+        return Arg(), str, tuple(get_args(hint))
+    return Arg("number") if hint in (int, float) else Arg(), hint, ()

@@ -1,0 +1,169 @@
+"""The context of a model as it would be sent, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection
+
+from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.tools.names import model_tool_name
+from sshwarma.verbs.arguments import ModelMention
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import view
+from sshwarma.world import turns
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ContextComposer, ModelContext
+from sshwarma.wrap.host import LuaError
+
+MAX_ROW_ID: Final = 2**62
+"""No row has this number: what is composed now follows every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSeen:
+    """A layer as a model would be sent it."""
+
+    name: str
+    stability: str
+    side: str
+    tokens: int
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """What a model would be sent if it were mentioned now: tools, then layers in their order.
+    `cached_tokens` is how much of it, from the beginning, is as it was sent last time."""
+
+    model: str
+    tools: tuple[str, ...]
+    tool_tokens: int
+    layers: tuple[LayerSeen, ...]
+    total_tokens: int
+    cached_tokens: int
+    budget: int
+    notices: tuple[str, ...]
+
+
+@view(Wrapped)
+def draw_wrapped(wrapped: Wrapped) -> Block:
+    about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
+    lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
+    if wrapped.cached_tokens:
+        lines.append(
+            line(
+                (
+                    "dim",
+                    f"The first {wrapped.cached_tokens} are as in the last request",
+                )
+            )
+        )
+    lines += [
+        line(),
+        line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
+        line("  ", ", ".join(wrapped.tools) or "none", hang=2),
+    ]
+    for layer in wrapped.layers:
+        about = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
+        lines += [line(), line(("mark", layer.name), ("dim", about), ("warn", f"  {layer.note}"))]
+        lines += text_lines(layer.text, indent=2)
+    lines += [line(("warn", notice)) for notice in wrapped.notices]
+    return block(*lines)
+
+
+@verb("wrap", section="Models", needs=Right.ENTER, tool=False, examples=("/wrap", "/wrap @qwen"))
+async def wrap(caller: Caller, model: ModelMention | None = None) -> Wrapped:
+    """Show what a model would be sent here, layer by layer.
+
+    As it would be sent if you mentioned it now, with the tools it would be offered.
+
+    Args:
+        model: the model (default: the one that answered last here).
+    """
+    wrapped, _ = await compose_for(caller, await find_model(caller, model))
+    return wrapped
+
+
+async def find_model(caller: Caller, name: str | None) -> Agent:
+    """The model of that name; without a name the one that answered last here, or the only one.
+
+    Raises:
+        NotFound: if no model fits.
+        Invalid: if that is not a model.
+    """
+    answering = caller.world.part(TurnRunner)
+    if name is not None:
+        agent = caller.world.agents.find(name)
+        if agent.kind != "model":
+            raise Invalid(f"{agent.name} is not a model.")
+        return agent
+
+    def last(conn: Connection) -> str | None:
+        newest = turns.read_path(conn, caller.room_id, 1)
+        return newest[0].agent_id if newest else None
+
+    known = caller.world.agents.get(await caller.world.store.read(last))
+    if known is not None:
+        return known
+    models = [
+        agent
+        for agent in caller.world.agents
+        if answering is not None and answering.answers(agent) and answering.budget_of(agent)
+    ]
+    if len(models) == 1:
+        return models[0]
+    raise NotFound("No model has answered here yet.", hint="Name one: /models lists them.")
+
+
+async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
+    """What a model would be sent if the caller mentioned it now.
+
+    Raises:
+        Unavailable: if it cannot be composed.
+    """
+    composer, answering = caller.world.part(ContextComposer), caller.world.part(TurnRunner)
+    if composer is None:
+        raise Unavailable("This server composes no context.")
+    budget, notices = DEFAULT_CONTEXT_TOKENS, []
+    if answering is not None and answering.answers(agent):
+        budget = answering.budget_of(agent) or DEFAULT_CONTEXT_TOKENS
+        if not answering.budget_of(agent):
+            notices.append(f"{agent.name} is not a language model: it reads only the question.")
+    as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
+    try:
+        composed = await composer.compose(
+            as_model, "…", caller.agent.name, MAX_ROW_ID, budget=budget
+        )
+    except LuaError as error:
+        raise Unavailable(f"The context cannot be composed: {error}") from error
+    load = await caller.world.loadout(caller.room_id, agent.id)
+    offers = sorted(load.usable, key=lambda item: item.thing.label)
+    before = answering.sent(caller.room_id, agent.id) if answering is not None else None
+    wrapped = Wrapped(
+        agent.name,
+        tuple(model_tool_name(item.thing.label) for item in offers),
+        composed.tool_tokens,
+        tuple(
+            LayerSeen(
+                layer.name,
+                layer.stability,
+                layer.side,
+                layer.tokens,
+                layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
+                layer.note,
+            )
+            for layer in composed.layers
+        ),
+        composed.tokens + composed.tool_tokens,
+        composed.shared(before) if before is not None else 0,
+        budget,
+        (*notices, *composed.notices),
+    )
+    return wrapped, composed

@@ -1,0 +1,115 @@
+"""What /help shows: every sentence that a verb or a group says of itself, at any width."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from sshwarma import verbs
+from sshwarma.terminal.render import DisplayOptions, render_block
+from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
+from sshwarma.verbs.views import draw_result
+from world.living import Someone, do, refused
+
+_ = verbs.__all__
+VERBS = list(every_verb())
+GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
+
+at_widths = pytest.mark.parametrize("columns", [80, 40])
+
+
+def sentences(docstring: str) -> list[str]:
+    """The sentences of a docstring, each on one line, without the names that begin an argument's
+    description and without the full stop that a summary loses."""
+    text = inspect.cleandoc(docstring)
+    summary, _, rest = text.partition("\n")
+    rest = re.sub(r"^Args:$", "", rest, flags=re.MULTILINE)
+    rest = re.sub(r"^    \w+: ", "\n\n", rest, flags=re.MULTILINE)
+    parts = [summary.removesuffix(".")]
+    for paragraph in re.split(r"\n\s*\n", rest):
+        parts += re.split(r"(?<=[.;?!]) ", " ".join(paragraph.split()))
+    return [part for part in parts if part]
+
+
+async def help_at(who: Someone, topic: str, columns: int) -> list[str]:
+    """The lines of /help TOPIC on a terminal of that width."""
+    drawn = draw_result(await do(who, f"/help {topic}".strip()))
+    text = render_block(drawn, DisplayOptions(width=columns + 1, plain=True)).decode()
+    lines = text.replace("\r", "").split("\n")
+    assert all(len(line) <= columns for line in lines), topic
+    return lines
+
+
+def joined(lines: list[str]) -> str:
+    """Wrapped lines as one; a word that is longer than a line may be cut anywhere."""
+    return "".join("".join(lines).split())
+
+
+def check_shown(docstring: str, lines: list[str]) -> None:
+    shown = joined(lines)
+    for sentence in sentences(docstring):
+        assert "".join(sentence.split()) in shown, sentence
+
+
+def test_sentences_are_found() -> None:
+    docstring = """Do it.
+
+    One: two. Three
+    goes on; four.
+
+    Args:
+        name: a thing. It
+            is red.
+    """
+    assert sentences(docstring) == [
+        "Do it", "One: two.", "Three goes on;", "four.", "a thing.", "It is red.",
+    ]  # fmt: skip
+
+
+@at_widths
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+async def test_every_sentence_of_a_verb_is_shown(alice: Someone, verb: Verb, columns: int) -> None:
+    lines = await help_at(alice, verb.name, columns)
+    assert verb.run.__doc__
+    check_shown(verb.run.__doc__, lines)
+    shown = joined(lines)
+    for part in (verb.usage, *verb.examples, *(known.help for known in verb.parameters)):
+        assert "".join(part.split()) in shown, part
+    for known in verb.parameters:
+        assert any(known.option in line for line in lines), known.name
+    if verb.needs:
+        assert f"Needsthe`{verb.needs}`right" in shown
+
+
+@at_widths
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+async def test_every_sentence_of_a_group_is_shown(
+    alice: Someone, group: VerbGroup, columns: int
+) -> None:
+    lines = await help_at(alice, group.name, columns)
+    check_shown(f"{group.summary}.\n\n{group.detail}", lines)
+    shown = joined(lines)
+    for verb in group.verbs:
+        assert "".join(verb.usage.split()) in shown
+        assert "".join(verb.summary.split()) in shown
+    if group.default:
+        assert "".join(f"/{group.name} alone is /{group.name} {group.default}.".split()) in shown
+
+
+@at_widths
+async def test_the_index_has_every_verb_and_group_with_its_summary(
+    alice: Someone, columns: int
+) -> None:
+    shown = joined(await help_at(alice, "", columns))
+    for entry in every_entry():
+        assert f"/{entry.name}{''.join(entry.summary.split())}" in shown
+
+
+async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None:
+    for group in GROUPS:
+        for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):
+            refusal = await refused(alice, f"/help {topic}")
+            assert refusal.message == f"No help on {topic}."
+            assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
