@@ -86,7 +86,7 @@ def test_no_module_of_ours_is_imported_by_a_string() -> None:
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith(("import_module", "__import__"))
     ]
-    assert calls == ["sshwarma.tools.embedding: importlib.import_module(MODEL_PACKAGE)"]
+    assert calls == ["sshwarma.tools.embedding: importlib.import_module(MINILM_PACKAGE)"]
 
 
 def test_what_starts_the_server_imports_no_sdk() -> None:
