@@ -6,11 +6,12 @@ import asyncio
 import getpass
 import os
 import subprocess
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import asyncssh
 import structlog
@@ -26,6 +27,7 @@ from sshwarma.mcp.server.server import McpServer
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import Services
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import WorldAuthenticator
@@ -34,7 +36,7 @@ from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.host_key import compute_fingerprint, load_host_key
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.tools.call import ToolProvider, Tools
+from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
@@ -82,6 +84,8 @@ class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.world: World
+        self.services: Services
+        self.house: SshContext
         self.ssh: SshServer
         self.http: HttpServer | None = None
         self.admitted: AdmittedOperator | None = None
@@ -122,6 +126,13 @@ class App:
         return f"{split_address(self.settings.http.listen)[0]}:{self.http.port}"
 
     async def _start(self) -> None:
+        await self._open_store()
+        await self._build_services()
+        await self._open_doors()
+        await self._get_ready()
+
+    async def _open_store(self) -> None:
+        """Lock the data directory, load the host key and open the world."""
         settings, parts = self.settings, self._parts
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock: IO[str] = parts.enter_context(control_socket.lock_data_dir(settings.data_dir))
@@ -129,47 +140,58 @@ class App:
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)
         parts.push_async_callback(self.world.close)
-        host, port = split_address(settings.ssh.listen)
+        host, _ = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted = await admit_operator(self.world, settings.data_dir)
-        lua, scripts = await asyncio.gather(LuaHost.start(), LuaHost.start(SCRIPT_LIMITS))
+
+    async def _build_services(self) -> None:
+        """Build every service; no door listens before all of them exist."""
+        settings, parts, world = self.settings, self._parts, self.world
+        lua, scripts, embedder = await asyncio.gather(
+            LuaHost.start(), LuaHost.start(SCRIPT_LIMITS), asyncio.to_thread(choose_embedder)
+        )
         parts.push_async_callback(lua.close)
         parts.push_async_callback(scripts.close)
-        lua_tools = LuaToolProvider(scripts)
-        hub = Hub(self.world, settings.data_dir / "mcp")
-        providers: dict[str, ToolProvider] = dict.fromkeys(
-            ("internal", "global"), VerbToolProvider()
+        hub = Hub(world, settings.data_dir / "mcp")
+        verb_tools = VerbToolProvider()
+        tools = Tools(
+            world, {"internal": verb_tools, "global": verb_tools, server_records.MCP_PROVIDER: hub}
         )
-        providers[server_records.MCP_PROVIDER] = hub
-        providers[LUA_PROVIDER] = lua_tools
-        tools = Tools(self.world, providers)
+        lua_tools = LuaToolProvider(scripts, tools)
+        tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)
         roster = await Roster.open(self.world, settings.models, topics(), os.environ)
         parts.push_async_callback(roster.close)
-        budgets = ModelBudgets(self.world, roster.limits)
-        turns = TurnRunner(self.world, tools, roster, settings.limits, composer, budgets)
+        budgets = ModelBudgets(world, roster.limits)
+        turns = TurnRunner(world, tools, roster, settings.limits, composer, budgets)
         parts.push_async_callback(turns.close)
-        for part in (tools, lua_tools, composer, roster, budgets, turns, hub):
-            self.world.provide(part)
+        self.services = Services(
+            tools=tools,
+            lua_tools=lua_tools,
+            composer=composer,
+            roster=roster,
+            budgets=budgets,
+            turns=turns,
+            hub=hub,
+            search=NamespaceSearch(embedder, settings.finding.threshold),
+        )
         parts.push_async_callback(hub.close)
         await hub.start(settings.mcp)
+
+    async def _open_doors(self) -> None:
+        """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
+        settings, parts, services = self.settings, self._parts, self.services
         gate = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = LineRateLimiter(settings.limits.lines_per_10_seconds)
         self.house = SshContext(
-            self.world,
-            gate,
-            settings.limits,
-            clock,
-            settings.motd,
-            pace,
+            self.world, services, gate, settings.limits, clock, settings.motd, pace
         )
         parts.push_async_callback(self.house.settle)
-        mcp = McpServer(self.world, tools, settings.limits, settings.http, pace)
-        self.house.services["mcp"] = mcp.lines
+        mcp = McpServer(self.world, services, settings.limits, settings.http, pace)
+        self.house.channels["mcp"] = mcp.lines
         self.ssh = await start_ssh_server(
-            host,
-            port,
+            *split_address(settings.ssh.listen),
             host_keys=[self.host_key],
             gate=gate,
             sessions=SessionRouter(self.house),
@@ -177,33 +199,35 @@ class App:
         )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
         registry = CollectorRegistry()
-        registry.register(WorldMetricsCollector(self.world, self.ssh))
-        finder = NamespaceSearch(
-            await asyncio.to_thread(choose_embedder), settings.finding.threshold
-        )
-        self.world.provide(finder)
-        ahead = asyncio.get_running_loop().create_task(Prefetcher(self.world, finder).watch())
-        parts.push_async_callback(_cancel_task, ahead)
-        watching = asyncio.get_running_loop().create_task(RoomStateWatcher(self.world).watch())
-        parts.push_async_callback(_cancel_task, watching)
-        lag = asyncio.get_running_loop().create_task(LoopLagMonitor(registry).watch())
-        parts.push_async_callback(_cancel_task, lag)
+        registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
+        self._run_until_stop(LoopLagMonitor(registry).watch())
+        signing = services.hub.signing
         if settings.http.listen != "off":
-            api = HttpApi(self.world, settings.limits, pace)
-            others = {"/mcp": mcp.http, **oauth_callback_routes(hub.signing)}
-            http = HttpServer(self.world, registry, api, others)
+            api = HttpApi(self.world, services, settings.limits, pace)
+            http = HttpServer(
+                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(signing)}
+            )
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
-        hub.signing.ours = make_client_metadata(
-            settings.http, self.http.port if self.http else None
-        )
+        signing.ours = make_client_metadata(settings.http, self.http.port if self.http else None)
         mcp.start()
         parts.push_async_callback(mcp.stop)
-        door = control_socket.ControlServer(settings.data_dir, partial(run_operation, self.world))
-        await door.start()
-        parts.push_async_callback(door.stop)
+
+    async def _get_ready(self) -> None:
+        """Watch for changes, and listen on the control socket, which says that it is ready."""
+        self._run_until_stop(Prefetcher(self.world, self.services.search).watch())
+        self._run_until_stop(RoomStateWatcher(self.world).watch())
+        operate_world = partial(run_operation, self.world)
+        control = control_socket.ControlServer(self.settings.data_dir, operate_world)
+        await control.start()
+        self._parts.push_async_callback(control.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
+
+    def _run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work without an end in a task that `stop` cancels."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._parts.push_async_callback(_cancel_task, task)
 
     def host_fingerprint(self) -> str:
         return compute_fingerprint(self.host_key)

@@ -26,7 +26,7 @@ from sshwarma.mcp.client.pending_login import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
-from sshwarma.world.caller import Caller
+from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
@@ -93,7 +93,7 @@ class Client:
         person = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
         world.presence.enter(AgentConnection(person.id, "lobby", "ssh"))
         world.bus.on_agent(person.id, self._told)
-        self.caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
+        self.caller = Caller(world, RequestServices(), LimitSettings(), person, "lobby", "ssh")
         await self.hub.start()
         known = await asyncio.to_thread(_registered, url)
         settings = McpSettings(name="suite", url=url, allow_private=True, call_seconds=20, **known)

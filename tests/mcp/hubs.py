@@ -14,10 +14,10 @@ from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.supervisor import SupervisorTiming
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import CallOutcome, Tools
-from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import equipment, things
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+from support.services import use_services, verb_providers
 from world.living import Someone
 
 QUICK = SupervisorTiming(
@@ -40,15 +40,8 @@ class Hubbed:
         self.world = world
         self.owner = owner
         self.hub = Hub(world, folder, timing)
-        self.tools = Tools(
-            world,
-            {
-                **dict.fromkeys(("internal", "global"), VerbToolProvider()),
-                server_records.MCP_PROVIDER: self.hub,
-            },
-        )
-        for part in (self.hub, self.tools):
-            world.provide(part)
+        self.tools = Tools(world, verb_providers() | {server_records.MCP_PROVIDER: self.hub})
+        use_services(world, hub=self.hub, tools=self.tools)
 
     async def add(self, name: str, *command: str, wait: bool = True, **more: Any) -> Thing:
         """Add a server by its command, have it up, and equip all it has in the lobby."""

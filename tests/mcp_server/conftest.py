@@ -24,8 +24,6 @@ from sshwarma.mcp.server.clients import McpClients
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.tools.embedding import HashedNgrams
-from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.dispatch import LineRateLimiter, run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -38,6 +36,7 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
+from support.services import ProviderBase, forget_services, services_in, use_services
 from world.living import newborn
 
 __all__ = ["newborn"]
@@ -48,10 +47,9 @@ Call = Callable[[Caller, Thing, dict[str, Any]], Any]
 
 
 @dataclass
-class Workshop:
+class Workshop(ProviderBase):
     """The provider of tools that tests make: each does what its test says."""
 
-    seconds = 60.0
     doing: dict[str, Call] = field(default_factory=dict)
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
@@ -88,7 +86,9 @@ class Served:
         """A line typed by somebody at a terminal, in a room or where they last were."""
         agent = self.world.agents.find(name)
         where = (await self.world.room_named(room)).id if room else agent.room_id
-        return await run_line(Caller(self.world, self.limits, agent, where, "ssh"), line)
+        return await run_line(
+            Caller(self.world, services_in(self.world), self.limits, agent, where, "ssh"), line
+        )
 
     async def tool(self, namespace: str, name: str, does: Call | None = None, **meta: Any) -> Thing:
         """A tool of a namespace, which is made if need be; carried out by `does`."""
@@ -217,17 +217,19 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     workshop = Workshop()
     providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
     tools = Tools(world, _Providers(providers, workshop))
-    world.provide(tools)
-    world.provide(NamespaceSearch(HashedNgrams()))
+    services = use_services(world, tools=tools)
     pace = LineRateLimiter(bounds.lines_per_10_seconds)
-    door = McpServer(world, tools, bounds, HttpSettings(), pace)
-    http = HttpServer(world, CollectorRegistry(), HttpApi(world, bounds, pace), {"/mcp": door.http})
+    door = McpServer(world, services, bounds, HttpSettings(), pace)
+    http = HttpServer(
+        world, CollectorRegistry(), HttpApi(world, services, bounds, pace), {"/mcp": door.http}
+    )
     await http.start("127.0.0.1", 0)
     door.start()
     yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)
     await door.stop()
     await http.stop()
     await world.close()
+    forget_services(world)
 
 
 class _Providers(dict[str, Any]):

@@ -72,12 +72,12 @@ from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents, equipment, things, tokens
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
+from support.services import make_services
 
 Answer = CallToolResult | InputRequiredResult
 
@@ -673,13 +673,13 @@ async def serve() -> None:
         agent = await world.change(lambda tx: agents.create_agent(tx, "suite", role="owner"))
         await world.change(lambda tx: tokens.issue_token(tx, agent.id, "suite", None, None))
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
-        tools = Tools(world, dict.fromkeys(("internal", "global"), VerbToolProvider()))
+        services = make_services(world)
         pace = LineRateLimiter(limits.lines_per_10_seconds)
-        guests = McpClients(world, limits)
+        guests = McpClients(world, services, limits)
         Open.agent_id = agent.id
-        serving = Open(guests, tools, HttpSettings(), pace)
+        serving = Open(guests, services.tools, HttpSettings(), pace)
         await serving.start()
-        api = HttpApi(world, limits, pace)
+        api = HttpApi(world, services, limits, pace)
         http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.http})
         await http.start("127.0.0.1", 0)
         sys.stdout.write(f"http://127.0.0.1:{http.port}/mcp\n")

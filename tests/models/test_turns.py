@@ -46,6 +46,7 @@ from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer
+from support.services import ProviderBase, make_services
 
 Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
 
@@ -78,12 +79,13 @@ class House:
         self.turns = TurnRunner(
             world, self.tools, self.backends, LimitSettings(), budgets=self.budgets
         )
-        world.provide(self.tools)
-        world.provide(self.turns)
+        self.services = make_services(
+            world, tools=self.tools, turns=self.turns, budgets=self.budgets
+        )
 
     def caller(self, name: str) -> Caller:
         agent = self.world.agents.find(name)
-        return Caller(self.world, LimitSettings(), agent, "lobby", "ssh")
+        return Caller(self.world, self.services, LimitSettings(), agent, "lobby", "ssh")
 
     async def says(self, name: str, text: str) -> list[Row]:
         """Say something, wait until all turns have ended, and return the rows it made."""
@@ -172,7 +174,7 @@ async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) ->
 async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: House) -> None:
     both = asyncio.Barrier(2)
 
-    class Meeting:
+    class Meeting(ProviderBase):
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             await asyncio.wait_for(both.wait(), 30)
             return ToolResult(tool.name)
@@ -495,7 +497,7 @@ def said_by(made: list[Row], house: House, name: str) -> list[str]:
 async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
     quick = asyncio.Event()
 
-    class Slow:
+    class Slow(ProviderBase):
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             if tool.name == "who":
                 await quick.wait()
@@ -660,7 +662,7 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
         )
     )
 
-    class Aloud:
+    class Aloud(ProviderBase):
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             return ToolResult("heard")
 
@@ -723,7 +725,7 @@ async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
     house.limits = BudgetLimits(turn_seconds=1)
     ended = asyncio.Event()
 
-    class Slow:
+    class Slow(ProviderBase):
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
             try:
                 await asyncio.Event().wait()

@@ -12,6 +12,7 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
+from support.services import services_in
 from world.living import newborn, world
 
 __all__ = ["newborn", "world"]
@@ -35,7 +36,9 @@ async def test_who_hangs_up_while_they_are_let_in_leaves_no_ghost(world: World) 
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None
-    house = SshContext(world, gate, LimitSettings(), clock, "", LineRateLimiter(100))
+    house = SshContext(
+        world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+    )
     other_end: Any = Nobody()
     shell = LineShellHandler(house, carol.id, other_end, other_end)
     await asyncio.sleep(0)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
-from sshwarma.tools.call import ToolProvider, Tools
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
+from support.services import use_services, verb_providers
 from world.living import Someone, alice, bob, do, guest, newborn, qwen, world
 
 __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
@@ -21,12 +21,10 @@ __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
 async def tools(world: World) -> AsyncIterator[Tools]:
     """Tools that can be called, those in Lua with short limits."""
     host = await LuaHost.start(replace(SCRIPT_LIMITS, seconds=1.0, total_seconds=60.0))
-    lua = LuaToolProvider(host)
-    providers: dict[str, ToolProvider] = dict.fromkeys(("internal", "global"), VerbToolProvider())
-    providers[LUA_PROVIDER] = lua
-    made = Tools(world, providers)
-    world.provide(made)
-    world.provide(lua)
+    made = Tools(world, verb_providers())
+    lua = LuaToolProvider(host, made)
+    made.register(LUA_PROVIDER, lua)
+    use_services(world, tools=made, lua_tools=lua)
     yield made
     await host.close()
 

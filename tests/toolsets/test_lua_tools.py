@@ -14,13 +14,12 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.run import RunResult
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
+from support.services import services_in
 from world.living import Someone, do
 
 
 def slots_of(world: World) -> Any:
-    lua = world.part(lua_tools.LuaToolProvider)
-    assert lua is not None
-    return lua._slots
+    return services_in(world).lua_tools._slots
 
 
 async def until(holds: Callable[[], bool]) -> None:

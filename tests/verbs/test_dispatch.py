@@ -22,7 +22,7 @@ from sshwarma.verbs import (
     state,
     turns,
 )
-from sshwarma.verbs.dispatch import LineRateLimiter, invoke
+from sshwarma.verbs.dispatch import LineRateLimiter, invoke, run_line
 from sshwarma.verbs.grammar import find_typed, split_verb
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw_result
@@ -276,7 +276,7 @@ def test_pace_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 REFUSALS = """
-/run sshwarma:look
+/run nothing:here
 /stop
 /stop @nobody
 /expand 9
@@ -306,7 +306,6 @@ REFUSALS = """
 /clone lobby lobby
 /load
 /load nowhere
-/find clouds
 /unload nowhere
 /namespaces too many
 /namespace list all
@@ -331,14 +330,12 @@ REFUSALS = """
 /skill deactivate nothing
 /wrap bob
 /models too many
-/model
-/model list
 /model list all
 /model show
 /model show qwen
 /model add
 /model add qwen ollama
-/model add qwen ollama qwen3:8b
+/model add alice ollama qwen3:8b
 /model set bob
 /model set bob prompt
 /model set bob prompt You are terse.
@@ -346,9 +343,8 @@ REFUSALS = """
 /model on bob
 /model off bob
 /model test bob
-/model found
+/model found too
 /model nonsense
-/mcp
 /mcp list too
 /mcp nonsense
 /mcp add
@@ -511,7 +507,15 @@ async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str
 
 def test_every_verb_that_can_be_refused_is() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
-    assert {verb.name for verb in every_verb()} - tried == set()
+    # Any words are a query of /find, so it is refused by rights alone: see the next test.
+    assert {verb.name for verb in every_verb()} - tried == {"find"}
+
+
+async def test_find_needs_the_right_to_enter(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "/room private")
+    with pytest.raises(Forbidden):
+        await run_line(bob.caller.standing_in(alice.room_id), "/find clouds")
 
 
 NAMES = ["lobby", "den", "home", "note", "prompt:style", "sshwarma:look", "global:help", "skill:a"]

@@ -20,6 +20,7 @@ from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents
 from sshwarma.world.world import World
+from support.services import make_services
 
 LIMITS = LimitSettings(stdin_bytes=10_000)
 
@@ -67,7 +68,11 @@ async def web(tmp_path: Path) -> AsyncIterator[Client]:
         await world.change(
             lambda tx, name=name, role=role: agents.create_agent(tx, name, role=role)
         )
-    http = HttpServer(world, CollectorRegistry(), HttpApi(world, LIMITS, LineRateLimiter(1000)))
+    http = HttpServer(
+        world,
+        CollectorRegistry(),
+        HttpApi(world, make_services(world), LIMITS, LineRateLimiter(1000)),
+    )
     await http.start("127.0.0.1", 0)
     yield Client(world, http.port)
     await http.stop()

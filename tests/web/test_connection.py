@@ -16,6 +16,7 @@ from sshwarma.web import connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.world.world import World
+from support.services import make_services
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 
@@ -24,7 +25,9 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 async def port(tmp_path: Path) -> AsyncIterator[int]:
     world = await World.open(tmp_path / "world.db", tool_specs())
     http = HttpServer(
-        world, CollectorRegistry(), HttpApi(world, LimitSettings(), LineRateLimiter(1_000))
+        world,
+        CollectorRegistry(),
+        HttpApi(world, make_services(world), LimitSettings(), LineRateLimiter(1_000)),
     )
     await http.start("127.0.0.1", 0)
     yield http.port

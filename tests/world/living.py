@@ -26,6 +26,7 @@ from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+from support.services import forget_services, services_in
 
 _ = verbs.__all__  # importing the package declared every verb
 
@@ -58,7 +59,13 @@ class Someone:
     @property
     def caller(self) -> Caller:
         return Caller(
-            self.world, self.limits, self.agent, self.link.room_id, self.link.door, self.link
+            self.world,
+            services_in(self.world),
+            self.limits,
+            self.agent,
+            self.link.room_id,
+            self.link.door,
+            self.link,
         )
 
 
@@ -145,6 +152,7 @@ async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
     opened = await World.open(path, tool_specs())
     yield opened
     await opened.close()
+    forget_services(opened)
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     assert not left
     started = set(threading.enumerate()) - threads

@@ -20,6 +20,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
+from support.services import make_services
 
 SECONDS = 2.0
 """The longest that composing may take in a room of ten thousand rows."""
@@ -31,10 +32,11 @@ class Setting:
     def __init__(self, world: World, composer: ContextComposer) -> None:
         self.world = world
         self.composer = composer
+        self.services = make_services(world, composer=composer)
 
     def caller(self, name: str, door: str = "ssh") -> Caller:
         agent = self.world.agents.find(name)
-        return Caller(self.world, LimitSettings(), agent, "lobby", door)  # type: ignore[arg-type]
+        return Caller(self.world, self.services, LimitSettings(), agent, "lobby", door)  # type: ignore[arg-type]
 
     async def does(self, line: str) -> None:
         await run_line(self.caller("alice"), line)

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sshwarma.tools.arguments import get_input_schema
-from sshwarma.tools.call import MAX_CALL_DEPTH, ToolResult, Tools
+from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, MAX_CALL_DEPTH, ToolResult, Tools
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.resources import resource_dir
@@ -54,14 +54,21 @@ MAX_PRESENT_NAMES: Final = 50
 
 
 class LuaToolProvider:
-    """The provider of Lua tools; runs commands too."""
+    """The provider of Lua tools; runs commands too. What a script calls, it calls by `tools`."""
 
-    def __init__(self, host: LuaHost) -> None:
+    timeout_seconds = CALL_TIMEOUT_SECONDS
+
+    def __init__(self, host: LuaHost, tools: Tools) -> None:
         self._host = host
+        self._tools = tools
         self._driver = LuaScript(
             "tool.lua", (resource_dir("embedded") / "tool.lua").read_text(encoding="utf-8")
         )
         self._slots = _ScriptSlots()
+
+    def why_unavailable(self, tool: Thing) -> str:
+        """Return nothing: a Lua tool is as available as the server."""
+        return ""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Carry out a Lua tool; what goes wrong in it is a failed result with the place."""
@@ -104,7 +111,7 @@ class LuaToolProvider:
         try:
             async with self._slots.one(caller.agent.id, nested=nested):
                 value = await self._host.run(
-                    scripts, "run", call, call=_make_host_call(caller), log=printed.append
+                    scripts, "run", call, call=self._make_host_call(caller), log=printed.append
                 )
         except LuaError as error:
             # A script whose last act was a call has no line left; the driver's says nothing.
@@ -115,6 +122,18 @@ class LuaToolProvider:
             text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
         return ToolResult(text, structured, printed=tuple(printed))
+
+    def _make_host_call(self, caller: Caller) -> HostCallback:
+        """What `host.call` of a script means."""
+
+        async def call(name: str, arguments: dict[str, Any]) -> Any:
+            outcome = await self._tools.call(caller, name, arguments)
+            if outcome.how != "result":
+                said = outcome.text.startswith(outcome.tool)
+                raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
+            return outcome.text if outcome.structured is None else outcome.structured
+
+        return call
 
 
 def render_value(value: Any) -> str:
@@ -140,22 +159,6 @@ def _is_single_line(value: Any) -> bool:
 
 def _format_scalar(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _make_host_call(caller: Caller) -> HostCallback:
-    """What `host.call` of a script means."""
-
-    async def call(name: str, arguments: dict[str, Any]) -> Any:
-        tools = caller.world.part(Tools)
-        if tools is None:
-            raise Unavailable("This server calls no tools.")
-        outcome = await tools.call(caller, name, arguments)
-        if outcome.how != "result":
-            said = outcome.text.startswith(outcome.tool)
-            raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
-        return outcome.text if outcome.structured is None else outcome.structured
-
-    return call
 
 
 async def _describe_surroundings(caller: Caller) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from sshwarma.tools.call import CallPosition
 from sshwarma.tools.names import model_tool_name
 from sshwarma.world import drafts, notes, rows, turns, usage
 from sshwarma.world.agents import Agent
-from sshwarma.world.caller import Caller
+from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import Row, StreamEnded
 from sshwarma.world.loadout import LoadoutItem
@@ -70,8 +70,11 @@ class FollowUpHandler(Protocol):
 
 
 class TurnLoop:
-    """One turn while it runs. `behind` is the person it all began with, `hops` how many models have
-    called each other on the way here."""
+    """One turn while it runs.
+
+    `services` go with the calls it makes. `behind` is the person it all began with, `hops` how many
+    models have called each other on the way here.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class TurnLoop:
         turn: Turn,
         agent: Agent,
         question: Row,
+        services: RequestServices,
         *,
         behind: str | None,
         hops: int,
@@ -86,6 +90,7 @@ class TurnLoop:
     ) -> None:
         self.turn = turn
         self.agent = agent
+        self.services = services
         self.behind = behind
         self.hops = hops
         self.stopped = False
@@ -287,6 +292,7 @@ class TurnLoop:
         agent = self._world.agents.get(self.agent.id) or self.agent
         return Caller(
             self._world,
+            self.services,
             self._deps.limits,
             agent,
             self.turn.room_id,

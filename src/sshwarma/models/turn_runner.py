@@ -15,6 +15,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, turns
 from sshwarma.world.agents import Agent
+from sshwarma.world.caller import RequestServices
 from sshwarma.world.events import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -97,12 +98,27 @@ class TurnRunner:
         return hops < self._limits.mention_hops
 
     def begin(
-        self, turn: Turn, agent: Agent, question: Row, *, behind: str | None, hops: int = 0
+        self,
+        turn: Turn,
+        agent: Agent,
+        question: Row,
+        services: RequestServices,
+        *,
+        behind: str | None,
+        hops: int = 0,
     ) -> None:
-        """Answer a row, in a turn that is open and stored. `behind` is the person it all began
-        with, `hops` how many models have called each other on the way."""
+        """Answer a row, in a turn that is open and stored. `services` are those of the request
+        that asks: the model's own calls carry them. `behind` is the person it all began with,
+        `hops` how many models have called each other on the way."""
         answer = TurnLoop(
-            self._deps, turn, agent, question, behind=behind, hops=hops, follower=self
+            self._deps,
+            turn,
+            agent,
+            question,
+            services,
+            behind=behind,
+            hops=hops,
+            follower=self,
         )
         self._running[turn.id] = answer
         answer.start()
@@ -174,4 +190,11 @@ class TurnRunner:
         self._running.pop(answer.turn.id, None)
         if row is not None:
             for turn, agent in opened:
-                self.begin(turn, agent, row, behind=answer.behind, hops=answer.hops + 1)
+                self.begin(
+                    turn,
+                    agent,
+                    row,
+                    answer.services,
+                    behind=answer.behind,
+                    hops=answer.hops + 1,
+                )

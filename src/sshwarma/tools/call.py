@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -28,7 +28,7 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 CALL_TIMEOUT_SECONDS: Final = 60.0
-"""A call that takes longer is a timeout, unless its provider says otherwise."""
+"""Timeout of a call of a provider that has no reason for another."""
 
 MAX_CALL_DEPTH: Final = 4
 """Calls out of calls; one that is deeper is refused."""
@@ -61,9 +61,16 @@ class ToolResult:
 
 
 class ToolProvider(Protocol):
-    """Whoever can carry out some tools. One that has `seconds` says by it how long a call may take
-    in place of CALL_TIMEOUT_SECONDS; None, that it sees to that itself, and raises TimeoutError
-    with words. One that has `why_down` says by it, for a tool, why it is not there now."""
+    """Carries out the tools of some namespaces."""
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """Timeout of each call in seconds. None: the provider raises TimeoutError itself, with a
+        message."""
+
+    def why_unavailable(self, tool: Thing) -> str:
+        """Return why a tool that is marked unavailable cannot be called now; empty if the provider
+        has no more to say than the mark."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Carry out a tool that the caller may use, with arguments that fit its schema.
@@ -121,9 +128,13 @@ class Tools:
     """The tools of a world. `providers` are by what tools name in their metadata
     (`PROVIDER_KEY`), or by the id of the namespace they serve."""
 
-    def __init__(self, world: World, providers: Mapping[str, ToolProvider]) -> None:
+    def __init__(self, world: World, providers: dict[str, ToolProvider]) -> None:
         self._world = world
         self._providers = providers
+
+    def register(self, name: str, provider: ToolProvider) -> None:
+        """Add a provider that needs these tools itself, and so is made after them."""
+        self._providers[name] = provider
 
     async def call(
         self,
@@ -252,9 +263,10 @@ class Tools:
         return item
 
     def _describe_obstacle(self, item: LoadoutItem) -> str:
-        why_down = getattr(self._provider_of(item.thing), "why_down", None)
-        said = why_down(item.thing) if why_down and item.obstacle == UNAVAILABLE_OBSTACLE else ""
-        return said or item.obstacle
+        provider = self._provider_of(item.thing)
+        if provider is None or item.obstacle != UNAVAILABLE_OBSTACLE:
+            return item.obstacle
+        return provider.why_unavailable(item.thing) or item.obstacle
 
     def _provider_of(self, tool: Thing) -> ToolProvider | None:
         return self._providers.get(tool.metadata.get(PROVIDER_KEY) or tool.parent_id or "")
@@ -265,12 +277,13 @@ class Tools:
         provider = self._provider_of(tool)
         if provider is None:
             return "error", ToolResult(f"Nothing carries out {tool.label} now.", failed=True)
+        seconds = provider.timeout_seconds
         try:
-            async with asyncio.timeout(getattr(provider, "seconds", CALL_TIMEOUT_SECONDS)):
+            async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
-            said = str(error) or f"It took longer than {CALL_TIMEOUT_SECONDS:.0f} s."
-            return "timeout", ToolResult(said, failed=True)
+            limit = "It timed out." if seconds is None else f"It took longer than {seconds:.0f} s."
+            return "timeout", ToolResult(str(error) or limit, failed=True)
         except WorldError as refused:
             return "error", ToolResult(str(refused), failed=True)
         except Exception:

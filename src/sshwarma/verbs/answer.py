@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from sshwarma.mcp.client.hub import Hub
+from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Flag, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Unavailable
 
 
 @verb(
@@ -32,9 +31,7 @@ async def answer(
         text: your answer; if left out, the default.
         decline: decline this question and all that follow in this call.
     """
-    hub = caller.world.part(Hub)
-    if hub is None:
-        raise Unavailable("Nothing asks questions on this server.")
+    hub = services_of(caller).hub
     declines = decline or (text or "").strip() == "--decline"
     hub.asking.answer(caller.agent.id, None if declines else text or "")
     return Confirmation("Declined." if declines else "Answered.")

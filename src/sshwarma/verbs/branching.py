@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
 from sshwarma.verbs.moving import MoveResult, move_caller
@@ -51,11 +51,11 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     Args:
         model: the model whose answer is to be given again; the last one to answer you if left out.
     """
-    answering = caller.world.part(TurnRunner)
+    answering = services_of(caller).turns
     wanted = caller.world.agents.find(model) if model else None
     old = await find_newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
-    if answering is None or agent is None or not answering.answers(agent):
+    if agent is None or not answering.answers(agent):
         raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
     if old.status == "open":
         raise Conflict(f"{agent.name} still answers that.", hint="/stop ends it.")
@@ -92,7 +92,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         return row, turn
 
     row, turn = await caller.change(work)
-    answering.begin(turn, agent, row, behind=caller.agent.id)
+    answering.begin(turn, agent, row, caller.services, behind=caller.agent.id)
     name = (await caller.room()).name
     return SentMessage(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sshwarma.lua_tools.declaration import read_summary
-from sshwarma.lua_tools.provider import LuaToolProvider
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.things import Thing
 
 COMMAND_PREFIX: Final = "command:"
@@ -136,10 +136,9 @@ async def run_script(caller: Caller, command: CustomCommand, given: str) -> Scri
         WorldError: with the script's own error.
     """
     await caller.require(Right.ENTER)
-    lua = caller.world.part(LuaToolProvider)
-    if lua is None:
-        raise Unavailable("This server runs no Lua.")
-    result = await lua.command(caller, command.thing, given, split_words(given))
+    result = await services_of(caller).lua_tools.command(
+        caller, command.thing, given, split_words(given)
+    )
     if result.failed:
         hint = f"It printed: {result.printed[-1][:200]}" if result.printed else ""
         raise WorldError(f"/{command.name} failed: {result.text}", hint=hint)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
-from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.arguments import Context, Flag, Text
 from sshwarma.verbs.namespace_views import NamespaceListed
 from sshwarma.verbs.namespaces import (
@@ -301,13 +301,10 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
         return NamespaceMatches("", tuple(_make_match(one, 0.0, "") for one in known.values()))
-    finder = caller.world.part(NamespaceSearch)
-    if finder is None:
-        raise Unavailable("This server finds no namespaces.")
     offered = await caller.world.memo(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
-    found = await finder.find(query, offered, MAX_NAMESPACE_MATCHES)
+    found = await services_of(caller).search.find(query, offered, MAX_NAMESPACE_MATCHES)
     return NamespaceMatches(
         query,
         tuple(

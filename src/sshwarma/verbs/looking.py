@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine import ContainedThing, ThingDetails, examine
@@ -118,7 +119,7 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
 async def read_room_details(caller: Caller) -> RoomDetails:
     """What the caller's room looks like now: the same value for everybody who looks while nothing
     changes."""
-    world = caller.world
+    world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
 
     def see() -> RoomDetails:
@@ -131,7 +132,7 @@ async def read_room_details(caller: Caller) -> RoomDetails:
             nav=room.nav,
             here=tuple(_make_room_person(world, present) for present in here),
             here_more=world.presence.count(room.id) - len(here),
-            models=tuple(sorted(_list_callable_models(world))),
+            models=tuple(sorted(_list_callable_models(world, turns))),
             exits=tuple(RoomExit(way.direction, way.to_name) for way in room.exits),
             floor=tuple(
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
@@ -258,11 +259,9 @@ async def who(caller: Caller) -> PersonList:
     return PersonList(tuple(sorted(listed_people, key=lambda person: (person.name, person.room))))
 
 
-def _list_callable_models(world: World) -> Iterator[str]:
-    """Those who answer when they are called here."""
-    answering = world.part(TurnRunner)
-    if answering is not None:
-        yield from (agent.name for agent in world.agents if answering.answers(agent))
+def _list_callable_models(world: World, turns: TurnRunner) -> Iterator[str]:
+    """The names of the models that answer."""
+    return (agent.name for agent in world.agents if turns.answers(agent))
 
 
 def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
+from sshwarma.services import services_of
 from sshwarma.settings import McpSettings
 from sshwarma.verbs.arguments import (
     Arg,
@@ -29,7 +30,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import names, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.errors import Invalid
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
 CONNECT_WAIT_SECONDS = 30.0
@@ -79,7 +80,7 @@ mcp = group(
 @mcp.verb("list", needs=Right.ENTER, tool=False, examples=("/mcp", "/mcp list"))
 async def list_servers(caller: Caller) -> ServerList:
     """List MCP servers, and those brought along to this room."""
-    return await find_listed(caller, _hub_of(caller))
+    return await find_listed(caller, services_of(caller).hub)
 
 
 @mcp.verb("show", needs=Right.ENTER, tool=False, examples=("/mcp show holler",))
@@ -91,7 +92,7 @@ async def show_server(caller: Caller, name: ServerName) -> ServerDetails:
     Args:
         name: the server.
     """
-    return await find_shown(caller, _hub_of(caller), name)
+    return await find_shown(caller, services_of(caller).hub, name)
 
 
 @mcp.verb(
@@ -145,7 +146,7 @@ async def add_server(
         oauth_scope: scopes to ask for, in place of those the server says it needs.
         oauth_machine: sign in with client id and secret alone, without a person.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     given = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
              "allow-private": allow_private, "seconds": seconds, "memory": memory,
              "oauth-client-id": oauth_client_id, "oauth-client-secret": oauth_client_secret,
@@ -168,7 +169,7 @@ async def remove_server(caller: Caller, name: ServerName) -> Confirmation:
     Args:
         name: the server.
     """
-    await _hub_of(caller).remove(caller, name)
+    await services_of(caller).hub.remove(caller, name)
     return Confirmation(f"Removed {name}. Its equipment is kept and applies if you add it again.")
 
 
@@ -179,7 +180,7 @@ async def refresh_server(caller: Caller, name: ServerName) -> ServerDetails:
     Args:
         name: the server.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     await hub.refresh(name, CONNECT_WAIT_SECONDS)
     return await find_shown(caller, hub, name)
 
@@ -191,7 +192,7 @@ async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
     Args:
         name: the server.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     await hub.enable(caller, name, True)
     return await _connection_of(caller, hub, name)
 
@@ -205,7 +206,7 @@ async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     Args:
         name: the server.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     if await hub.end_offer(caller, name):
         return Confirmation(f"Ended what was brought along as {name}.")
     await hub.enable(caller, name, False)
@@ -229,7 +230,7 @@ async def approve_tools(
         name: the server.
         tool: one tool; all that wait if left out.
     """
-    approved = await _hub_of(caller).approve(caller, name, tool)
+    approved = await services_of(caller).hub.approve(caller, name, tool)
     return Confirmation(f"Approved {', '.join(approved)}.")
 
 
@@ -240,7 +241,7 @@ async def show_server_log(caller: Caller, name: ServerName) -> ServerLog:
     Args:
         name: the server.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     server = await hub.find(name)
     return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
 
@@ -266,7 +267,7 @@ async def log_in(
         name: the server.
         address: the address that your browser came back to.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     if not address:
         return await begin_sign_in(caller, hub, name)
     if not await submit_callback_url(hub, name, address):
@@ -284,16 +285,9 @@ async def log_out(caller: Caller, name: ServerName) -> Confirmation:
     Args:
         name: the server.
     """
-    hub = _hub_of(caller)
+    hub = services_of(caller).hub
     await hub.signing.logout(caller, await hub.find(name))
     return Confirmation(f"Signed out of {name}: its tokens are deleted.")
-
-
-def _hub_of(caller: Caller) -> Hub:
-    hub = caller.world.part(Hub)
-    if hub is None:
-        raise Unavailable("This server connects to no MCP servers.")
-    return hub
 
 
 def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpSettings:

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from sshwarma.models.backend import BackendError, Message, StepRequest, TokenUsage
 from sshwarma.models.backend import TextDelta as TextPart
-from sshwarma.models.budget import BudgetExceeded, ModelBudgets, TurnBudget
+from sshwarma.models.budget import BudgetExceeded
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
-from sshwarma.models.roster import Roster, RosterEntry, check_price, describe_model
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.models.roster import RosterEntry, check_price, describe_model
+from sshwarma.services import services_of
 from sshwarma.settings import ModelKind, ModelSettings
 from sshwarma.verbs.arguments import Arg, CompletionRequest, ModelName, Option, Text, Word
 from sshwarma.verbs.model_settings import keep_keys_out, place_of, settings_by_verb, validated
@@ -83,7 +83,7 @@ model = group(
 @model.verb("list", needs=Right.OWN, tool=False, examples=("/model", "/model list"))
 async def list_models(caller: Caller) -> ModelRoster:
     """List models, with what each has used today."""
-    return await list_roster(caller, _roster_of(caller))
+    return await list_roster(caller, services_of(caller).roster)
 
 
 @model.verb("show", needs=Right.OWN, tool=False, examples=("/model show opus",))
@@ -94,7 +94,7 @@ async def show_model(caller: Caller, name: ModelName) -> ModelDetails:
         name: the model, as in @NAME.
     """
     entry, agent = _find_roster_entry(caller, name)
-    return await read_model_details(caller, _roster_of(caller), entry, agent)
+    return await read_model_details(caller, services_of(caller).roster, entry, agent)
 
 
 @model.verb(
@@ -131,7 +131,7 @@ async def add_model(
         key_file: file of mode 0600 that holds the key.
         prompt: its system prompt; several words in quotes.
     """
-    roster, name = _roster_of(caller), name.removeprefix("@")
+    roster, name = services_of(caller).roster, name.removeprefix("@")
     if text is not None and prompt is not None:
         raise Invalid("Give the prompt once: with --prompt, or as text.")
     given = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
@@ -189,7 +189,7 @@ async def set_model(
         changed[chosen] = None if words == "none" else words
     after = validated(caller, changed, words)
     await check_price(after)
-    roster = _roster_of(caller)
+    roster = services_of(caller).roster
     await caller.change(
         lambda tx: roster.change(tx, agent.id, before, after),
         f"changed the model {agent.name}: {chosen}",
@@ -212,7 +212,7 @@ async def remove_model(caller: Caller, name: ModelName) -> Confirmation:
     """
     entry, agent = _find_roster_entry(caller, name)
     settings_by_verb(entry, agent)
-    roster = _roster_of(caller)
+    roster = services_of(caller).roster
     await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
     _stop_turns(caller, agent)
     return Confirmation(f"Removed {agent.name}. What it said stays; /model add brings it back.")
@@ -266,8 +266,7 @@ async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
 async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
     if not isinstance(entry.backend, PydanticAIBackend):
         raise Invalid(f"{agent.name} is not a model.")
-    budgets = caller.world.part(ModelBudgets)
-    budget = await budgets.begin(agent.id) if budgets else TurnBudget(entry.limits)
+    budget = await services_of(caller).budgets.begin(agent.id)
     room = await caller.room()
     said = (Message("user", TEST_PROMPT),)
     request = StepRequest(
@@ -325,7 +324,7 @@ async def list_found_models(caller: Caller) -> DetectedModels:
     Looks for keys of providers in the server's environment, and for ollama and llama.cpp on its
     machine.
     """
-    roster = _roster_of(caller)
+    roster = services_of(caller).roster
     taken = {agent.name for agent in caller.world.agents}
     there = {
         (entry.settings.kind, entry.settings.model, base_url_of(entry.settings))
@@ -345,17 +344,10 @@ async def list_found_models(caller: Caller) -> DetectedModels:
     return DetectedModels(tuple(offers))
 
 
-def _roster_of(caller: Caller) -> Roster:
-    roster = caller.world.part(Roster)
-    if roster is None:
-        raise Unavailable("This server has no models.")
-    return roster
-
-
 def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
     keep_keys_out({"name": name})  # before any words about it
     agent = caller.world.agents.find(name)
-    entry = _roster_of(caller).entry(agent.id)
+    entry = services_of(caller).roster.entry(agent.id)
     if entry is None:
         raise NotFound(
             f"{agent.name} is not a model that answers.", hint="/model lists them; add one."
@@ -364,9 +356,7 @@ def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
 
 
 def _stop_turns(caller: Caller, agent: Agent) -> None:
-    answering = caller.world.part(TurnRunner)
-    if answering is not None:
-        answering.stop(None, agent_id=agent.id)
+    services_of(caller).turns.stop(None, agent_id=agent.id)
 
 
 def _unquoted(text: str) -> str:

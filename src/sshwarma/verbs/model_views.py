@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sshwarma.models.backend import BackendError
-from sshwarma.models.budget import ModelBudgets, UsageTotal
+from sshwarma.models.budget import UsageTotal
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
 from sshwarma.models.secrets import describe_key_location, read_key
+from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.views import draw_columns, format_duration, view
@@ -261,8 +262,7 @@ async def _format_price(settings: ModelSettings) -> str:
 
 
 async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:
-    budgets = caller.world.part(ModelBudgets)
-    return await budgets.today(agent.id) if budgets else UsageTotal()
+    return await services_of(caller).budgets.today(agent.id)
 
 
 def _total_cost(used: UsageTotal) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
@@ -40,13 +40,11 @@ def draw_model_list(result: ModelList) -> Block:
 @verb("models", section="Models", needs=Right.ENTER, examples=("/models",))
 async def list_models(caller: Caller) -> ModelList:
     """List models that answer when they are mentioned."""
-    answering = caller.world.part(TurnRunner)
-    found = [] if answering is None else [a for a in caller.world.agents if answering.answers(a)]
+    answering = services_of(caller).turns
+    found = [a for a in caller.world.agents if answering.answers(a)]
     return ModelList(
         tuple(
-            ModelListItem(
-                agent.name, answering.model_of(agent) if answering else "", agent.description
-            )
+            ModelListItem(agent.name, answering.model_of(agent), agent.description)
             for agent in sorted(found, key=lambda agent: agent.name)
         )
     )

@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
-from sshwarma.tools.call import Tools
 from sshwarma.verbs.arguments import ModelName, Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, format_count, view
@@ -19,7 +18,7 @@ from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import Row
 
 MAX_PERSON_CHARACTERS = 20_000
@@ -80,9 +79,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
         name: the tool, as /inv names it.
         arguments: NAME=VALUE words, or a JSON object.
     """
-    tools = caller.world.part(Tools)
-    if tools is None:
-        raise Unavailable("This server calls no tools.")
+    tools = services_of(caller).tools
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
     return RunResult(
@@ -110,20 +107,19 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     Args:
         name: only this model's.
     """
-    answering = caller.world.part(TurnRunner)
+    answering = services_of(caller).turns
     room = await caller.room()
     agent_id = caller.world.agents.find(name).id if name else None
     owns = Right.MODERATE in room.rights_of(caller.agent, 0)
     opened_by = None if owns else caller.agent.id
-    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by) if answering else []
+    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by)
     if not stopped:
-        waiting = answering.asked_by(room.id, agent_id) if answering else []
+        waiting = answering.asked_by(room.id, agent_id)
         if not waiting:
             raise NotFound("Nobody is answering here now.")
         who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
         raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
-    if answering is not None:
-        await answering.endings(room.id)
+    await answering.endings(room.id)
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import MAX_ANSWERS_PER_ROOM, TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
@@ -59,33 +60,33 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         text: what to say; several lines are one message.
     """
     words = _clean_text(caller, text)
-    answering = caller.world.part(TurnRunner)
-    asked = answering.called(words, caller.agent) if answering is not None else []
-    if asked and answering is not None and not answering.may_call(caller.hops):
+    answering = services_of(caller).turns
+    asked = answering.called(words, caller.agent)
+    if asked and not answering.may_call(caller.hops):
         names = ", ".join(agent.name for agent in asked)
         raise Forbidden(
             f"{names} cannot be called: {caller.limits.mention_hops + 1} models in a row is the"
             " limit.",
             hint="Say it without the @.",
         )
-    if asked and answering is not None:
+    if asked:
         check_answer_capacity(caller, answering, len(asked))
     row, opened = await caller.world.change(
         partial(_append_message, caller=caller, text=words, asked=asked)
     )
-    if answering is not None:
-        by_model = caller.agent.kind == "model"
-        for turn, agent in zip(opened, asked, strict=True):
-            answering.begin(
-                turn,
-                agent,
-                row,
-                behind=caller.behind or caller.agent.id,
-                hops=caller.hops + by_model,
-            )
+    by_model = caller.agent.kind == "model"
+    for turn, agent in zip(opened, asked, strict=True):
+        answering.begin(
+            turn,
+            agent,
+            row,
+            caller.services,
+            behind=caller.behind or caller.agent.id,
+            hops=caller.hops + by_model,
+        )
     name = (await caller.room()).name
     opened_ids = tuple(turn.id for turn in opened)
-    silent = answering.silent(words, caller.agent) if answering is not None else []
+    silent = answering.silent(words, caller.agent)
     note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
     return SentMessage(
         name,
@@ -151,10 +152,9 @@ def draw_answered(answered: MessageAnswers) -> Block:
 
 async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
     """Wait until the models that were called have answered. For doors that show no room."""
-    answering = caller.world.part(TurnRunner)
+    answering = services_of(caller).turns
     for turn_id in said.turns:
-        if answering is not None:
-            await answering.ended(turn_id)
+        await answering.ended(turn_id)
     found = [
         row
         for turn_id in said.turns

@@ -7,9 +7,8 @@ from typing import Any
 
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
-from sshwarma.lua_tools.provider import LuaToolProvider
+from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
-from sshwarma.tools.call import Tools
 from sshwarma.tools.names import NameTable, check_tool_name
 from sshwarma.verbs.arguments import Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
@@ -23,7 +22,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -116,7 +115,7 @@ async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> T
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The script has {size} bytes; at most {caller.limits.thing_bytes} fit.")
     declaration = parse_declaration(text)
-    await _require_lua(caller).check(plain, text)
+    await services_of(caller).lua_tools.check(plain, text)
 
     def work(tx: Change) -> tuple[Thing, bool]:
         if place is None:
@@ -201,10 +200,9 @@ async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> 
     if not creation.is_lua_tool(found):
         raise Invalid(f"{found.label} is not a Lua tool.", hint=f"/run {found.label} calls it.")
     await _check_may_decide(caller, found)
-    tools = caller.world.part(Tools)
-    if tools is None:
-        raise Unavailable("This server calls no tools.")
-    how, result, seconds = await tools.test(caller, found, parse_arguments(found, text or ""))
+    how, result, seconds = await services_of(caller).tools.test(
+        caller, found, parse_arguments(found, text or "")
+    )
     return ToolTested(
         found.label, how == "result", result.text, result.structured, result.printed, seconds
     )
@@ -348,10 +346,3 @@ async def _check_may_change(caller: Caller, place: Thing) -> None:
         await require_maker_or_admin(caller, place, words)
     elif place.id != caller.agent.id:
         await caller.require(Right.ADMIN)
-
-
-def _require_lua(caller: Caller) -> LuaToolProvider:
-    lua = caller.world.part(LuaToolProvider)
-    if lua is None:
-        raise Unavailable("This server runs no Lua.")
-    return lua

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sshwarma.terminal.render import render_plain
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import draw_result, dump_json
@@ -17,10 +17,16 @@ from sshwarma.world.things import Thing
 class VerbToolProvider:
     """The provider of `internal` and `global`."""
 
+    timeout_seconds = CALL_TIMEOUT_SECONDS
+
     def __init__(self) -> None:
         self._names = {
             spec.id: made.name for made in every_verb() if (spec := made.tool_spec) is not None
         }
+
+    def why_unavailable(self, tool: Thing) -> str:
+        """Return nothing: a verb is as available as the server."""
+        return ""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         name = self._names.get(tool.id)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.turn_views import TurnList, TurnListed, TurnRow, TurnShown
@@ -150,11 +150,10 @@ async def undo(caller: Caller) -> Confirmation:
     brings a turn back.
     """
     turn = await find_newest_to_undo(caller)
-    answering = caller.world.part(TurnRunner)
-    if answering is not None:
-        await answering.break_off(turn.id)
-        for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
-            await answering.break_off(called.id)
+    answering = services_of(caller).turns
+    await answering.break_off(turn.id)
+    for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
+        await answering.break_off(called.id)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find_turn(tx.conn, caller.room_id, turn.id)

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
 from sshwarma.verbs.arguments import ModelMention
@@ -18,7 +18,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ContextComposer, ModelContext
+from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ModelContext
 from sshwarma.wrap.host import LuaError
 
 MAX_ROW_ID: Final = 2**62
@@ -98,7 +98,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
         NotFound: if no model fits.
         Invalid: if that is not a model.
     """
-    answering = caller.world.part(TurnRunner)
+    answering = services_of(caller).turns
     if name is not None:
         agent = caller.world.agents.find(name)
         if agent.kind != "model":
@@ -115,7 +115,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
     models = [
         agent
         for agent in caller.world.agents
-        if answering is not None and answering.answers(agent) and answering.budget_of(agent)
+        if answering.answers(agent) and answering.budget_of(agent)
     ]
     if len(models) == 1:
         return models[0]
@@ -128,24 +128,23 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
     Raises:
         Unavailable: if it cannot be composed.
     """
-    composer, answering = caller.world.part(ContextComposer), caller.world.part(TurnRunner)
-    if composer is None:
-        raise Unavailable("This server composes no context.")
+    services = services_of(caller)
+    answering = services.turns
     budget, notices = DEFAULT_CONTEXT_TOKENS, []
-    if answering is not None and answering.answers(agent):
+    if answering.answers(agent):
         budget = answering.budget_of(agent) or DEFAULT_CONTEXT_TOKENS
         if not answering.budget_of(agent):
             notices.append(f"{agent.name} is not a language model: it reads only the question.")
-    as_model = Caller(caller.world, caller.limits, agent, caller.room_id, "model")
+    as_model = Caller(caller.world, services, caller.limits, agent, caller.room_id, "model")
     try:
-        composed = await composer.compose(
+        composed = await services.composer.compose(
             as_model, "…", caller.agent.name, MAX_ROW_ID, budget=budget
         )
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
-    before = answering.sent(caller.room_id, agent.id) if answering is not None else None
+    before = answering.sent(caller.room_id, agent.id)
     wrapped = Wrapped(
         agent.name,
         tuple(model_tool_name(item.thing.label) for item in offers),

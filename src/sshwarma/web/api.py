@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.dispatch import LineRateLimiter, invoke, run_line
@@ -46,8 +47,11 @@ class Unauthorized(WorldError):
 class HttpApi:
     """The routes, over one world."""
 
-    def __init__(self, world: World, limits: LimitSettings, pace: LineRateLimiter) -> None:
+    def __init__(
+        self, world: World, services: Services, limits: LimitSettings, pace: LineRateLimiter
+    ) -> None:
         self._world = world
+        self._services = services
         self._limits = limits
         self._pace = pace
 
@@ -123,7 +127,15 @@ class HttpApi:
                 "That needs an agent's token.", hint="sshwarma token new NAME makes one."
             )
         self._pace.check(agent.id)
-        caller = Caller(self._world, self._limits, agent, agent.room_id, "web", scope=token.scope)
+        caller = Caller(
+            self._world,
+            self._services,
+            self._limits,
+            agent,
+            agent.room_id,
+            "web",
+            scope=token.scope,
+        )
         wanted = request.query_params.get("room")
         return await (caller.where_it_may_be() if wanted is None else caller.elsewhere(wanted))
 

@@ -39,11 +39,12 @@ class MeasuredDoor(Protocol):
 
 
 class WorldMetricsCollector(Collector):
-    """Reads counters of the world and the ssh door."""
+    """Reads counters of the world, the ssh door and the search for namespaces."""
 
-    def __init__(self, world: World, ssh: MeasuredDoor) -> None:
+    def __init__(self, world: World, ssh: MeasuredDoor, search: NamespaceSearch) -> None:
         self._world = world
         self._ssh = ssh
+        self._search = search
 
     def collect(self) -> Iterator[Metric]:
         world, ssh = self._world, self._ssh
@@ -66,13 +67,11 @@ class WorldMetricsCollector(Collector):
         for reason, count in ssh.counters.refused.items():
             refused.add_metric([reason], count)
         yield refused
-        finder = world.part(NamespaceSearch)
-        if finder is not None:
-            yield CounterMetricFamily(
-                "sshwarma_find_embedded",
-                "Searches for a namespace that no word answered, so that vectors were compared.",
-                finder.embedded,
-            )
+        yield CounterMetricFamily(
+            "sshwarma_find_embedded",
+            "Searches for a namespace that no word answered, so that vectors were compared.",
+            self._search.embedded,
+        )
         counts = world.store.counts
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
         yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)

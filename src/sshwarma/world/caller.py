@@ -24,6 +24,15 @@ from sshwarma.world.world import World
 T = TypeVar("T")
 
 
+class RequestServices:
+    """Base class of `sshwarma.services.Services`, which requests carry to the verbs.
+
+    The layers below the verbs pass the services on and do not read them.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class CallCounter:
     """How many tool calls one request has led to, at any depth."""
@@ -44,13 +53,18 @@ class CallStack:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. `link` is the connection that stands in the room, where the door has one; `verb`
-    and `line` are what was asked, for the audit; `within` is the call that asks, if one does. Of a
-    model that answers: `behind` is the id of the person it all began with, `hops` how many models
-    have called each other since. `scope` is that of the token it came with. `report` takes a few
-    words on how far the request is, where the door can show them."""
+    """Who asks, and what the request carries with it.
+
+    `services` are the parts of the program that verbs use. `link` is the connection that stands in
+    the room, where the door has one; `verb` and `line` are what was asked, for the audit; `within`
+    is the call that asks, if one does. Of a model that answers: `behind` is the id of the person it
+    all began with, `hops` how many models have called each other since. `scope` is that of the
+    token it came with. `report` takes a few words on how far the request is, where the door can
+    show them.
+    """
 
     world: World
+    services: RequestServices
     limits: LimitSettings
     agent: Agent
     room_id: str

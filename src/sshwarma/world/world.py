@@ -69,7 +69,6 @@ class World:
         self.store: Store
         self.reports: Reports
         self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
-        self._parts: dict[type, object] = {}
         self._cached_values: dict[Hashable, tuple[Hashable, float, Any]] = {}
         self._tails: OrderedDict[str, deque[Row]] = OrderedDict()
         self._stale_agent_ids: set[str] = set()
@@ -102,14 +101,6 @@ class World:
 
     is_new = False
     """Whether this start made the world."""
-
-    def provide(self, part: object) -> None:
-        """Hand down a part that stands above the world, to be asked for by its type."""
-        self._parts[type(part)] = part
-
-    def part(self, kind: type[T]) -> T | None:
-        """The part of that type, if the program has one."""
-        return self._parts.get(kind)  # type: ignore[return-value]
 
     async def close(self) -> None:
         """Wait for what is being written, then let go of the file."""

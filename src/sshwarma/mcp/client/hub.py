@@ -72,7 +72,7 @@ class Hub:
     """The servers of a world. Made with `start`, ended with `close`; `folder` is where programs
     start that have no other place. What is kept of sign-ins is beside it."""
 
-    seconds = None  # each server has its own: see `tools.call.ToolProvider`
+    timeout_seconds = None  # each server has its own, and its calls raise TimeoutError
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class Hub:
             running.state, running.reason, running.since, running.retry_at, running.in_flight
         )
 
-    def why_down(self, tool: Thing) -> str:
+    def why_unavailable(self, tool: Thing) -> str:
         """Why a tool cannot be used while its server is not connected; see `tools.call`."""
         running = self._servers.get(tool.parent_id or "")
         return running.why_down if running is not None else ""

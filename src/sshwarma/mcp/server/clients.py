@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import moving
 from sshwarma.world import tokens
@@ -101,6 +102,7 @@ class Visit:
             raise Forbidden(self.reason or "You may not be here any longer.")
         return Caller(
             guests.world,
+            guests.services,
             guests.limits,
             agent,
             link.room_id,
@@ -230,8 +232,9 @@ class McpClient:
 class McpClients:
     """Everybody who is here through the MCP door."""
 
-    def __init__(self, world: World, limits: LimitSettings) -> None:
+    def __init__(self, world: World, services: Services, limits: LimitSettings) -> None:
         self.world = world
+        self.services = services
         self.limits = limits
         self._clients: dict[str, McpClient] = {}
         self._background: set[asyncio.Task[Any]] = set()
@@ -275,7 +278,7 @@ class McpClients:
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
         if guest.link is None:
-            caller = Caller(self.world, self.limits, agent, agent.room_id, "mcp")
+            caller = Caller(self.world, self.services, self.limits, agent, agent.room_id, "mcp")
             room_id = (await caller.where_it_may_be()).room_id
             guest.link = AgentConnection(agent.id, room_id, "mcp")
             await moving.record_arrival(self.world, guest.link)
@@ -328,7 +331,15 @@ class McpClients:
         agent = self.world.agents.get(guest.agent_id)
         if agent is not None and guest.link is not None:
             await moving.move_out_of_room(
-                Caller(self.world, self.limits, agent, guest.link.room_id, "mcp", guest.link)
+                Caller(
+                    self.world,
+                    self.services,
+                    self.limits,
+                    agent,
+                    guest.link.room_id,
+                    "mcp",
+                    guest.link,
+                )
             )
 
     def _check_account(self, guest: McpClient) -> None:

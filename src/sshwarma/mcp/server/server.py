@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients
+from sshwarma.services import Services
 from sshwarma.settings import HttpSettings, LimitSettings
-from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
@@ -36,13 +36,13 @@ class McpServer:
     def __init__(
         self,
         world: World,
-        tools: Tools,
+        services: Services,
         limits: LimitSettings,
         http: HttpSettings,
         pace: LineRateLimiter,
     ) -> None:
-        self.guests = McpClients(world, limits)
-        self._endpoint_args = (tools, http, pace)
+        self.guests = McpClients(world, services, limits)
+        self._endpoint_args = (services.tools, http, pace)
         self._service: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.common.secret_detection import is_secret_line
+from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.ssh.door.line_channel import LineService
 from sshwarma.ssh.door.live_answers import LiveAnswerFeed
@@ -36,11 +37,12 @@ INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 
 @dataclass(eq=False)
 class SshContext:
-    """The world and the shared parts of the ssh door. `services` are what `ssh host NAME` runs
+    """The world and the shared parts of the ssh door. `channels` are what `ssh host NAME` runs
     instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
     the reason."""
 
     world: World
+    services: Services
     gate: WorldAuthenticator
     limits: LimitSettings
     clock: FrameClock
@@ -48,7 +50,7 @@ class SshContext:
     pace: LineRateLimiter
     feeds: StatusLines = field(init=False)
     answers: LiveAnswerFeed = field(init=False)
-    services: dict[str, LineService] = field(default_factory=dict)
+    channels: dict[str, LineService] = field(default_factory=dict)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)
@@ -119,7 +121,7 @@ class SshContext:
     def caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
         agent = self.agent(agent_id)
         room_id = link.room_id if link else agent.room_id
-        return Caller(self.world, self.limits, agent, room_id, door, link)
+        return Caller(self.world, self.services, self.limits, agent, room_id, door, link)
 
     def utf8(self, env: dict[str, str]) -> bool:
         """Whether a client's locale says UTF-8. Most terminals are, so one that says nothing of

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sshwarma.mcp.client.hub import Hub
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.line_channel import LineChannel
 from sshwarma.world.access import Right
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.errors import Invalid
 
 OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 
@@ -30,10 +29,7 @@ async def serve_offer(
     if room is not None:
         caller = await caller.elsewhere(room)
     await caller.require(Right.BUILD)
-    hub = house.world.part(Hub)
-    if hub is None:
-        raise Unavailable("This server takes no tools of others.")
-    await hub.offer(caller.asking("offer", f"offer {name}"), name, lines)
+    await house.services.hub.offer(caller.asking("offer", f"offer {name}"), name, lines)
 
 
 def _parse_offer_arguments(words: Sequence[str]) -> tuple[str, str | None]:

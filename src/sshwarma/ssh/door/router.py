@@ -56,4 +56,4 @@ class SessionRouter:
         words = command.split()
         if words[:1] == ["offer"]:
             return partial(serve_offer, self._house, words[1:])
-        return self._house.services.get(command.strip())
+        return self._house.channels.get(command.strip())

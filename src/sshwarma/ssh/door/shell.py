@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.ports import Channel, ClientLink
@@ -170,10 +169,8 @@ class ShellHandler:
 
     def _stop_answers(self) -> bool:
         """Stop what models are answering this agent here. Whether there was something."""
-        answering = self._world.part(TurnRunner)
-        return answering is not None and bool(
-            answering.stop(self._room_id, opened_by=self._agent_id)
-        )
+        turns = self._house.services.turns
+        return bool(turns.stop(self._room_id, opened_by=self._agent_id))
 
     def _leave(self) -> None:
         self._farewell("Goodbye.")

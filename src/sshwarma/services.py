@@ -1,0 +1,45 @@
+"""The services of a running server, which every request carries with it.
+
+`App` builds them before the first door listens. Each door gives them to the `Caller` of every
+request; a verb reads them with `services_of(caller)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.lua_tools.provider import LuaToolProvider
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.models.budget import ModelBudgets
+from sshwarma.models.roster import Roster
+from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.tools.call import Tools
+from sshwarma.tools.search import NamespaceSearch
+from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.wrap.compose import ContextComposer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(RequestServices):
+    """The parts of the program above the world that verbs and doors use."""
+
+    tools: Tools
+    lua_tools: LuaToolProvider
+    composer: ContextComposer
+    roster: Roster
+    budgets: ModelBudgets
+    turns: TurnRunner
+    hub: Hub
+    search: NamespaceSearch
+
+
+def services_of(caller: Caller) -> Services:
+    """Return the services that a request carries.
+
+    Raises:
+        TypeError: if the caller was made without `Services`, which is an error in the program.
+    """
+    services = caller.services
+    if not isinstance(services, Services):
+        raise TypeError(f"A caller carries {type(services).__name__} in place of Services.")
+    return services

@@ -1,0 +1,81 @@
+"""The services of a world that has no doors: real parts, without models and without programs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.models.budget import ModelBudgets
+from sshwarma.models.roster import Roster
+from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import Services
+from sshwarma.settings import LimitSettings
+from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, ToolProvider, Tools
+from sshwarma.tools.embedding import HashedNgrams
+from sshwarma.tools.search import NamespaceSearch
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+from sshwarma.wrap.compose import ContextComposer
+from sshwarma.wrap.host import LuaHost
+
+_services: dict[World, Services] = {}
+
+
+class ProviderBase:
+    """What a provider that a test makes has in common with others: a subclass adds `run`."""
+
+    timeout_seconds = CALL_TIMEOUT_SECONDS
+
+    def why_unavailable(self, tool: Thing) -> str:
+        return ""
+
+
+def verb_providers() -> dict[str, ToolProvider]:
+    """The providers of the verbs that are tools."""
+    return dict.fromkeys(("internal", "global"), VerbToolProvider())
+
+
+def make_services(world: World, **parts: Any) -> Services:
+    """Services with the given `parts`, and an idle one for each that is left out: no model
+    answers, the hub is not started, and a Lua host has no process until a script runs.
+    """
+    tools = parts.get("tools") or Tools(world, verb_providers())
+    lua = LuaHost(SCRIPT_LIMITS)
+    lua_tools = parts.get("lua_tools")
+    if lua_tools is None:
+        lua_tools = LuaToolProvider(lua, tools)
+        tools.register(LUA_PROVIDER, lua_tools)
+    roster = Roster(world, {})
+    budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
+    composer = parts.get("composer") or ContextComposer(lua)
+    idle = {
+        "tools": tools,
+        "lua_tools": lua_tools,
+        "composer": composer,
+        "roster": roster,
+        "budgets": budgets,
+        "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
+        "hub": Hub(world, Path(tempfile.gettempdir()) / "sshwarma-tests" / "mcp"),
+        "search": NamespaceSearch(HashedNgrams()),
+    }
+    return Services(**idle | parts)
+
+
+def use_services(world: World, **parts: Any) -> Services:
+    """Make services, which all who act in the world from now on carry."""
+    made = _services[world] = make_services(world, **parts)
+    return made
+
+
+def services_in(world: World) -> Services:
+    """The services that those who act in a world carry; idle ones if a test made none."""
+    return _services.get(world) or use_services(world)
+
+
+def forget_services(world: World) -> None:
+    """Let go of the services of a world that is closed."""
+    _services.pop(world, None)
