@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import control_socket
 from sshwarma.admin.operations import run_operation
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
@@ -38,7 +39,7 @@ from sshwarma.tools.call import ToolProvider, Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.pace import LineRateLimiter
 from sshwarma.verbs.preferences import load_help_topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -182,12 +183,11 @@ class App:
             await asyncio.to_thread(choose_embedder), settings.finding.threshold
         )
         self.world.provide(finder)
-        ahead = asyncio.get_running_loop().create_task(Prefetcher(self.world, finder).watch())
-        parts.push_async_callback(_cancel_task, ahead)
-        watching = asyncio.get_running_loop().create_task(RoomStateWatcher(self.world).watch())
-        parts.push_async_callback(_cancel_task, watching)
-        lag = asyncio.get_running_loop().create_task(LoopLagMonitor(registry).watch())
-        parts.push_async_callback(_cancel_task, lag)
+        watchers = BackgroundTasks()
+        parts.push_async_callback(watchers.cancel)
+        watchers.spawn(Prefetcher(self.world, finder).watch(), name="namespace index")
+        watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
+        watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
         if settings.http.listen != "off":
             api = HttpApi(self.world, settings.limits, pace)
             others = {"/mcp": mcp.http, **oauth_callback_routes(hub.signing)}
@@ -290,8 +290,3 @@ def _connection_limits(settings: Settings) -> AdmissionLimits:
         connections_per_key=ssh.max_connections_per_key,
         keepalive_seconds=ssh.keepalive_seconds,
     )
-
-
-async def _cancel_task(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

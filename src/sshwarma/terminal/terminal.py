@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from sshwarma.common.rate_limit import TokenBucket
 from sshwarma.terminal import theme as themes
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.completion import CompletionSource
@@ -50,7 +51,7 @@ class Terminal:
     """
 
     __slots__ = (
-        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_keys_at", "_on_eof",
+        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_on_eof",
         "_on_interrupt", "_on_line", "_output", "_parser", "_prompt", "_submitted", "_timer",
         "_told", "_typed",
     )  # fmt: skip
@@ -88,8 +89,7 @@ class Terminal:
         self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
         self._timer: asyncio.TimerHandle | None = None
-        self._keys = float(MAX_KEYS_PER_BURST)
-        self._keys_at = clock.now()
+        self._keys = TokenBucket(MAX_KEYS_PER_SECOND, MAX_KEYS_PER_BURST, clock.now)
         self._told = ""  # the last refusal shown
         self._submitted = False  # whether the keys just taken submitted a line
         self._typed = ""  # typed at the end of the draft and not yet echoed
@@ -230,15 +230,8 @@ class Terminal:
     def feed(self, data: bytes) -> None:
         """Bytes from the client. Whatever they are, the work is bounded and nothing is raised."""
         self._cancel_timer()
-        now = self._clock.now()
-        self._keys = min(
-            MAX_KEYS_PER_BURST, self._keys + (now - self._keys_at) * MAX_KEYS_PER_SECOND
-        )
-        self._keys_at = now
         for key in self._parser.feed(data):
-            self._keys -= 1
-            if self._keys < 0:
-                self._keys = 0
+            if not self._keys.try_take():
                 self._parser.reset()
                 self._tell("that is more than a person types: some keys were dropped")
                 break

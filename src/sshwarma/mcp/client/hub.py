@@ -6,7 +6,6 @@ What servers there are, and whether each is wanted, is kept in the world; what e
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from cachetools import LRUCache
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.mcp.client import server_records
@@ -92,7 +92,7 @@ class Hub:
         self._slots = asyncio.Semaphore(MAX_CONNECTING_SERVERS)
         self._changing: dict[str, asyncio.Lock] = {}
         self._offers: dict[str, _OfferedLines] = {}
-        self._read: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
+        self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_SERVERS)
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings, and begin to connect to all that are wanted."""
@@ -280,9 +280,6 @@ class Hub:
         """Somebody was shown what a server says of its tools now."""
         key = (caller.agent.id, server.id)
         self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
-        self._read.move_to_end(key)
-        if len(self._read) > MAX_SERVERS:
-            self._read.popitem(last=False)
 
     async def find(self, name: str) -> Thing:
         """The server of that name.

@@ -15,8 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import structlog
-
+from sshwarma.common.background import BackgroundTasks, ignore_outcome
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import moving
 from sshwarma.world import tokens
@@ -28,8 +27,6 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -131,7 +128,7 @@ class Visit:
             # The one who cancels may do so again and again; the call is told once, and finishes
             # what must be finished behind our back.
             task.cancel()
-            task.add_done_callback(_retrieve_exception)
+            task.add_done_callback(ignore_outcome)
             raise
         finally:
             if task.done():
@@ -141,12 +138,6 @@ class Visit:
         if task.cancelled():
             raise Forbidden(self.reason or "The call was stopped.")
         return task.result()
-
-
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for it any more, so nobody else looks at how it ended."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _seconds_left(token: Token) -> float:
@@ -234,7 +225,7 @@ class McpClients:
         self.world = world
         self.limits = limits
         self._clients: dict[str, McpClient] = {}
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background = BackgroundTasks()
         self._stopped = False
 
     def __iter__(self) -> Iterator[McpClient]:
@@ -289,7 +280,7 @@ class McpClients:
             if guest.stop_listening is not None:
                 guest.stop_listening()
             if guest.link is not None:
-                self.in_background(moving.record_departure(self.world, guest.link))
+                self._background.spawn(moving.record_departure(self.world, guest.link))
 
     async def stop(self) -> None:
         """End everything, and wait for what runs."""
@@ -297,19 +288,7 @@ class McpClients:
         calls = [task for guest in self for task in guest.calls]
         for guest in self:
             guest.end("The server is shutting down.")
-        if waiting := {*self._background, *calls}:
-            await asyncio.wait(waiting, timeout=STOP_TIMEOUT_SECONDS)
-
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run what nobody waits for; a failure is logged."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", error=repr(task.exception()))
+        await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, guest: McpClient) -> Callable[[Any], None]:
         def told(event: Any) -> None:
@@ -317,7 +296,7 @@ class McpClients:
                 if event.room_id is None:
                     guest.end(event.reason)
                 elif guest.link is not None and event.room_id == guest.link.room_id:
-                    self.in_background(self._move_out(guest, event.reason))
+                    self._background.spawn(self._move_out(guest, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(guest)
 
@@ -337,7 +316,7 @@ class McpClients:
         if agent is None or agent.disabled:
             guest.end("Your account is disabled.")
         elif guest.token_ids:
-            self.in_background(self._end_revoked(guest))
+            self._background.spawn(self._end_revoked(guest))
 
     async def _end_revoked(self, guest: McpClient) -> None:
         known = await self.world.store.read(

@@ -62,6 +62,7 @@ from mcp_types import (
 )
 
 import sshwarma
+from sshwarma.common.background import ignore_outcome
 from sshwarma.mcp._sdk import connection_of
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
@@ -75,7 +76,7 @@ from sshwarma.mcp.server.notifications import (
 )
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.pace import LineRateLimiter
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope
 from sshwarma.world.attachments import Attachment
@@ -361,7 +362,7 @@ class McpHandlers:
         if begun is None:
             work = self._begin_session(self.visit(ctx), connection, _make_sender(ctx))
             begun = connection.state["session"] = asyncio.get_running_loop().create_task(work)
-            begun.add_done_callback(_retrieve_exception)
+            begun.add_done_callback(ignore_outcome)
         return await asyncio.shield(begun)
 
     async def _begin_session(
@@ -418,12 +419,6 @@ async def _with_mcp_errors(work: Awaitable[T]) -> T:
         return await work
     except WorldError as refused:
         raise to_mcp_error(refused) from refused
-
-
-def _retrieve_exception(begun: asyncio.Task[_LegacySession]) -> None:
-    """Whoever waits for it may have gone; a failure that nobody looks at is reported."""
-    if not begun.cancelled():
-        begun.exception()
 
 
 def _make_sender(ctx: RequestContext) -> SendEvent:

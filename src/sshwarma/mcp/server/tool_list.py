@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import ValidationError
@@ -66,7 +66,9 @@ class ToolListCache:
                 name = mcp_tool_name(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
                 self._of_verbs[spec.id] = make_verb_tool(verb, name)
-        self._lists: OrderedDict[tuple[str, str, TokenScope], AgentToolList] = OrderedDict()
+        self._lists: LRUCache[tuple[str, str, TokenScope], AgentToolList] = LRUCache(
+            MAX_CACHED_TOOL_LISTS
+        )
 
     async def of(self, caller: Caller) -> AgentToolList:
         """What the caller can call where it stands, as far as its token goes."""
@@ -75,9 +77,6 @@ class ToolListCache:
         known = self._lists.get(key)
         if known is None or known.load is not load:
             known = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
-            if len(self._lists) > MAX_CACHED_TOOL_LISTS:
-                self._lists.popitem(last=False)
-        self._lists.move_to_end(key)
         return known
 
     def scope_of(self, item: LoadoutItem) -> TokenScope:

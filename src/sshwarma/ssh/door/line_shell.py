@@ -72,7 +72,7 @@ class LineShellHandler:
     def _take(self, typed: str) -> None:
         """A line waits for those before it, but for one that such a line may wait for itself."""
         if self._running and is_concurrent_line(typed):
-            self._house.in_background(self._carry_out(typed))
+            self._house.background.spawn(self._carry_out(typed))
         else:
             self._lines.put_nowait(typed)
 
@@ -123,7 +123,7 @@ class LineShellHandler:
             stop_room()
             for stop in stops:
                 stop()
-            self._house.in_background(moving.record_departure(world, self._standing))
+            self._house.background.spawn(moving.record_departure(world, self._standing))
             self._house.farewells.discard(self._farewell)
             self._channel.exit(0)
 

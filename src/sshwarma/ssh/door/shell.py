@@ -381,7 +381,7 @@ class ShellHandler:
         self._background(moving.record_departure(self._world, self._standing))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._house.in_background(work)
+        self._house.background.spawn(work)
 
     def _caller(self) -> Caller:
         return self._house.caller(self._agent_id, "ssh", self._standing)

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.ssh.transport.ports import Rejected
 
 MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory at most; the longest idle are forgotten first."""
+
+LOG_KINDS = 1_000
+"""Kinds of log messages counted at most: each event has a few fixed kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,16 +277,14 @@ class LogThrottle:
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = structlog.get_logger("sshwarma.ssh")
-        self._window = window
-        self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._window = SlidingWindow(1, window, max_keys=LOG_KINDS, clock=clock)
+        self._unlogged: Counter[str] = Counter()
 
     def note(self, event: str, kind: str = "", **facts: object) -> None:
         """Log `event` unless the same event and kind was logged within the window."""
-        now, name = self._clock(), f"{event}/{kind}"
-        since, unlogged = self._seen.get(name, (float("-inf"), 0))
-        if now - since < self._window:
-            self._seen[name] = (since, unlogged + 1)
+        name = f"{event}/{kind}"
+        if self._window.hit(name) > 0:
+            self._unlogged[name] += 1
             return
-        self._seen[name] = (now, 0)
+        unlogged = self._unlogged.pop(name, 0)
         self._log.warning(event, kind=kind, not_logged_before=unlogged, **facts)
