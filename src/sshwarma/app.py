@@ -174,7 +174,7 @@ class App:
             host_keys=[self.host_key],
             gate=gate,
             sessions=SessionRouter(self.house),
-            limits=_connection_limits(settings),
+            limits=AdmissionLimits.of(settings.ssh),
         )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
         registry = CollectorRegistry()
@@ -276,17 +276,3 @@ def _choose_operator_name() -> str:
         return check_name(getpass.getuser().lower(), "agent")
     except (WorldError, OSError, KeyError):
         return "owner"
-
-
-def _connection_limits(settings: Settings) -> AdmissionLimits:
-    ssh = settings.ssh
-    return AdmissionLimits(
-        pending=ssh.max_pending,
-        pending_per_address=ssh.max_pending_per_address,
-        login_seconds=ssh.login_seconds,
-        exempt_loopback=not ssh.limit_loopback,
-        connections=ssh.max_connections,
-        connections_per_address=ssh.max_connections_per_address,
-        connections_per_key=ssh.max_connections_per_key,
-        keepalive_seconds=ssh.keepalive_seconds,
-    )

@@ -10,11 +10,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.ports import Rejected
+
+DEFAULTS: Final = SshSettings()
 
 MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory at most; the longest idle are forgotten first."""
@@ -25,18 +29,21 @@ LOG_KINDS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise."""
+    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise.
+
+    What an operator can set has its default in `SshSettings` alone.
+    """
 
     # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
-    pending: int = 100
+    pending: int = DEFAULTS.max_pending
     """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
-    pending_per_address: int = 10
+    pending_per_address: int = DEFAULTS.max_pending_per_address
     """Of these from one address: one address alone cannot fill the house."""
     silent_seconds: float = 0.25
     """A client speaks first and at once; one silent longer than this makes room for a newcomer."""
     patience_seconds: float = 2.0
     """A handshake older than this makes room too, when the slots are full."""
-    login_seconds: float = 20.0
+    login_seconds: float = DEFAULTS.login_seconds
     """From connect to authenticated; then the connection is dropped."""
     enter_seconds: float = 10.0
     """How long the world may take to admit someone who has proved their key."""
@@ -50,19 +57,19 @@ class AdmissionLimits:
     """How fast failures are forgotten."""
     shut_seconds_max: float = 60.0
     """The longest an address is shut out: many people may share one."""
-    exempt_loopback: bool = False
+    exempt_loopback: bool = not DEFAULTS.limit_loopback
     """Spare 127.0.0.1 and ::1 what is counted per address. For tests, and behind a local proxy."""
 
     # After it.
-    connections: int = 2_000
+    connections: int = DEFAULTS.max_connections
     """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
-    connections_per_address: int = 200
+    connections_per_address: int = DEFAULTS.max_connections_per_address
     """From one address: an office behind one router, not a flood."""
-    connections_per_key: int = 20
+    connections_per_key: int = DEFAULTS.max_connections_per_key
     """Of one key: a person's terminals and scripts."""
     channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
-    keepalive_seconds: float = 15.0
+    keepalive_seconds: float = DEFAULTS.keepalive_seconds
     """Silence after which the peer is asked whether it lives."""
     keepalive_misses: int = 3
     """Silent intervals before it is taken for dead: 45 s, so no ghost lasts a minute."""
@@ -97,6 +104,20 @@ class AdmissionLimits:
 
     log_window: float = 10.0
     """Each kind of refusal is logged once in this long, with the count of those not logged."""
+
+    @classmethod
+    def of(cls, settings: SshSettings) -> AdmissionLimits:
+        """The limits of a server with these settings."""
+        return cls(
+            pending=settings.max_pending,
+            pending_per_address=settings.max_pending_per_address,
+            login_seconds=settings.login_seconds,
+            exempt_loopback=not settings.limit_loopback,
+            connections=settings.max_connections,
+            connections_per_address=settings.max_connections_per_address,
+            connections_per_key=settings.max_connections_per_key,
+            keepalive_seconds=settings.keepalive_seconds,
+        )
 
 
 @dataclass(slots=True)
