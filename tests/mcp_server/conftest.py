@@ -27,7 +27,7 @@ from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.tools.embedding import HashedNgrams
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi

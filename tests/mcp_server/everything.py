@@ -70,7 +70,7 @@ from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
 from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import Right

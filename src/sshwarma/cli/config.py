@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sshwarma.cli.invocation import OK, Invocation, with_invocation
+from sshwarma.cli.invocation import EXIT_OK, Invocation, with_invocation
 
 
 @click.group()
@@ -26,7 +26,7 @@ def show(invocation: Invocation) -> int:
         print(json.dumps(settings, indent=2))
     else:
         print(tomli_w.dumps(_without_none(settings)), end="")
-    return OK
+    return EXIT_OK
 
 
 def _without_none(value: Any) -> Any:

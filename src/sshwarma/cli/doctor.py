@@ -6,7 +6,7 @@ import json
 
 import click
 
-from sshwarma.cli.invocation import FAILED, OK, Invocation, with_invocation
+from sshwarma.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, with_invocation
 
 
 @click.command()
@@ -23,4 +23,4 @@ def doctor(invocation: Invocation) -> int:
             print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.what}: {finding.found}")
             if finding.remedy:
                 print(f"      {finding.remedy}")
-    return OK if all(finding.ok for finding in findings) else FAILED
+    return EXIT_OK if all(finding.ok for finding in findings) else EXIT_FAILED

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
 
 ROLES: Final = ("owner", "admin", "member", "guest")
 
@@ -57,7 +57,7 @@ class Invocation:
         except InvalidSettingsError as error:
             lines = [f"  {error}"]
         print("sshwarma: invalid settings:", *lines, sep="\n", file=sys.stderr)
-        raise SystemExit(USAGE)
+        raise SystemExit(EXIT_USAGE)
 
     def operate(self, operation: str, **args: Any) -> Any:
         """Run an operation of `admin.operations`: in the running server, else on the database."""
@@ -78,7 +78,7 @@ class Invocation:
         else:
             for text in lines:
                 print(text)
-        return OK
+        return EXIT_OK
 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:

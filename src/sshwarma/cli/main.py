@@ -9,9 +9,9 @@ import click
 
 import sshwarma
 from sshwarma.cli import agents, backup, config, doctor, keys, serve, tokens
-from sshwarma.cli.invocation import FAILED, OK
+from sshwarma.cli.invocation import EXIT_FAILED, EXIT_OK
 
-INTERRUPTED: Final = 130
+EXIT_INTERRUPTED: Final = 130
 
 
 @click.group(
@@ -28,7 +28,7 @@ def cli() -> None:
 def version() -> int:
     """Print the version."""
     click.echo(f"sshwarma {sshwarma.__version__}")
-    return OK
+    return EXIT_OK
 
 
 for _command in (
@@ -57,13 +57,13 @@ def main(argv: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except Exception as error:
         if not isinstance(error, _reported()):
             raise
         print(f"sshwarma: {error}", file=sys.stderr)
-        return FAILED
-    return OK if result is None else result
+        return EXIT_FAILED
+    return EXIT_OK if result is None else result
 
 
 def _reported() -> tuple[type[Exception], ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sshwarma.cli.invocation import OK, Invocation, with_invocation
+from sshwarma.cli.invocation import EXIT_OK, Invocation, with_invocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,15 +65,15 @@ async def _serve_until_signal(settings: Settings) -> int:
     gc.collect()
     gc.freeze()
     try:
-        _greet(app, [] if settings.models else await discover_models(os.environ))
+        _print_welcome(app, [] if settings.models else await discover_models(os.environ))
         print(f"ready ssh={app.ssh_address} http={app.http_address}", flush=True)
         await stop.wait()
     finally:
         await app.stop()
-    return OK
+    return EXIT_OK
 
 
-def _greet(app: App, offers: Sequence[ModelSettings]) -> None:
+def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
     """Print the host key, the owner, detected models and the ssh command on stderr."""
     host, _, port = app.ssh_address.rpartition(":")
     lines = [f"Host key: {app.host_fingerprint()}"]

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-from sshwarma.tools.thesaurus import SENSE_LINES, STOP_WORDS
+from sshwarma.tools.thesaurus import SENSE_LINES, STOP_WORD_LIST
 
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+[+#]*")
 """Letters and digits, with what makes `c++` and `c#`; each sign of a script without spaces."""
@@ -26,7 +26,7 @@ MAX_WORD_LETTERS: Final = 64
 _MAX_CACHED_WORDS: Final = 8_192
 """How many words' forms are kept; a world has a few thousand."""
 
-STOP_WORDS: Final = frozenset(STOP_WORDS.split())
+STOP_WORDS: Final = frozenset(STOP_WORD_LIST.split())
 """Words that say nothing of what one is after."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-STOP_WORDS: Final = """
+STOP_WORD_LIST: Final = """
     a about all also am an and any anyone are as at be because been before being both but by can
     cannot cant could did didnt do does doesnt doing done dont down each else even ever every for
     from gave get gets getting give go goes going gonna gone got had has hasnt have havent having he

@@ -24,7 +24,7 @@ from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
 from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES, MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.pace import LINE_RATE_SECONDS, LineRateLimiter
+from sshwarma.verbs.line_rate import LINE_RATE_SECONDS, LineRateLimiter
 from sshwarma.world import tokens
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token

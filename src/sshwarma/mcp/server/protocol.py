@@ -76,7 +76,7 @@ from sshwarma.mcp.server.notifications import (
 )
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope
 from sshwarma.world.attachments import Attachment

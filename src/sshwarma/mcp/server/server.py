@@ -17,7 +17,7 @@ from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 

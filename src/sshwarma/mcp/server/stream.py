@@ -25,7 +25,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024

@@ -17,7 +17,7 @@ from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.pace import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import find_verb
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
