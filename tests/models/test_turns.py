@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
+from sshwarma.common.limits import MAX_CALLS_PER_STEP
 from sshwarma.models import live_answer
 from sshwarma.models import turn_loop as one_answer
 from sshwarma.models import turn_runner as all_turns
@@ -539,12 +540,12 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
         if request.done:
             yield TextDelta(request.done[-1].text)
             return
-        for number in range(one_answer.MAX_CALLS_PER_STEP + 1):
+        for number in range(MAX_CALLS_PER_STEP + 1):
             yield ToolCall(str(number), "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all")
-    assert [row.kind for row in made].count("tool.result") == one_answer.MAX_CALLS_PER_STEP
+    assert [row.kind for row in made].count("tool.result") == MAX_CALLS_PER_STEP
     assert made[-2].kind == "tool.error"
     assert "At most 8 tools" in made[-1].content
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sshwarma.verbs.completion import OFFERED, _parameter_at, complete
+from sshwarma.common.limits import MAX_COMPLETIONS
+from sshwarma.verbs.completion import _parameter_at, complete
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.world import agents, turns
 from world.living import Someone, do, make
@@ -132,11 +133,11 @@ async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
     def many(tx: object) -> None:
         from sshwarma.world import things
 
-        for n in range(OFFERED + 20):
+        for n in range(MAX_COMPLETIONS + 20):
             things.create_thing(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
 
     await alice.world.change(many)
-    assert len(await offered(alice, "/join r")) == OFFERED
+    assert len(await offered(alice, "/join r")) == MAX_COMPLETIONS
 
 
 @pytest.mark.parametrize("text", ["/ ", "/look\t", "/,", "/x,y ", "/alias ", "/equip  ,", "@", " @",

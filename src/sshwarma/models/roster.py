@@ -17,6 +17,7 @@ import structlog
 from pydantic import ValidationError
 
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.limits import MAX_ADDED_MODELS
 from sshwarma.models import prices
 from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
@@ -36,9 +37,6 @@ Origin = Literal["file", "verb", "built in"]
 
 GUIDE_NAME: Final = "guide"
 GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. No model."
-
-MAX_ADDED_MODELS: Final = 100
-"""Models that may be added by verb."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from sshwarma.common.limits import MAX_KEYS_BURST, MAX_KEYS_PER_SECOND
 from sshwarma.common.rate_limit import TokenBucket
 from sshwarma.terminal import theme as themes
 from sshwarma.terminal.clock import FrameClock
@@ -31,10 +32,6 @@ ESCAPE_WAIT_SECONDS: Final = 0.05
 
 PASTE_WAIT_SECONDS: Final = 1.0
 """Seconds of silence after which a paste that was not closed is taken as it is."""
-
-MAX_KEYS_PER_SECOND: Final = 10_000
-MAX_KEYS_PER_BURST: Final = 4_000
-"""Keys (a run of text or a paste is one) taken at once; beyond, the packet's rest is dropped."""
 
 MAX_INSTANT_DRAFT_CHARACTERS: Final = 4096
 """Characters above which a changed draft is drawn with the next frame, not at once."""
@@ -89,7 +86,7 @@ class Terminal:
         self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
         self._timer: asyncio.TimerHandle | None = None
-        self._keys = TokenBucket(MAX_KEYS_PER_SECOND, MAX_KEYS_PER_BURST, clock.now)
+        self._keys = TokenBucket(MAX_KEYS_PER_SECOND, MAX_KEYS_BURST, clock.now)
         self._told = ""  # the last refusal shown
         self._submitted = False  # whether the keys just taken submitted a line
         self._typed = ""  # typed at the end of the draft and not yet echoed

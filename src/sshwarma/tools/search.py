@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import structlog
 from cachetools import LRUCache
 
+from sshwarma.common.limits import MAX_QUERY_CHARACTERS
 from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, HashedNgrams
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections, stem
 
@@ -30,9 +31,6 @@ T = TypeVar("T")
 
 _VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
-
-MAX_QUERY_CHARACTERS: Final = 2_000
-"""Characters of a query that are read."""
 
 MAX_CACHED_VECTORS: Final = 10_000
 """Texts whose vectors are kept, 4 KiB each; of more, those not asked for longest are forgotten."""

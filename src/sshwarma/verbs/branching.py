@@ -8,6 +8,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
@@ -18,7 +19,6 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turns import (
     MAX_ANCESTOR_TURNS,
-    MAX_LISTED_TURNS,
     TurnListItem,
     check_may_change,
     find_newest_own,

@@ -8,6 +8,7 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_COMPLETIONS
 from sshwarma.mcp.client import server_records
 from sshwarma.settings import ModelKind
 from sshwarma.terminal.completion import Candidate
@@ -23,10 +24,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
 from sshwarma.world.namespaces import RETENTION_MODES
-
-OFFERED = 200
-"""Candidates offered at most."""
-
 
 Option = tuple[str, str]
 """What is inserted, and a note on it."""
@@ -59,7 +56,9 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
         names = {agent.name for agent in caller.world.agents}
         options = [(f"@{word}", note) for word, note in options if word in names]
         found = [option for option in options if option[0].lower().startswith(lowered)]
-    return [Candidate(word, word, note, start, space=True) for word, note in found[:OFFERED]]
+    return [
+        Candidate(word, word, note, start, space=True) for word, note in found[:MAX_COMPLETIONS]
+    ]
 
 
 async def _arguments(caller: Caller, before: str) -> list[Option]:
@@ -236,7 +235,7 @@ async def _things(caller: Caller) -> list[Option]:
         bag = await world.memo(
             ("bag things", bag_id),
             lambda conn, bag_id=bag_id: things.read_children(
-                conn, bag_id, "data", "reference", limit=OFFERED
+                conn, bag_id, "data", "reference", limit=MAX_COMPLETIONS
             ),  # type: ignore[misc]
         )
         found += [(thing.name, note) for thing in bag]
@@ -290,7 +289,7 @@ async def _patterns(caller: Caller, verb: Verb) -> list[Option]:
     on = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
     if verb.name == "unequip":
         return on
-    more = await list_equippable_tools(caller, load, OFFERED)
+    more = await list_equippable_tools(caller, load, MAX_COMPLETIONS)
     home = await caller.world.memo(
         ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
     )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_LISTED_NOTES, MAX_WINDOW_TURNS
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
@@ -21,12 +22,10 @@ from sshwarma.world.errors import Invalid, NotFound, Unavailable
 from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
-from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ContextComposer, ModelContext
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaError
 
 AFTER_LAST_ROW_ID = 2**62
-MAX_WINDOW_TURNS = 1_000
-MAX_ROOM_STATES = 50
 STATE_ACTIONS = ("show", "clear", "list", "add", "remove", "directory")
 STATE_HINT = "As in ci-configured: a lower-case letter, then letters, digits, . _ or -"
 
@@ -349,8 +348,8 @@ async def _set_state(caller: Caller, name: str | None, *, holds: bool) -> Confir
         held = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
         if (name in held) is holds:
             return False
-        if len(held) >= MAX_ROOM_STATES and holds:
-            raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
+        if len(held) >= MAX_LISTED_NOTES and holds:
+            raise Invalid(f"At most {MAX_LISTED_NOTES} states hold in a room.")
         kept = [*held, name] if holds else [one for one in held if one != name]
         things.set_metadata(tx, room.id, states=kept or None)
         told = f"said that {name} {'holds' if holds else 'does not hold any more'}"

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from sshwarma.common.limits import RATE_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.world.errors import Unavailable
 
-LINE_RATE_SECONDS: Final = 10.0
 MAX_TRACKED_AGENTS: Final = 4096
 
 
@@ -31,7 +31,7 @@ class LineRateLimiter:
     ) -> None:
         self._what = what
         self._after = after
-        self._window = SlidingWindow(lines, LINE_RATE_SECONDS, max_keys=max_agents, clock=clock)
+        self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
 
     def __len__(self) -> int:
         return len(self._window)
@@ -46,6 +46,6 @@ class LineRateLimiter:
         if wait > 0:
             raise Unavailable(
                 f"That is more than {self._window.limit} {self._what}"
-                f" in {LINE_RATE_SECONDS:.0f} seconds.",
+                f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
                 hint=f"Wait {math.ceil(wait)} s; {self._after}.",
             )

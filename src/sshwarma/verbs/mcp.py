@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from sshwarma.common.limits import MAX_SHOWN_SERVER_LOG_LINES, MCP_ADD_WAIT_SECONDS
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.settings import McpSettings
@@ -29,12 +30,6 @@ McpAction = Literal[
 ]  # fmt: skip
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
-CONNECT_WAIT_SECONDS = 30.0
-"""How long a new server is waited for before its owner is told to look later. One that is fetched
-first, or starts on a busy machine, takes longer than a few seconds."""
-
-MAX_LOG_LINES = 100
-
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
 """What flags of /mcp add are called in settings, where that is another word."""
 
@@ -141,7 +136,7 @@ async def mcp(
             return await mcp_views.read_server_details(caller, hub, name)
         case "log":
             server = await hub.find(name)
-            return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
+            return ServerLog(name, tuple(hub.log_of(server)[-MAX_SHOWN_SERVER_LOG_LINES:]))
         case "add":
             declared = _make_server_settings(name, target, {flag: given[flag] for flag in flags})
             await _check_reachable(declared)
@@ -153,7 +148,7 @@ async def mcp(
                 f"Removed {name}. What of it is equipped stays so, for when it returns."
             )
         case "refresh":
-            await hub.refresh(name, CONNECT_WAIT_SECONDS)
+            await hub.refresh(name, MCP_ADD_WAIT_SECONDS)
             return await mcp_views.read_server_details(caller, hub, name)
         case "approve":
             approved = await hub.approve(caller, name, target)
@@ -279,7 +274,7 @@ async def _check_reachable(settings: McpSettings) -> None:
 
 async def _report_connection(caller: Caller, hub: Hub, name: str) -> Confirmation:
     """What became of a server that was asked to connect."""
-    condition = await hub.settled(name, CONNECT_WAIT_SECONDS)
+    condition = await hub.settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))
     if condition.state == "needs-sign-in":

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.models.backend import BackendError, Message, StepRequest, TextDelta, TokenUsage
 from sshwarma.models.budget import BudgetExceeded, ModelBudgets, TurnBudget
@@ -47,7 +48,6 @@ MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name 
 """What /model set sets."""
 
 TEST_PROMPT: Final = "Answer with one word: ready"
-TEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_TEST_CHARACTERS: Final = 200
 
 KEY_IN_LINE_MESSAGE: Final = (
@@ -262,7 +262,7 @@ async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> Model
     try:
         budget.check()
         async with (
-            asyncio.timeout(TEST_TIMEOUT_SECONDS),
+            asyncio.timeout(MODEL_TEST_TIMEOUT_SECONDS),
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
@@ -279,7 +279,7 @@ async def _test_model(caller: Caller, entry: RosterEntry, agent: Agent) -> Model
         raise Unavailable(f"{agent.name} could not answer: {failed}.") from failed
     except TimeoutError:
         raise Unavailable(
-            f"{agent.name} did not answer within {TEST_TIMEOUT_SECONDS:.0f} s."
+            f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
     seconds = time.monotonic() - began
     spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)

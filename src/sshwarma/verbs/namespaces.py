@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.lua_tools import rename
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import NamespaceName, Text, Word
@@ -366,7 +367,7 @@ def _make_list_item(
     held: frozenset[str],
 ) -> NamespaceListItem:
     chain, above = [space], space.parent
-    while above in by_id and len(chain) < things.MAX_TREE_DEPTH:
+    while above in by_id and len(chain) < MAX_TREE_DEPTH:
         chain.append(by_id[above])
         above = by_id[above].parent
     missing = namespaces.missing_states(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import sshwarma
+from sshwarma.common.limits import MAX_ALIASES
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, Word
@@ -17,9 +18,6 @@ from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.resources import resource_dir
-
-MAX_ALIASES = 100
-"""Most aliases of one agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sqlalchemy import Connection, select
 
+from sshwarma.common.limits import MAX_SKILL_BYTES, MAX_SKILL_SUMMARY_CHARACTERS
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, Priority, Word
 from sshwarma.verbs.registry import verb
@@ -19,9 +20,6 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_SKILL_BYTES = 32_768
-MAX_ABOUT_CHARACTERS = 200
 
 SkillAction = Literal["list", "show", "add", "edit", "rename", "delete", "activate", "deactivate"]
 
@@ -120,8 +118,8 @@ async def skill(
         return await _list_skills(caller)
     if not name:
         raise Invalid(f"Say which skill: /skill {what} NAME.")
-    if about is not None and len(about) > MAX_ABOUT_CHARACTERS:
-        raise Invalid(f"What a skill is for fits in {MAX_ABOUT_CHARACTERS} characters.")
+    if about is not None and len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
+        raise Invalid(f"What a skill is for fits in {MAX_SKILL_SUMMARY_CHARACTERS} characters.")
     if what == "add":
         return await _add_skill(caller, name.lower(), text, about or "")
     found = await caller.world.store.read(lambda conn: skills.find_skill(conn, name))

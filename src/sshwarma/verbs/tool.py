@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
+from sshwarma.common.limits import (
+    MAX_PRINTED_LINES,
+    MAX_SHOWN_AVAILABLE_TOOLS,
+    MAX_TOOL_DESCRIPTION_CHARACTERS,
+)
 from sshwarma.lua_tools import creation
-from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
+from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.provider import LuaToolProvider
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
@@ -16,7 +21,7 @@ from sshwarma.tools.names import NameTable, check_tool_name, model_tool_name
 from sshwarma.verbs.arguments import Arg, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
-from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS, list_equippable_tools
+from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
@@ -28,9 +33,6 @@ from sshwarma.world.errors import Invalid, NotFound, Unavailable
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_PRINTED_LINES = 200
-"""Printed lines that a trial shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def draw_tool_list(result: ToolList) -> Block:
         for tool in result.tools
     )
     if result.cut:
-        lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
+        lines.append(line("  ", ("dim", f"… only the first {MAX_SHOWN_AVAILABLE_TOOLS} are shown")))
     return block(*lines)
 
 
@@ -184,7 +186,7 @@ async def tool(
 async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
-    more = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS * 10)
+    more = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS * 10)
     items: list[LoadoutItem] = [*load.tools, *more]
     if pattern is None:
         bags = (caller.room_id, caller.agent.id)
@@ -204,9 +206,9 @@ async def _list_tools(caller: Caller, pattern: str | None) -> ToolList:
                 item.obstacle,
                 item.title,
             )
-            for item in shown[:MAX_AVAILABLE_TOOLS]
+            for item in shown[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),
-        len(shown) > MAX_AVAILABLE_TOOLS,
+        len(shown) > MAX_SHOWN_AVAILABLE_TOOLS,
     )
 
 
@@ -311,9 +313,9 @@ async def _describe_tool(caller: Caller, found: Thing, text: str | None) -> Conf
         )
     await _check_may_decide(caller, found)
     words = " ".join(text.split())
-    if len(words) > MAX_DESCRIPTION_CHARACTERS:
+    if len(words) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"That has {len(words)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
+            f"That has {len(words)} characters; at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit."
         )
     await _change_tool(caller, found, "described", description=words or None)
     if words:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import Word
@@ -26,7 +27,6 @@ from sshwarma.wrap.layers import estimate_tokens
 
 MAX_SNIPPET_CHARACTERS = 60
 DEFAULT_LISTED_TURNS = 10
-MAX_LISTED_TURNS = 200
 MAX_ANCESTOR_TURNS = 200
 
 

@@ -6,13 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from sshwarma.common.limits import MAX_SERVER_MESSAGES_BURST, MAX_SERVER_MESSAGES_PER_SECOND
 from sshwarma.common.rate_limit import TokenBucket
-
-MAX_MESSAGES_PER_SECOND: Final = 2_000
-"""Messages a second that are read of one server, once it has said MAX_BURST_MESSAGES."""
-
-MAX_BURST_MESSAGES: Final = 10_000
-"""Messages that are read as fast as they come."""
 
 BYTES_PER_MESSAGE: Final = 4_096
 """As many bytes cost as much as a message."""
@@ -25,7 +20,7 @@ class Throttle:
     """The pace of one server."""
 
     def __init__(
-        self, rate: float = MAX_MESSAGES_PER_SECOND, burst: float = MAX_BURST_MESSAGES
+        self, rate: float = MAX_SERVER_MESSAGES_PER_SECOND, burst: float = MAX_SERVER_MESSAGES_BURST
     ) -> None:
         self._bucket = TokenBucket(rate, burst)
         self._taken = 0.0

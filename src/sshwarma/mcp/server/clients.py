@@ -16,6 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from sshwarma.common.background import BackgroundTasks, ignore_outcome
+from sshwarma.common.limits import (
+    MAX_CLIENT_CALLS_PER_AGENT,
+    MAX_OPEN_REQUESTS_PER_AGENT,
+    STAY_AFTER_REQUEST_SECONDS,
+)
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import moving
 from sshwarma.world import tokens
@@ -29,15 +34,6 @@ from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
 T = TypeVar("T")
-
-LINGER_SECONDS: Final = 300.0
-"""An agent that made a request over HTTP is in its room this long after it."""
-
-MAX_VISITS_PER_AGENT: Final = 64
-"""Requests, streams, sessions and channels that one agent may have open."""
-
-MAX_CALLS_PER_AGENT: Final = 32
-"""Tools that one agent may have running."""
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
 """A call that was stopped has this long to put things in order."""
@@ -115,10 +111,10 @@ class Visit:
             Forbidden: if it had to go meanwhile.
         """
         calls = self.guest.calls
-        if len(calls) >= MAX_CALLS_PER_AGENT:
+        if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
             work.close()
             raise Unavailable(
-                f"{MAX_CALLS_PER_AGENT} calls are running for you, which is the most."
+                f"{MAX_CLIENT_CALLS_PER_AGENT} calls are running for you, which is the most."
             )
         task = asyncio.get_running_loop().create_task(work)
         calls[task] = self.credential
@@ -171,7 +167,7 @@ class McpClient:
     def closed(self, visit: Visit) -> None:
         self.visits.discard(visit)
         if visit.stays and visit.token is not None and not visit.ended.is_set():
-            stays = min(LINGER_SECONDS, _seconds_left(visit.token))
+            stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(visit.token))
             self._stay_until[visit.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
@@ -245,9 +241,10 @@ class McpClients:
         if guest is None:
             guest = self._clients[agent_id] = McpClient(self, agent_id)
             guest.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(guest))
-        if len(guest.visits) >= MAX_VISITS_PER_AGENT:
+        if len(guest.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
-                f"{MAX_VISITS_PER_AGENT} requests and streams are open for you, which is the most."
+                f"{MAX_OPEN_REQUESTS_PER_AGENT} requests and streams are open for you, which is"
+                f" the most."
             )
         visit = Visit(guest, token, stays)
         guest.opened(visit)

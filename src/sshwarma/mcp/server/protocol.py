@@ -63,17 +63,12 @@ from mcp_types import (
 
 import sshwarma
 from sshwarma.common.background import ignore_outcome
+from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp._sdk import connection_of
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
 from sshwarma.mcp.server.clients import McpClients, Visit
-from sshwarma.mcp.server.notifications import (
-    LIST_EVENTS,
-    MAX_SUBSCRIPTIONS,
-    ChangeListener,
-    ChangeNotifier,
-    SendEvent,
-)
+from sshwarma.mcp.server.notifications import LIST_EVENTS, ChangeListener, ChangeNotifier, SendEvent
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -281,7 +276,7 @@ class McpHandlers:
         visit, caller = self.visit(ctx), self.caller(ctx)
         asked = params.notifications
         readable: dict[str, object] = {}
-        for uri in (asked.resource_subscriptions or [])[:MAX_SUBSCRIPTIONS]:
+        for uri in (asked.resource_subscriptions or [])[:MAX_SUBSCRIBED_RESOURCES]:
             try:
                 await resources.check_readable(caller, uri)
             except WorldError:

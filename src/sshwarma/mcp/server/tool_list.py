@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
 from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
@@ -19,12 +20,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
 
 T = TypeVar("T")
-
-MAX_PAGE_ENTRIES: Final = 250
-"""Entries of a list that one answer holds."""
-
-MAX_DESCRIPTION_CHARACTERS: Final = 4_000
-"""Characters of a tool's description that are shown."""
 
 MAX_CACHED_TOOL_LISTS: Final = 256
 """Catalogues kept; the least recently used goes first."""
@@ -138,7 +133,7 @@ def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
         annotations = make_annotations(TokenScope.BUILD, ours=False)
     return Tool(
         name=name,
-        description=item.thing.description[:MAX_DESCRIPTION_CHARACTERS] or item.thing.label,
+        description=item.thing.description[:MAX_LISTED_DESCRIPTION_CHARACTERS] or item.thing.label,
         input_schema={"type": "object", **schema},
         output_schema=result,
         annotations=annotations,

@@ -4,10 +4,10 @@ bots; what the room says is printed as it comes."""
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 import structlog
 
+from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES
 from sshwarma.ssh.door.context import (
     SshContext,
     draw_question,
@@ -37,8 +37,6 @@ from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
 
-MAX_QUEUED_LINES: Final = 200
-
 
 class LineShellHandler:
     """The handler of one plain shell; `ports.Handler`."""
@@ -64,7 +62,7 @@ class LineShellHandler:
         *whole, rest = self._partial.split(b"\n")
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
         for raw in whole:
-            if self._lines.qsize() >= MAX_QUEUED_LINES:
+            if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
                 self._say(b"Too many lines at once; the rest was not read.\n")
                 return
             self._take(raw.decode("utf-8", "replace").rstrip("\r"))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
@@ -43,9 +44,6 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
-
-MAX_TYPED_AHEAD_LINES: Final = 50
-"""Lines typed ahead that may wait."""
 
 MAX_EARLY_INPUT_BYTES: Final = 65_536
 """Input kept while the input history is being read."""

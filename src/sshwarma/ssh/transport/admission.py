@@ -14,6 +14,12 @@ from typing import Final
 
 import structlog
 
+from sshwarma.common.limits import (
+    MAX_TERMINAL_COLUMNS,
+    MAX_TERMINAL_ROWS,
+    MIN_TERMINAL_COLUMNS,
+    MIN_TERMINAL_ROWS,
+)
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.ports import Rejected
@@ -95,9 +101,9 @@ class AdmissionLimits:
     """The longest `ssh host COMMAND`; long text comes through standard input."""
     env_bytes: int = 256
     """The longest environment value kept."""
-    columns: tuple[int, int] = (20, 500)
+    columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
     """Narrowest and widest terminal believed."""
-    rows: tuple[int, int] = (5, 200)
+    rows: tuple[int, int] = (MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)
     """Lowest and highest terminal believed."""
     resize_seconds: float = 0.03
     """Resizes within this are delivered as one: a window dragged sends hundreds."""
