@@ -15,7 +15,7 @@ sys.path.insert(0, str(TOP))
 from docs.generate import PAGES  # noqa: E402 - the path is set above
 
 from sshwarma.settings import load_settings  # noqa: E402
-from sshwarma.verbs.help import topics  # noqa: E402
+from sshwarma.verbs.help import load_help_topics  # noqa: E402
 from sshwarma.verbs.registry import find_verb, verb_names  # noqa: E402
 
 
@@ -26,14 +26,14 @@ def test_reference_pages_are_what_the_declarations_say(name: str) -> None:
 
 
 def test_every_verb_that_help_and_readme_show_exists() -> None:
-    shown = [*topics().values(), (TOP / "README.md").read_text(encoding="utf-8")]
+    shown = [*load_help_topics().values(), (TOP / "README.md").read_text(encoding="utf-8")]
     named = {word for text in shown for word in re.findall(r"(?<![\w/.])/([a-z]+)\b", text)}
     unknown = {word for word in named if find_verb(word) is None}
     assert unknown <= {"healthz", "metrics", "srv", "path", "api", "mcp"}
 
 
 def test_no_help_topic_hides_behind_a_verb() -> None:
-    assert not set(topics()) & set(verb_names())
+    assert not set(load_help_topics()) & set(verb_names())
 
 
 def test_every_command_the_readme_shows_is_one_of_the_program() -> None:

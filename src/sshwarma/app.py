@@ -6,12 +6,11 @@ import asyncio
 import getpass
 import os
 import subprocess
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import asyncssh
 import structlog
@@ -20,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import control_socket
 from sshwarma.admin.operations import run_operation
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
@@ -40,8 +40,8 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.dispatch import LineRateLimiter
-from sshwarma.verbs.help import topics
+from sshwarma.verbs.help import load_help_topics
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
@@ -91,6 +91,7 @@ class App:
         self.admitted: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
+        self._watchers = BackgroundTasks()
 
     @classmethod
     async def start(cls, settings: Settings) -> App:
@@ -160,7 +161,7 @@ class App:
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)
-        roster = await Roster.open(self.world, settings.models, topics(), os.environ)
+        roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
         parts.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
         turns = TurnRunner(world, tools, roster, settings.limits, composer, budgets)
@@ -195,12 +196,13 @@ class App:
             host_keys=[self.host_key],
             gate=gate,
             sessions=SessionRouter(self.house),
-            limits=_connection_limits(settings),
+            limits=AdmissionLimits.of(settings.ssh),
         )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
+        parts.push_async_callback(self._watchers.cancel)
         registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
-        self._run_until_stop(LoopLagMonitor(registry).watch())
+        self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
         signing = services.hub.signing
         if settings.http.listen != "off":
             api = HttpApi(self.world, services, settings.limits, pace)
@@ -216,18 +218,14 @@ class App:
 
     async def _get_ready(self) -> None:
         """Watch for changes, and listen on the control socket, which says that it is ready."""
-        self._run_until_stop(Prefetcher(self.world, self.services.search).watch())
-        self._run_until_stop(RoomStateWatcher(self.world).watch())
+        index = Prefetcher(self.world, self.services.search)
+        self._watchers.spawn(index.watch(), name="namespace index")
+        self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
         operate_world = partial(run_operation, self.world)
         control = control_socket.ControlServer(self.settings.data_dir, operate_world)
         await control.start()
         self._parts.push_async_callback(control.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
-
-    def _run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work without an end in a task that `stop` cancels."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._parts.push_async_callback(_cancel_task, task)
 
     def host_fingerprint(self) -> str:
         return compute_fingerprint(self.host_key)
@@ -300,22 +298,3 @@ def _choose_operator_name() -> str:
         return check_name(getpass.getuser().lower(), "agent")
     except (WorldError, OSError, KeyError):
         return "owner"
-
-
-def _connection_limits(settings: Settings) -> AdmissionLimits:
-    ssh = settings.ssh
-    return AdmissionLimits(
-        pending=ssh.max_pending,
-        pending_per_address=ssh.max_pending_per_address,
-        login_seconds=ssh.login_seconds,
-        exempt_loopback=not ssh.limit_loopback,
-        connections=ssh.max_connections,
-        connections_per_address=ssh.max_connections_per_address,
-        connections_per_key=ssh.max_connections_per_key,
-        keepalive_seconds=ssh.keepalive_seconds,
-    )
-
-
-async def _cancel_task(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

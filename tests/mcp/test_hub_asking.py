@@ -102,7 +102,7 @@ async def test_a_call_that_is_stopped_asks_no_more(
 async def test_no_answer_in_time_is_no(
     hubbed: Hubbed, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elicitation, "ANSWER_TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(elicitation, "ELICITATION_TIMEOUT_SECONDS", 2.0)
     await hubbed.poisoned(call_seconds=1.5)
     hers = Terminal(alice)
     # The time of the call stands still while its person is asked.

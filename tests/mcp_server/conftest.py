@@ -24,7 +24,8 @@ from sshwarma.mcp.server.clients import McpClients
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.verbs.dispatch import LineRateLimiter, run_line
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi

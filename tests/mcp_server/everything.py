@@ -64,13 +64,13 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Scope
 
 from sshwarma import verbs
+from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
 from sshwarma.mcp.server import endpoint
 from sshwarma.mcp.server.clients import McpClients
 from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
-from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
@@ -653,7 +653,7 @@ class Open(endpoint.McpEndpoint):
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=MAX_MESSAGE_BYTES,
+            max_request_body_size=MAX_CLIENT_MESSAGE_BYTES,
             event_store=Events(),
             retry_interval=100,
         )

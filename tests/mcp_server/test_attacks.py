@@ -180,7 +180,7 @@ async def test_talk_has_the_pace_of_every_door(newborn: Path, tmp_path: Path) ->
 async def test_calls_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "MAX_CALLS_PER_AGENT", 4)
+    monkeypatch.setattr(guests_module, "MAX_CLIENT_CALLS_PER_AGENT", 4)
     token = await served.newcomer("ann")
     go = asyncio.Event()
 
@@ -202,7 +202,7 @@ async def test_calls_at_a_time_have_a_bound(
 async def test_streams_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "MAX_VISITS_PER_AGENT", 3)
+    monkeypatch.setattr(guests_module, "MAX_OPEN_REQUESTS_PER_AGENT", 3)
     token = await served.newcomer("ann")
     async with served.client(token) as client:
         waits = [
@@ -222,7 +222,7 @@ async def test_streams_at_a_time_have_a_bound(
 async def test_sessions_have_a_bound_for_each_agent(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "MAX_SESSIONS_PER_AGENT", 3)
+    monkeypatch.setattr(endpoint, "MAX_MCP_SESSIONS_PER_AGENT", 3)
     token, other = await served.newcomer("ann"), await served.newcomer("ben")
     begun = [await session(served, token) for _ in range(3)]
     answer = await post(served, HELLO, token)

@@ -222,8 +222,8 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
 
 
 async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifications, "MAX_SUBSCRIPTIONS", 2)
-    monkeypatch.setattr(protocol, "MAX_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(notifications, "MAX_SUBSCRIBED_RESOURCES", 2)
+    monkeypatch.setattr(protocol, "MAX_SUBSCRIBED_RESOURCES", 2)
     token = await served.newcomer("ann")
     async with listening(served, token, "legacy", "room://lobby", "room://home") as ears:
         with pytest.raises(MCPError, match="2 subscriptions is the most"):

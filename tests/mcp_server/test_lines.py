@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS
 from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, WRITE_CHUNK_BYTES, LineChannel
-from sshwarma.tools.names import MAX_MCP_NAME_CHARACTERS, mcp_tool_name
+from sshwarma.tools.names import mcp_tool_name
 
 
 class Wire:
@@ -108,4 +109,4 @@ def test_a_name_is_one_that_mcp_allows() -> None:
     assert mcp_tool_name("holler:make noise!") == "holler.make_noise_"
     long = [f"space:{'x' * 130}{end}" for end in "ab"]
     names = {mcp_tool_name(name) for name in long}
-    assert len(names) == 2 and all(len(name) <= MAX_MCP_NAME_CHARACTERS for name in names)
+    assert len(names) == 2 and all(len(name) <= MAX_MCP_TOOL_NAME_CHARACTERS for name in names)

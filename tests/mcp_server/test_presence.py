@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_server.conftest import Expiry, Served, words
 from sshwarma.admin import operations
+from sshwarma.common.limits import MAX_WAIT_EVENTS
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import wait_events
 from sshwarma.tools.call import ToolResult
@@ -47,7 +48,7 @@ async def test_it_leaves_a_while_after_its_last_request(
         await client.call_tool("look", {})
         assert "ann" in served.here()
         with monkeypatch.context() as soon:
-            soon.setattr(guests_module, "LINGER_SECONDS", 0.3)
+            soon.setattr(guests_module, "STAY_AFTER_REQUEST_SECONDS", 0.3)
             await client.call_tool("look", {})
             await served.until(lambda: "ann" not in served.here())
     await served.told("lobby", "arrives", "leaves")
@@ -66,7 +67,7 @@ async def test_a_session_that_is_over_ends_the_stay(served: Served) -> None:
 async def test_a_session_keeps_its_agent_here(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "LINGER_SECONDS", 0.5)
+    monkeypatch.setattr(guests_module, "STAY_AFTER_REQUEST_SECONDS", 0.5)
     token = await served.newcomer("ann")
     async with served.client(token, "legacy") as client:
         await client.call_tool("look", {})
@@ -109,17 +110,17 @@ async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
     await served.agent("eve")
     async with served.client(token) as client:
         cursor = (await events(client, seconds=0))["cursor"]
-    for number in range(wait_events.MAX_EVENTS + 5):
+    for number in range(MAX_WAIT_EVENTS + 5):
         await served.do("ben", f"line {number}")
     await served.do("ben", "/tell eve not for ann")
     async with served.client(token, "legacy") as client:
         found, more = [], True
         while more:
             answer = await events(client, cursor, 0)
-            assert len(answer["events"]) <= wait_events.MAX_EVENTS
+            assert len(answer["events"]) <= MAX_WAIT_EVENTS
             found += [event["text"] for event in answer["events"]]
             cursor, more = answer["cursor"], answer["more"]
-    assert found == [f"line {number}" for number in range(wait_events.MAX_EVENTS + 5)]
+    assert found == [f"line {number}" for number in range(MAX_WAIT_EVENTS + 5)]
 
 
 async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(

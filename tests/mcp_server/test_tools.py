@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_server.conftest import Served, words
-from sshwarma.mcp.server.tool_list import MAX_PAGE_ENTRIES
+from sshwarma.common.limits import MAX_PAGE_ENTRIES
 from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Conflict
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MAX_RETRY_AFTER_SECONDS
 from sshwarma.models import discover as discover_module
 from sshwarma.models import providers, pydantic_ai_backend
 from sshwarma.models.backend import (
@@ -34,7 +35,7 @@ from sshwarma.models.backend import (
     TurnStep,
 )
 from sshwarma.models.discover import LOCAL_SERVERS, discover_models
-from sshwarma.models.errors import MAX_RETRY_JITTER, MAX_RETRY_SECONDS, ModelFailure
+from sshwarma.models.errors import MAX_RETRY_JITTER, ModelFailure
 from sshwarma.models.providers import LoadedModel, load_model
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend, collapse_repeated_name
 from sshwarma.models.secrets import Secret, describe_key_location, read_key
@@ -239,12 +240,12 @@ def refusal(status: int, **headers: str) -> Exception:
         (refusal(429, retry_after="7"), 3, 7, 7 * MAX_RETRY_JITTER),
         (refusal(429, retry_after_ms="2500"), 3, 2.5, 2.5 * MAX_RETRY_JITTER),
         (
-            refusal(429, retry_after=f"{MAX_RETRY_SECONDS:.0f}"),
+            refusal(429, retry_after=f"{MAX_RETRY_AFTER_SECONDS:.0f}"),
             3,
-            MAX_RETRY_SECONDS,
-            MAX_RETRY_SECONDS,
+            MAX_RETRY_AFTER_SECONDS,
+            MAX_RETRY_AFTER_SECONDS,
         ),
-        (refusal(429, retry_after=f"{MAX_RETRY_SECONDS + 1:.0f}"), 1, 0, 0),
+        (refusal(429, retry_after=f"{MAX_RETRY_AFTER_SECONDS + 1:.0f}"), 1, 0, 0),
         (refusal(500, x_should_retry="false"), 1, 0, 0),
         (refusal(400), 1, 0, 0),
     ],

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
+from sshwarma.common.limits import MAX_ADDED_MODELS
 from sshwarma.models import pydantic_ai_backend
 from sshwarma.models.backend import StepRequest, TextDelta
 from sshwarma.models.providers import LoadedModel
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
-from sshwarma.models.roster import MAX_ADDED_MODELS, Roster, check_price
+from sshwarma.models.roster import Roster, check_price
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.models.notes_block import MAX_NOTES_CHARACTERS, parse_reply, strip_notes_block
+from sshwarma.common.limits import MAX_NOTES_CHARACTERS
+from sshwarma.models.notes_block import parse_reply, strip_notes_block
 
 BLOCK = "---STATE---\nGoal: a\n---END STATE---"
 

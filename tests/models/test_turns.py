@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
+from sshwarma.common.limits import MAX_CALLS_PER_STEP
 from sshwarma.models import live_answer
 from sshwarma.models import turn_loop as one_answer
 from sshwarma.models import turn_runner as all_turns
@@ -34,7 +35,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.help import topics
+from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import agents, namespaces, notes, rows, things
@@ -121,7 +122,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     )
     made = House(world)
     made.backends[qwen.id] = made.backend
-    roster = await Roster.open(world, (), topics(), {})
+    roster = await Roster.open(world, (), load_help_topics(), {})
     made.backends |= roster
     yield made
     await made.turns.close()
@@ -541,12 +542,12 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
         if request.done:
             yield TextDelta(request.done[-1].text)
             return
-        for number in range(one_answer.MAX_CALLS_PER_STEP + 1):
+        for number in range(MAX_CALLS_PER_STEP + 1):
             yield ToolCall(str(number), "sshwarma__who", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all")
-    assert [row.kind for row in made].count("tool.result") == one_answer.MAX_CALLS_PER_STEP
+    assert [row.kind for row in made].count("tool.result") == MAX_CALLS_PER_STEP
     assert made[-2].kind == "tool.error"
     assert "At most 8 tools" in made[-1].content
 

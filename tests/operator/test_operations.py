@@ -17,6 +17,7 @@ from sqlalchemy import text
 from sshwarma.admin import control_socket
 from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS, run_operation
+from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
 from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
@@ -165,7 +166,7 @@ async def test_operations_at_once(world: World, data_dir: Path) -> None:
 @pytest.mark.parametrize("request_line", [
     b"", b"\n", b"nonsense\n", b"[]\n", b"null\n", b"{}\n", b'{"op": 1, "args": 2}\n',
     b'{"op": "keys_list", "args": {"nothing": 1}}\n', b"\xff\xfe\n", b"[" * 60_000 + b"\n",
-    b"x" * (control_socket.MAX_REQUEST_BYTES + 10) + b"\n",
+    b"x" * (MAX_CONTROL_REQUEST_BYTES + 10) + b"\n",
 ])  # fmt: skip
 async def test_a_broken_request_ends_only_itself(
     world: World, data_dir: Path, request_line: bytes

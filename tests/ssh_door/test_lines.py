@@ -9,7 +9,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.line_shell import LineShellHandler
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
 from support.services import services_in

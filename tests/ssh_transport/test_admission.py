@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.admission import (
     MAX_REMEMBERED_ADDRESSES,
     Admission,
@@ -156,3 +157,15 @@ def test_the_log_speaks_once_a_window_and_counts_the_rest(
     clock.now += 10
     log.note("ssh.refused", "pending")
     assert "not_logged_before=499" in capsys.readouterr().out
+
+
+def test_the_defaults_of_limits_are_those_of_the_settings() -> None:
+    assert AdmissionLimits() == AdmissionLimits.of(SshSettings())
+    assert AdmissionLimits().pending_per_address == SshSettings().max_pending_per_address == 50
+
+
+def test_every_setting_of_the_ssh_door_changes_its_limits() -> None:
+    for name in SshSettings.model_fields.keys() - {"listen"}:
+        default = getattr(SshSettings(), name)
+        changed = SshSettings(**{name: not default if default is True else default + 1})
+        assert AdmissionLimits.of(changed) != AdmissionLimits(), name

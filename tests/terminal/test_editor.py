@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.buffer import MAX_BUFFER_BYTES
+from sshwarma.common.limits import MAX_DRAFT_BYTES
 from sshwarma.terminal.editor import Editor, EditorAction
 from sshwarma.terminal.keys import KeyPress
 from sshwarma.terminal.width import snap_to_boundary
@@ -128,10 +128,10 @@ def test_escape_and_a_letter_in_one_packet() -> None:
 
 def test_what_exceeds_the_limit_is_refused_and_the_rest_stays() -> None:
     editor = Editor()
-    assert press(editor, "x" * MAX_BUFFER_BYTES) is EditorAction.DRAW
+    assert press(editor, "x" * MAX_DRAFT_BYTES) is EditorAction.DRAW
     assert press(editor, "y") is EditorAction.BELL
-    assert str(MAX_BUFFER_BYTES) in editor.notice
-    assert editor.text == "x" * MAX_BUFFER_BYTES
+    assert str(MAX_DRAFT_BYTES) in editor.notice
+    assert editor.text == "x" * MAX_DRAFT_BYTES
     press(editor, ":c-h")
     assert press(editor, "é") is EditorAction.BELL
     assert press(editor, "y") is EditorAction.DRAW
@@ -139,7 +139,7 @@ def test_what_exceeds_the_limit_is_refused_and_the_rest_stays() -> None:
 
 def test_the_limit_counts_bytes() -> None:
     editor = Editor()
-    assert press(editor, "日" * (MAX_BUFFER_BYTES // 3)) is EditorAction.DRAW
+    assert press(editor, "日" * (MAX_DRAFT_BYTES // 3)) is EditorAction.DRAW
     assert press(editor, "日") is EditorAction.BELL
     assert press(editor, "x") is EditorAction.DRAW
 
@@ -169,7 +169,7 @@ def test_undo_is_bounded() -> None:
     for _ in range(200):
         press(editor, ":c-b", ":c-d", ":c-y", "z", ":c-h")
     held = sum(len(text) for text, _ in editor.buffer._undo or ())
-    assert held <= 4 * MAX_BUFFER_BYTES
+    assert held <= 4 * MAX_DRAFT_BYTES
 
 
 KEYS = st.one_of(

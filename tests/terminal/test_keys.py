@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.keys import (
-    MAX_PASTE_CHARACTERS,
-    MAX_SEQUENCE_CHARACTERS,
-    KeyParser,
-    KeyPress,
-)
+from sshwarma.common.limits import MAX_PASTE_CHARACTERS
+from sshwarma.terminal.keys import MAX_SEQUENCE_CHARACTERS, KeyParser, KeyPress
 
 
 def keys(*packets: bytes) -> list[str]:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from person import Person
 
+from sshwarma.common.limits import MAX_KEYS_BURST, MAX_PASTE_CHARACTERS, MAX_QUEUED_BLOCKS
 from sshwarma.terminal.buffer import MAX_UNDO_STEPS
 from sshwarma.terminal.editor import MAX_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
-from sshwarma.terminal.keys import MAX_PASTE_CHARACTERS, KeyPress
-from sshwarma.terminal.output import MAX_QUEUED_BLOCKS, MAX_RECENT_BLOCKS
-from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS, MAX_KEYS_PER_BURST
+from sshwarma.terminal.keys import KeyPress
+from sshwarma.terminal.output import MAX_RECENT_BLOCKS
+from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS
 from sshwarma.terminal.text import block
 from sshwarma.terminal.vi import MAX_REPEAT_COUNT
 
@@ -90,7 +91,7 @@ def test_blocks_painted_again(sit: Sit) -> None:
 
 def test_a_burst_of_keys(sit: Sit) -> None:
     alice = sit()
-    alice.type("\x02" * MAX_KEYS_PER_BURST)
+    alice.type("\x02" * MAX_KEYS_BURST)
     assert not any("more than a person" in row for row in alice.rows())
     alice.type("\x02")
     alice.wait()

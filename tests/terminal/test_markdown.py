@@ -9,6 +9,7 @@ from hostile import PAYLOADS, is_harmless
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sshwarma.common.limits import MAX_MARKDOWN_LEVELS, MAX_TABLE_CELLS
 from sshwarma.terminal import markdown
 from sshwarma.terminal.highlight import (
     HIGHLIGHTED_LANGUAGES,
@@ -17,9 +18,7 @@ from sshwarma.terminal.highlight import (
     style_of_token,
 )
 from sshwarma.terminal.markdown import (
-    MAX_NESTING_LEVELS,
     MAX_PARAGRAPH_BRACKETS,
-    MAX_TABLE_CELLS,
     highlight_newest_code,
     render_markdown,
 )
@@ -206,7 +205,7 @@ NESTED = "- " * 11 + "x"
 
 def test_what_is_too_much_is_shown_as_it_was_written() -> None:
     assert rows(NESTED)[-1].endswith("• x")
-    for deep in ("> " * (MAX_NESTING_LEVELS + 2) + "end", "- " * MAX_NESTING_LEVELS + "end"):
+    for deep in ("> " * (MAX_MARKDOWN_LEVELS + 2) + "end", "- " * MAX_MARKDOWN_LEVELS + "end"):
         assert rows(deep, DisplayOptions(200, "mono")) == [f"qwen: {deep}"]
     wild = "[*a*" * (MAX_PARAGRAPH_BRACKETS + 1)
     assert rows(f"{wild}\n\n*calm*", DisplayOptions(500, "mono")) == [f"qwen: {wild}", "", "  calm"]

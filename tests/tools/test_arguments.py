@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from sshwarma.tools.arguments import (
-    MAX_ARGUMENTS_BYTES,
-    MAX_PROBLEMS,
-    check_arguments,
-    parse_arguments,
-)
+from sshwarma.common.limits import MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
+from sshwarma.tools.arguments import check_arguments, parse_arguments
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
@@ -75,7 +71,7 @@ def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
 def test_several_problems_are_named_at_once_and_not_all_of_many() -> None:
     with pytest.raises(Invalid) as refused:
         check_arguments(tool(DICE), {"how": 1, **{f"x{n}": n for n in range(50)}})
-    assert refused.value.message.count(";") == MAX_PROBLEMS
+    assert refused.value.message.count(";") == MAX_NAMED_PROBLEMS
     assert refused.value.message.endswith("; and more.")
 
 

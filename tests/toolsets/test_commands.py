@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.common.limits import MAX_EXPANDED_CHARACTERS
 from sshwarma.terminal.render import render_plain
-from sshwarma.verbs.commands import MAX_COMMAND_CHARACTERS
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
@@ -171,7 +171,7 @@ async def test_a_pipe_is_part_of_what_is_typed(alice: Someone, den: str) -> None
 
 async def test_a_line_cannot_grow_without_end(alice: Someone, den: str) -> None:
     await command(alice, "big", "/say " + "{args}" * 20)
-    assert str(MAX_COMMAND_CHARACTERS) in (await refused(alice, "/big " + "x" * 5000)).message
+    assert str(MAX_EXPANDED_CHARACTERS) in (await refused(alice, "/big " + "x" * 5000)).message
 
 
 async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.tools.call import Tools
@@ -276,7 +277,7 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
 async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
     def many(tx: Change) -> None:
         bag = things.get_live_thing(tx.conn, den)
-        for n in range(creation.MAX_TOOLS_PER_BAG):
+        for n in range(MAX_TOOLS_PER_PLACE):
             creation.store_tool(tx, bag, f"t{n}", "return 1", parse_declaration(""), alice.id)
 
     await alice.world.change(many)

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.lua_tools.declaration import (
-    MAX_DESCRIPTION_CHARACTERS,
-    MAX_PARAMETERS,
-    parse_declaration,
-)
+from sshwarma.common.limits import MAX_TOOL_DESCRIPTION_CHARACTERS, MAX_TOOL_PARAMETERS
+from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.world.errors import Invalid
 
 
@@ -92,11 +89,11 @@ def test_a_line_that_cannot_be_read_is_named(line: str, wrong: str) -> None:
 def test_a_name_twice_and_too_many() -> None:
     with pytest.raises(Invalid, match="declared twice"):
         parse_declaration("-- @param a string\n-- @param a string")
-    many = "".join(f"-- @param a{n} string\n" for n in range(MAX_PARAMETERS + 1))
-    with pytest.raises(Invalid, match=f"at most {MAX_PARAMETERS}"):
+    many = "".join(f"-- @param a{n} string\n" for n in range(MAX_TOOL_PARAMETERS + 1))
+    with pytest.raises(Invalid, match=f"at most {MAX_TOOL_PARAMETERS}"):
         parse_declaration(many)
-    with pytest.raises(Invalid, match=f"at most {MAX_DESCRIPTION_CHARACTERS}"):
-        parse_declaration("-- " + "x" * (MAX_DESCRIPTION_CHARACTERS + 1))
+    with pytest.raises(Invalid, match=f"at most {MAX_TOOL_DESCRIPTION_CHARACTERS}"):
+        parse_declaration("-- " + "x" * (MAX_TOOL_DESCRIPTION_CHARACTERS + 1))
 
 
 @given(st.text(alphabet='-@param string=?"[]{}\n\\ax1|', max_size=200))

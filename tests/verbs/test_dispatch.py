@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from sshwarma.verbs import (
     arguments,
-    dispatch,
     help,
     inventory,
     namespaces,
@@ -248,10 +247,9 @@ class Clock:
         return self.now
 
 
-def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pace() -> None:
     clock = Clock()
-    monkeypatch.setattr(dispatch, "time", clock)
-    pace = LineRateLimiter(3)
+    pace = LineRateLimiter(3, clock=clock.monotonic)
     for _ in range(3):
         pace.check("alice")
         clock.now += 1
@@ -265,12 +263,11 @@ def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
         pace.check("alice")
 
 
-def test_pace_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MAX_TRACKED_AGENTS", 5)
-    pace = LineRateLimiter(1)
+def test_pace_remembers_a_bounded_number_of_agents() -> None:
+    pace = LineRateLimiter(1, max_agents=5)
     for n in range(50):
         pace.check(str(n))
-    assert len(pace._recent) == 5
+    assert len(pace) == 5
     with pytest.raises(Unavailable):
         pace.check("49")
 

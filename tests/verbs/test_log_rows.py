@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sshwarma.common.limits import (
+    MAX_SHOWN_ANSWER_CHARACTERS,
+    MAX_SHOWN_ANSWER_LINES,
+    MAX_SHOWN_RESULT_LINES,
+    MAX_SHOWN_ROW_LINES,
+)
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.verbs.log_rows import (
-    MAX_ANSWER_CHARACTERS,
-    MAX_ANSWER_LINES,
     MAX_FOLDED_CHARACTERS,
-    MAX_RESULT_LINES,
-    MAX_ROW_LINES,
     RowDisplayOptions,
     draw_row,
     is_row_visible,
@@ -53,13 +55,13 @@ def test_who_is_called_by_a_model_sees_that() -> None:
 
 
 def test_an_answer_may_be_longer_than_what_people_say_but_not_without_end() -> None:
-    long = "\n".join(f"line {number}" for number in range(MAX_ROW_LINES * 2))
+    long = "\n".join(f"line {number}" for number in range(MAX_SHOWN_ROW_LINES * 2))
     assert "more characters" not in seen(row("chat", long))
     assert seen(row("chat", long, "1")).endswith("more characters: /history --row 42")
-    for text in ("x\n" * (MAX_ANSWER_LINES + 5), "word " * MAX_ANSWER_CHARACTERS):
+    for text in ("x\n" * (MAX_SHOWN_ANSWER_LINES + 5), "word " * MAX_SHOWN_ANSWER_CHARACTERS):
         shown = seen(row("chat", text))
         assert shown.endswith("more characters: /history --row 42")
-        assert len(shown) < MAX_ANSWER_CHARACTERS + 5 * MAX_ANSWER_LINES
+        assert len(shown) < MAX_SHOWN_ANSWER_CHARACTERS + 5 * MAX_SHOWN_ANSWER_LINES
 
 
 @pytest.mark.parametrize(
@@ -97,10 +99,10 @@ def test_a_result_in_full_has_its_first_lines() -> None:
     text = "\n".join(f"  line {number}" for number in range(30))
     shown = seen(row("tool.result", text, tool="a:b"), RowDisplayOptions(tools="full")).split("\n")
     assert shown[0] == "  ✓ a:b · 30 lines, 289 B"
-    assert shown[1 : MAX_RESULT_LINES + 1] == [
-        f"      line {number}" for number in range(MAX_RESULT_LINES)
+    assert shown[1 : MAX_SHOWN_RESULT_LINES + 1] == [
+        f"      line {number}" for number in range(MAX_SHOWN_RESULT_LINES)
     ]
-    assert shown[MAX_RESULT_LINES + 1 :] == ["    … /expand 42"]
+    assert shown[MAX_SHOWN_RESULT_LINES + 1 :] == ["    … /expand 42"]
     whole = seen(row("tool.result", "a\nb\n", tool="a:b"), RowDisplayOptions(tools="full"))
     assert whole == "  ✓ a:b · 2 lines, 3 B\n    a\n    b"
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from sshwarma.common.limits import MAX_TOKENS_PER_AGENT
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world import tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, WorldError
-from sshwarma.world.tokens import MAX_TOKENS_PER_AGENT, Token
+from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 from world.living import Someone, do, everything
 

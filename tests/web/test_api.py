@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, tool_specs
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web import connection
 from sshwarma.web.api import HttpApi
@@ -60,7 +60,7 @@ async def ask(link: Link) -> bytes:
 async def test_who_does_not_say_what_it_wants_has_to_go(
     port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "REQUEST_HEAD_TIMEOUT_SECONDS", 1.5)
+    monkeypatch.setattr(connection, "HTTP_HEAD_TIMEOUT_SECONDS", 1.5)
     reader, writer = await connect(port, said)
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -70,7 +70,7 @@ async def test_who_does_not_say_what_it_wants_has_to_go(
 async def test_a_second_request_has_no_more_time_than_the_first(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "REQUEST_HEAD_TIMEOUT_SECONDS", 1.5)
+    monkeypatch.setattr(connection, "HTTP_HEAD_TIMEOUT_SECONDS", 1.5)
     link = await connect(port)
     assert b" 200 " in await ask(link)
     link[1].write(b"GET /hea")
@@ -82,7 +82,7 @@ async def test_a_second_request_has_no_more_time_than_the_first(
 async def test_connections_have_a_most_and_the_next_is_told(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 3)
     links = [await connect(port) for _ in range(3)]
     for link in links:
         assert b" 200 " in await ask(link)

@@ -169,7 +169,7 @@ async def test_find_takes_a_unique_prefix(world: World, alice: Someone, bob: Som
 async def test_input_history_keeps_the_last_lines(
     world: World, alice: Someone, bob: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "MAX_INPUT_LINES", 3)
+    monkeypatch.setattr(agents, "MAX_INPUT_HISTORY_LINES", 3)
     typed = [(alice.id, f"a{n}") for n in range(5)] + [(bob.id, "b0")]
     await world.change(lambda tx: agents.append_input_history(tx, typed))
     await world.change(lambda tx: agents.append_input_history(tx, [(alice.id, "a5")]))

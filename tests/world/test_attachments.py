@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.world import attachments, calls
 from sshwarma.world.attachments import Attachment, parse_media_type
 from sshwarma.world.store import Change
@@ -44,9 +45,9 @@ async def test_a_room_keeps_the_newest(
 
 
 async def test_of_one_call_so_many_are_kept(world: World, alice: Someone) -> None:
-    call = await give(world, alice, *[1] * (attachments.MAX_ATTACHMENTS_PER_CALL + 1))
-    assert await kept(world, call, attachments.MAX_ATTACHMENTS_PER_CALL) == 1
-    assert await kept(world, call, attachments.MAX_ATTACHMENTS_PER_CALL + 1) is None
+    call = await give(world, alice, *[1] * (MAX_CALL_ATTACHMENTS + 1))
+    assert await kept(world, call, MAX_CALL_ATTACHMENTS) == 1
+    assert await kept(world, call, MAX_CALL_ATTACHMENTS + 1) is None
 
 
 @pytest.mark.parametrize(

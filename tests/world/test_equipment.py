@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import equipment
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
@@ -112,9 +113,9 @@ def test_patterns(typed: str, patterns: list[str]) -> None:
 
 
 def test_the_number_of_patterns_is_bounded() -> None:
-    most = ",".join(f"p{n}" for n in range(equipment.MAX_EQUIP_PATTERNS))
-    assert len(equipment.split_patterns(most)) == equipment.MAX_EQUIP_PATTERNS
-    with pytest.raises(Invalid, match=f"At most {equipment.MAX_EQUIP_PATTERNS}"):
+    most = ",".join(f"p{n}" for n in range(MAX_EQUIP_PATTERNS))
+    assert len(equipment.split_patterns(most)) == MAX_EQUIP_PATTERNS
+    with pytest.raises(Invalid, match=f"At most {MAX_EQUIP_PATTERNS}"):
         equipment.split_patterns(f"{most},one-over")
     with pytest.raises(Invalid):
         equipment.split_patterns(" , ")

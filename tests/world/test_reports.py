@@ -13,6 +13,12 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
+from sshwarma.common.limits import (
+    MAX_REPORT_CELL_CHARACTERS,
+    MAX_REPORT_CHARACTERS,
+    MAX_REPORT_ROWS,
+    REPORT_TIMEOUT_SECONDS,
+)
 from sshwarma.world import (
     agents,
     equipment,
@@ -305,9 +311,7 @@ async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
     refusal = await bobs.refused(sql)
     assert "longer than 2 s" in refusal.message
     assert (
-        reports.QUERY_TIMEOUT_SECONDS
-        <= time.monotonic() - started
-        < reports.PROCESS_TIMEOUT_SECONDS + 10
+        REPORT_TIMEOUT_SECONDS <= time.monotonic() - started < reports.PROCESS_TIMEOUT_SECONDS + 10
     )
 
 
@@ -374,17 +378,15 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
 async def test_rows_cells_and_size_are_capped_and_it_says_so(bobs: Asking) -> None:
     numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
     answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
-    assert (len(answer.rows), answer.more, answer.uncounted) == (reports.MAX_RESULT_ROWS, 50, False)
+    assert (len(answer.rows), answer.more, answer.uncounted) == (MAX_REPORT_ROWS, 50, False)
     answer = await bobs.ask(numbers.format(10**9) + "SELECT x FROM t")
-    assert len(answer.rows) == reports.MAX_RESULT_ROWS and answer.uncounted
+    assert len(answer.rows) == MAX_REPORT_ROWS and answer.uncounted
     answer = await bobs.ask("SELECT printf('%.*c', 5000, 'x'), 'short', x'00ff'")
     long, short, blob = answer.rows[0]
-    assert isinstance(long, str) and len(long) == reports.MAX_CELL_CHARACTERS and long.endswith("…")
+    assert isinstance(long, str) and len(long) == MAX_REPORT_CELL_CHARACTERS and long.endswith("…")
     assert (short, blob, answer.cut_cells) == ("short", "x'00ff'", 1)
     answer = await bobs.ask(numbers.format(150) + "SELECT printf('%.*c', 900, 'x') FROM t")
-    assert (
-        sum(len(str(cell)) for row in answer.rows for cell in row) <= reports.MAX_RESULT_CHARACTERS
-    )
+    assert sum(len(str(cell)) for row in answer.rows for cell in row) <= MAX_REPORT_CHARACTERS
     assert len(answer.rows) + answer.more == 150 and answer.more > 50
     answer = await bobs.ask("SELECT 1 AS " + "c" * 500)
     assert len(answer.columns[0]) == 60
@@ -435,7 +437,7 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
 async def test_two_at_once_and_so_many_may_wait(
     bobs: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "MAX_WAITING_QUERIES", 3)
+    monkeypatch.setattr(reports, "MAX_WAITING_REPORTS", 3)
     slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
     await until(lambda: bobs.world.reports._waiting == 3)
     with pytest.raises(Unavailable, match="3 questions are waiting"):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from cachetools import LRUCache
 
 from sshwarma.world import rows
 from sshwarma.world import world as world_module
@@ -77,7 +78,7 @@ async def test_the_tail_equals_the_database_under_concurrent_appends(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world_module, "TAIL_ROWS", 40)
-    monkeypatch.setattr(world_module, "MAX_TAILS", 2)
+    world._tails = LRUCache(2)
     await make(world, "rooms", "room", "den", id="den")
     rooms = ("lobby", "home", "den")
 

@@ -174,7 +174,7 @@ async def test_a_caller_who_gives_up_in_the_middle_of_a_commit(
 
 
 async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_QUEUED_UNITS", 10)
+    monkeypatch.setattr(store, "MAX_QUEUED_WRITES", 10)
     gate, held = await hold(kept)
     waiting = await queued(kept, *(say(str(n)) for n in range(10)))
     with pytest.raises(Unavailable, match="too busy"):

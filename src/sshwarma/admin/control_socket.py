@@ -17,15 +17,13 @@ from typing import IO, Any, Final, TypeAlias
 
 import structlog
 
+from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
 from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
 SOCKET_NAME: Final = "control.sock"
 LOCK_NAME: Final = "sshwarma.lock"
-MAX_REQUEST_BYTES: Final = 65_536
-REQUEST_TIMEOUT_SECONDS: Final = 30.0
-
 
 OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Carries out an operation by name; see `operations.operate`."""
@@ -62,7 +60,7 @@ class ControlServer:
         self._path.unlink(missing_ok=True)  # left by a server that was killed; we hold the lock
         with _short_socket_path(self._path) as path:
             self._server = await asyncio.start_unix_server(
-                self._serve_connection, path, limit=MAX_REQUEST_BYTES
+                self._serve_connection, path, limit=MAX_CONTROL_REQUEST_BYTES
             )
         self._path.chmod(0o600)
 
@@ -75,7 +73,7 @@ class ControlServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+            async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
                 answer = await self._answer_request(await reader.readline())
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
@@ -110,7 +108,7 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
         reader, writer = await asyncio.open_unix_connection(path)
     try:
         writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
-        async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+        async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
             answer = json.loads(await reader.readline())
     finally:
         writer.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
 from sshwarma.lua_tools.declaration import ToolDeclaration
 from sshwarma.lua_tools.provider import LUA_PROVIDER
 from sshwarma.tools.call import PROVIDER_KEY
@@ -12,9 +13,6 @@ from sshwarma.world import equipment, overrides, things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_TOOLS_PER_BAG: Final = 100
-"""Most tools that people make in one place: every model that has them is told of each."""
 
 
 def is_lua_tool(thing: Thing) -> bool:
@@ -51,10 +49,10 @@ def store_tool(
             False,
         )
     if (
-        len(things.read_children(tx.conn, bag.id, "tool", limit=MAX_TOOLS_PER_BAG))
-        >= MAX_TOOLS_PER_BAG
+        len(things.read_children(tx.conn, bag.id, "tool", limit=MAX_TOOLS_PER_PLACE))
+        >= MAX_TOOLS_PER_PLACE
     ):
-        raise Conflict(f"There are {MAX_TOOLS_PER_BAG} tools already, which is the most.")
+        raise Conflict(f"There are {MAX_TOOLS_PER_PLACE} tools already, which is the most.")
     return _create_tool(tx, bag, name, source, declaration.description, metadata, by), True
 
 

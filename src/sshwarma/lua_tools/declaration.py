@@ -17,18 +17,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sshwarma.common.limits import (
+    MAX_PARAMETER_CHOICES,
+    MAX_TOOL_DESCRIPTION_CHARACTERS,
+    MAX_TOOL_PARAMETERS,
+)
 from sshwarma.world.errors import Invalid
 
 PARAMETER_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-
-MAX_PARAMETERS: Final = 32
-"""Most arguments of one tool."""
-
-MAX_DESCRIPTION_CHARACTERS: Final = 1_000
-"""Characters of a description: it is in the context of every model that has the tool."""
-
-MAX_CHOICES: Final = 64
-"""Most words to choose from."""
 
 _PARAMETER_PATTERN: Final = re.compile(
     r"""(?P<name>[A-Za-z_][A-Za-z0-9_]{0,63})
@@ -71,16 +67,16 @@ def parse_declaration(source: str) -> ToolDeclaration:
         name, described, optional = _parse_parameter(number, rest.strip())
         if name in properties:
             raise _line_error(number, f"{name} is declared twice")
-        if len(properties) == MAX_PARAMETERS:
-            raise _line_error(number, f"a tool has at most {MAX_PARAMETERS} arguments")
+        if len(properties) == MAX_TOOL_PARAMETERS:
+            raise _line_error(number, f"a tool has at most {MAX_TOOL_PARAMETERS} arguments")
         properties[name] = described
         if not optional:
             required.append(name)
     description = " ".join(word for word in words if word)
-    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+    if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
             f"The description has {len(description)} characters; "
-            f"at most {MAX_DESCRIPTION_CHARACTERS} fit.",
+            f"at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit.",
             hint="An empty line of code ends it: what is for readers of the script goes below.",
         )
     schema: dict[str, Any] = {
@@ -106,7 +102,7 @@ def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]
         raise _line_error(number, f"{text[:60]!r} is not NAME TYPE text")
     described = _parse_type(number, found["type"])
     if found["text"]:
-        described["description"] = found["text"].strip()[:MAX_DESCRIPTION_CHARACTERS]
+        described["description"] = found["text"].strip()[:MAX_TOOL_DESCRIPTION_CHARACTERS]
     if found["default"] is not None:
         described["default"] = _parse_default(number, described, found["default"])
     return found["name"], described, bool(found["optional"]) or "default" in described
@@ -120,9 +116,9 @@ def _parse_type(number: int, kind: str) -> dict[str, Any]:
         raise _line_error(
             number, f"{kind[:40]} is no type; there are {', '.join(PARAMETER_TYPES)} and a|b|c"
         )
-    if len(choices) > MAX_CHOICES or len(set(choices)) < len(choices):
+    if len(choices) > MAX_PARAMETER_CHOICES or len(set(choices)) < len(choices):
         raise _line_error(
-            number, f"at most {MAX_CHOICES} words can be chosen from, each named once"
+            number, f"at most {MAX_PARAMETER_CHOICES} words can be chosen from, each named once"
         )
     return {"type": "string", "enum": choices}
 

@@ -16,8 +16,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from sshwarma.common.limits import (
+    CALL_TIMEOUT_SECONDS,
+    MAX_CALL_DEPTH,
+    MAX_RUNNING_SCRIPTS,
+    MAX_RUNNING_SCRIPTS_PER_AGENT,
+    MAX_WAITING_SCRIPTS_PER_AGENT,
+)
 from sshwarma.tools.arguments import get_input_schema
-from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, MAX_CALL_DEPTH, ToolResult, Tools
+from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.resources import resource_dir
@@ -27,14 +34,6 @@ from sshwarma.wrap.protocol import MIB
 
 LUA_PROVIDER: Final = "lua"
 """What the metadata of a Lua tool names as its provider."""
-
-MAX_RUNNING_SCRIPTS: Final = 3
-"""Scripts that run at the same time, but for those that others called."""
-
-MAX_RUNNING_SCRIPTS_PER_AGENT: Final = 2
-"""Of those, scripts that one agent runs; its others wait, and hold up nobody else."""
-
-MAX_WAITING_SCRIPTS_PER_AGENT: Final = 16
 
 SCRIPT_LIMITS: Final = LuaLimits(
     seconds=2.0,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sshwarma.common.limits import MAX_MODEL_ATTEMPTS, MAX_RETRY_AFTER_SECONDS
 from sshwarma.models.backend import BackendError
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.secrets import Secret, describe_key_location
@@ -15,16 +16,12 @@ from sshwarma.settings import ModelSettings
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
-MAX_ATTEMPTS: Final = 3
 FIRST_RETRY_SECONDS: Final = 0.5
 """Seconds before the second try; each later wait is twice as long, give or take half."""
 
 MAX_RETRY_JITTER: Final = 1.2
 """A wait that a server asks for is made longer by up to this factor, so that those who were told
 the same do not all come back at once."""
-
-MAX_RETRY_SECONDS: Final = 60.0
-"""A server that asks for more patience than this is not waited for."""
 
 MAX_DETAIL_CHARACTERS: Final = 300
 
@@ -64,10 +61,10 @@ class ModelFailure:
     why: str = ""
 
     def wait(self, tried: int) -> float:
-        """Seconds before the next try, MAX_RETRY_SECONDS at most."""
+        """Seconds before the next try, MAX_RETRY_AFTER_SECONDS at most."""
         backoff: float = FIRST_RETRY_SECONDS * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
         asked: float = (self.after or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
-        return min(max(backoff, asked), MAX_RETRY_SECONDS)
+        return min(max(backoff, asked), MAX_RETRY_AFTER_SECONDS)
 
 
 def expected_exceptions() -> tuple[type[Exception], ...]:
@@ -142,14 +139,14 @@ def _classify_api_error(
         isinstance(status, int) and (status >= 500 or status in (408, 409))
     ):
         if getattr(error, "provider_retry_hint", None) is False:
-            after = MAX_RETRY_SECONDS + 1
+            after = MAX_RETRY_AFTER_SECONDS + 1
         words = f"{where} is in trouble ({status or 'error'}): {detail}"
         return _retryable_failure(words, after, "server in trouble")
     return ModelFailure(BackendError(f"{where} refused the request: {detail}"))
 
 
 def _retryable_failure(words: str, after: float | None, why: str) -> ModelFailure:
-    tries = 1 if after is not None and after > MAX_RETRY_SECONDS else MAX_ATTEMPTS
+    tries = 1 if after is not None and after > MAX_RETRY_AFTER_SECONDS else MAX_MODEL_ATTEMPTS
     return ModelFailure(BackendError(words), tries, after, why)
 
 
@@ -158,7 +155,7 @@ def _connection_failure(settings: ModelSettings, *, begun: bool) -> ModelFailure
     if begun:
         return ModelFailure(BackendError(f"the connection to {where} broke off"))
     return ModelFailure(
-        BackendError(f"{where} cannot be reached"), MAX_ATTEMPTS, why="cannot be reached"
+        BackendError(f"{where} cannot be reached"), MAX_MODEL_ATTEMPTS, why="cannot be reached"
     )
 
 

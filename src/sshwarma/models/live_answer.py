@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final
 
+from sshwarma.common.limits import MAX_ANSWER_CHARACTERS
 from sshwarma.models import notes_block
 from sshwarma.models.draft import AnswerDraft
 from sshwarma.world.events import StreamUpdated
@@ -14,9 +15,6 @@ from sshwarma.world.world import World
 from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
 
 FRAME_SECONDS: Final = 1 / 30
-
-MAX_ANSWER_CHARACTERS: Final = 200_000
-"""The longest answer; what comes after is cut."""
 
 
 class LiveAnswer:

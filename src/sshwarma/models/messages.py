@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from cachetools import LRUCache
 
 from sshwarma.models.backend import Message, StepRequest, TokenUsage, ToolCall, TurnStep
 
@@ -33,12 +34,10 @@ class ResponseCache:
     MOST: Final = 256
 
     def __init__(self) -> None:
-        self._responses: OrderedDict[ResponseKey, ModelResponse] = OrderedDict()
+        self._responses: LRUCache[ResponseKey, ModelResponse] = LRUCache(self.MOST)
 
     def keep(self, text: str, calls: Iterable[ToolCall], answer: ModelResponse) -> None:
         self._responses[_response_key(text, calls)] = answer
-        while len(self._responses) > self.MOST:
-            self._responses.popitem(last=False)
 
     def of(self, step: TurnStep) -> ModelResponse | None:
         return self._responses.get(_response_key(step.text, (done.call for done in step.done)))

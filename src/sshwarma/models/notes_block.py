@@ -12,8 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-MAX_NOTES_CHARACTERS: Final = 4_000
-"""Of a state that is kept; the rest is cut, with a notice."""
+from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _BEGIN: Final = re.compile(r"\s{0,3}-{3}\s*STATE\s*-{3}\s*", re.IGNORECASE)

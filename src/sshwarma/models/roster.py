@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import structlog
 from pydantic import ValidationError
 
+from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.limits import MAX_ADDED_MODELS
 from sshwarma.models import prices
 from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
@@ -35,9 +37,6 @@ Origin = Literal["file", "verb", "built in"]
 
 GUIDE_NAME: Final = "guide"
 GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. No model."
-
-MAX_ADDED_MODELS: Final = 100
-"""Models that may be added by verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Roster(Mapping[str, Backend]):
         self._world = world
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
         self._stop = world.bus.on(AgentsChanged, self._changed)
 
     @classmethod
@@ -214,24 +213,19 @@ class Roster(Mapping[str, Backend]):
         self._drop(agent_id)
         backend = PydanticAIBackend(settings, self._environ)
         self._entries[agent_id] = RosterEntry(agent_id, backend, origin, settings)
-        self._in_background(_preload_backend(backend))
+        self._background.spawn(_preload_backend(backend))
 
     def _drop(self, agent_id: str) -> None:
         entry = self._entries.pop(agent_id, None)
         if entry is not None and isinstance(entry.backend, PydanticAIBackend):
-            self._in_background(entry.backend.retire())
-
-    def _in_background(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._background.spawn(entry.backend.retire())
 
     async def close(self) -> None:
         """Close the connections of all backends."""
         self._stop()
         for agent_id in list(self._entries):
             self._drop(agent_id)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.join()
 
 
 def describe_model(settings: ModelSettings) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from sshwarma.common.limits import MAX_KEY_FILE_BYTES
 from sshwarma.models.backend import BackendError
 from sshwarma.settings import ModelKind, ModelSettings
 
@@ -19,8 +20,6 @@ DEFAULT_KEY_VARIABLES: Final[Mapping[ModelKind, str]] = {
 }
 """The variable a kind's key is in unless the settings name another. Other kinds need no key, and
 are sent none that was not named for them."""
-
-MAX_KEY_BYTES: Final = 4096
 
 
 class Secret:
@@ -85,6 +84,6 @@ def _read_private_file(path: Path, where: str) -> str:
             raise BackendError(f"cannot read {where}: it is not a file")
         if found.st_mode & 0o077:
             raise BackendError(f"others may read {where}: chmod 600 {path}")
-        return os.read(descriptor, MAX_KEY_BYTES).decode("ascii", "replace")
+        return os.read(descriptor, MAX_KEY_FILE_BYTES).decode("ascii", "replace")
     finally:
         os.close(descriptor)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
+from sshwarma.common.limits import (
+    MAX_OLD_RESULT_CHARACTERS,
+    MAX_TURN_RESULT_CHARACTERS,
+    MAX_WHOLE_RESULTS,
+)
 from sshwarma.models.backend import TurnStep
 from sshwarma.wrap.transcript import clip_text
 
-MAX_WHOLE_RESULTS: Final = 5
-"""Newest results of a turn that are sent up to MOST_CHARACTERS long, however many there are."""
-
-MAX_RESULTS_CHARACTERS: Final = 20_000
-"""Characters of results in a turn; beyond, those before the newest are sent much shorter."""
-
-MAX_OLD_RESULT_CHARACTERS: Final = 500
-
 
 def truncate_results(
-    steps: Sequence[TurnStep], *, whole: int = MAX_WHOLE_RESULTS, most: int = MAX_RESULTS_CHARACTERS
+    steps: Sequence[TurnStep],
+    *,
+    whole: int = MAX_WHOLE_RESULTS,
+    most: int = MAX_TURN_RESULT_CHARACTERS,
 ) -> tuple[TurnStep, ...]:
     """The steps of a turn, with results before the newest `whole` cut short if all of them are
     longer than `most` characters."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from cachetools import LRUCache
 
 from sshwarma.models.backend import Backend
 from sshwarma.models.budget import ModelBudgets
@@ -22,13 +23,10 @@ class ContextLog:
     next context is the same."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], ModelContext] = OrderedDict()
+        self._known: LRUCache[tuple[str, str], ModelContext] = LRUCache(MAX_LOGGED_CONTEXTS)
 
     def remember(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
         self._known[room_id, agent_id] = composed
-        self._known.move_to_end((room_id, agent_id))
-        while len(self._known) > MAX_LOGGED_CONTEXTS:
-            self._known.popitem(last=False)
 
     def last(self, room_id: str, agent_id: str) -> ModelContext | None:
         return self._known.get((room_id, agent_id))

@@ -12,10 +12,16 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 
+from sshwarma.common.limits import (
+    MAX_CALLS_PER_STEP,
+    MAX_KEPT_RESULT_CHARACTERS,
+    MAX_NOTES_CHARACTERS,
+    STALL_TIMEOUT_SECONDS,
+)
 from sshwarma.models import notes_block
 from sshwarma.models.backend import (
     Backend,
@@ -48,15 +54,9 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.transcript import MAX_RESULT_CHARACTERS, clip_text
+from sshwarma.wrap.transcript import clip_text
 
 log = structlog.get_logger(__name__)
-
-MAX_CALLS_PER_STEP: Final = 8
-"""Calls of one step that are carried out; the others are answered with a refusal."""
-
-STALL_TIMEOUT_SECONDS: Final = 300.0
-"""A backend that is silent this long is given up; each has shorter limits of its own."""
 
 
 class FollowUpHandler(Protocol):
@@ -283,7 +283,7 @@ class TurnLoop:
                 )
             finally:
                 places[number].leave()
-            text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
+            text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
             return CompletedCall(call, text, outcome.how != "result", outcome.seq)
 
         return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
@@ -387,7 +387,7 @@ class TurnLoop:
             if reply.cut:
                 self.notice(
                     tx,
-                    f"wrote notes longer than {notes_block.MAX_NOTES_CHARACTERS} characters,"
+                    f"wrote notes longer than {MAX_NOTES_CHARACTERS} characters,"
                     f" the most that are kept: the last {reply.cut} were cut",
                 )
             if not reply.text:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.backend import Backend
 from sshwarma.models.budget import BudgetLimits, ModelBudgets
 from sshwarma.models.open_turns import open_turns
@@ -21,10 +22,6 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
-
-MAX_ANSWERS_PER_ROOM: Final = 32
-"""Answers that may be coming in one room; who asks for more is refused. It bounds what models
-that call each other can set off."""
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
 """How long whoever stops turns waits for their ends."""

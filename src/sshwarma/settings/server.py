@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from sshwarma.common.limits import DEFAULT_LINE_BYTES
 from sshwarma.settings.addresses import check_address, check_address_or_off, check_base_url
 from sshwarma.settings.section import SettingsSection
 
@@ -68,7 +69,9 @@ class RegistrationSettings(SettingsSection):
 
 
 class LimitSettings(SettingsSection):
-    line_bytes: int = Field(16_384, ge=256, le=1_048_576, description="Longest line one may say.")
+    line_bytes: int = Field(
+        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Longest line one may say."
+    )
     lines_per_10_seconds: int = Field(
         40, gt=0, description="Lines one agent may enter in ten seconds, over all links."
     )

@@ -1,7 +1,7 @@
 """The text being edited: a string, a cursor, what was cut, and what can be undone.
 
 The cursor always stands on a cluster boundary, so it is never inside a character. The text holds
-no control character but the newline and never more than LINE_LIMIT bytes.
+no control character but the newline and never more than MAX_DRAFT_BYTES bytes.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sshwarma.common.limits import MAX_DRAFT_BYTES
 from sshwarma.terminal.escape import TAB_SPACES
 from sshwarma.terminal.width import cluster_end, cluster_start, cluster_width, snap_to_boundary
-
-MAX_BUFFER_BYTES: Final = 64 * 1024
-"""Bytes of UTF-8 in the text; what would exceed it is refused."""
 
 MAX_UNDO_STEPS: Final = 64
 """Steps that can be undone, as long as they add up to at most UNDO_SIZE characters."""
 
-MAX_UNDO_CHARACTERS: Final = 4 * MAX_BUFFER_BYTES
+MAX_UNDO_CHARACTERS: Final = 4 * MAX_DRAFT_BYTES
 
 _CONTROL_CHARACTERS: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 
@@ -83,7 +81,7 @@ class Buffer:
     def replace(self, start: int, end: int, text: str) -> bool:
         """Put `text` in the place of a part, with the cursor behind it; False if it is too long."""
         whole = self.text[:start] + text + self.text[end:]
-        if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_BUFFER_BYTES:
+        if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_DRAFT_BYTES:
             return False
         self._remember()
         self._put(whole, start + len(text))
@@ -93,8 +91,8 @@ class Buffer:
         """Take another text, as from history; what cannot be held is left out."""
         self._remember()
         text = _CONTROL_CHARACTERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-        if len(text) * 4 > MAX_BUFFER_BYTES:
-            text = text.encode()[:MAX_BUFFER_BYTES].decode(errors="ignore")
+        if len(text) * 4 > MAX_DRAFT_BYTES:
+            text = text.encode()[:MAX_DRAFT_BYTES].decode(errors="ignore")
         self._put(text, len(text) if cursor is None else cursor)
 
     def clear(self) -> None:
@@ -191,11 +189,11 @@ class Buffer:
     def _fits(self, text: str) -> bool:
         # Four bytes a character is the most there can be; count only when that is too much.
         self._bytes += 4 * len(text)
-        if self._bytes <= MAX_BUFFER_BYTES:
+        if self._bytes <= MAX_DRAFT_BYTES:
             return True
-        if len(self.text) + len(text) <= MAX_BUFFER_BYTES:
+        if len(self.text) + len(text) <= MAX_DRAFT_BYTES:
             self._bytes = _utf8_size(self.text) + _utf8_size(text)
-            if self._bytes <= MAX_BUFFER_BYTES:
+            if self._bytes <= MAX_DRAFT_BYTES:
                 return True
             self._bytes -= _utf8_size(text)
         else:

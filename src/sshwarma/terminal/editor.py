@@ -11,17 +11,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from sshwarma.terminal.buffer import MAX_BUFFER_BYTES, Buffer
+from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_DRAFT_BYTES, MAX_QUERY_CHARACTERS
+from sshwarma.terminal.buffer import Buffer
 from sshwarma.terminal.history import InputHistory
 from sshwarma.terminal.keys import KeyPress
 from sshwarma.terminal.vi import ViMode
 from sshwarma.terminal.width import cluster_width
-
-MAX_SUBMIT_BYTES: Final = 16 * 1024
-"""Bytes of UTF-8 in a submitted line, unless the owner sets another limit."""
-
-MAX_QUERY_CHARACTERS: Final = 200
-"""Characters of a history search."""
 
 
 class EditorAction(Enum):
@@ -47,7 +42,7 @@ class Editor:
         self.history = InputHistory(history)
         self.vi = ViMode() if vi else None
         self.notice = ""
-        self.submit_limit = MAX_SUBMIT_BYTES
+        self.submit_limit = DEFAULT_LINE_BYTES
         self._query: str | None = None  # what Ctrl-R looks for, while it does
         self._found: int | None = None
 
@@ -141,7 +136,7 @@ class Editor:
         return EditorAction.DRAW
 
     def _refuse(self) -> EditorAction:
-        self.notice = f"that is too much for one line: the limit is {MAX_BUFFER_BYTES} bytes"
+        self.notice = f"that is too much for one line: the limit is {MAX_DRAFT_BYTES} bytes"
         return EditorAction.BELL
 
     # -- history search

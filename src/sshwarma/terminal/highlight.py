@@ -11,10 +11,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from sshwarma.common.limits import MAX_HIGHLIGHTED_CHARACTERS
 from sshwarma.terminal.text import Span, Style
-
-MAX_HIGHLIGHT_CHARACTERS: Final = 4_000
-"""Characters of one piece of code that is highlighted; a longer one is shown in one style."""
 
 _SLOW_CODE: Final = re.compile(r"[^\n]{300}|\s{60}|([^\w\s])\1{90}|(?:[^\n]{0,3}\n){60}")
 """What nobody writes by hand, and what some of pygments' expressions take far too long over: lines
@@ -72,7 +70,7 @@ def draw_code_lines(code: str, language: str) -> CodeLines:
     language = language.lower()
     if (
         language in HIGHLIGHTED_LANGUAGES
-        and len(code) <= MAX_HIGHLIGHT_CHARACTERS
+        and len(code) <= MAX_HIGHLIGHTED_CHARACTERS
         and not _SLOW_CODE.search(code)
     ):
         return highlight_code(code, language)

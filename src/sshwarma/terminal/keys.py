@@ -18,8 +18,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-MAX_PASTE_CHARACTERS: Final = 64 * 1024
-"""Characters kept of one paste. Of a longer one the beginning is kept and `overflow` is set."""
+from sshwarma.common.limits import MAX_PASTE_CHARACTERS
 
 MAX_SEQUENCE_CHARACTERS: Final = 64
 """Characters held of an unfinished escape sequence; a longer one is swallowed unseen."""

@@ -20,20 +20,14 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from sshwarma.common.limits import MAX_MARKDOWN_LEVELS, MAX_TABLE_CELLS
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Line, Span, Style, Table, text_lines
-
-MAX_NESTING_LEVELS: Final = 24
-"""Levels of lists and quotes in each other, two for each list; a text with more is shown as it
-was written."""
 
 MAX_PARAGRAPH_STARS: Final = 400
 MAX_PARAGRAPH_BRACKETS: Final = 100
 """Stars and underscores, and opening brackets, in one paragraph that are looked at: what they could
 mean together costs more than in proportion. A paragraph with more is shown as it was written."""
-
-MAX_TABLE_CELLS: Final = 1_000
-"""Cells of one table; a larger one is shown as it was written."""
 
 MAX_CACHED_TEXTS: Final = 64
 """Texts whose lines are kept for the next who looks at them."""
@@ -71,7 +65,7 @@ def highlight_newest_code(text: str) -> None:
 def _parse_body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
     """The line of a text that may stand beside a head, if it begins so, and the lines below."""
     tokens = _make_parser().parse(text)
-    if any(token.level >= MAX_NESTING_LEVELS for token in tokens):
+    if any(token.level >= MAX_MARKDOWN_LEVELS for token in tokens):
         written, *others = text_lines(text, indent=INDENT_COLUMNS)
         return Line(written.spans[1:], INDENT_COLUMNS), tuple(others)
     page = _MarkdownPage(text)
@@ -302,7 +296,7 @@ def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
 def _make_parser() -> MarkdownIt:
     """CommonMark with tables. HTML is text like any other; definitions of references are too,
     since what a model wrote is not to vanish."""
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING_LEVELS + 1})
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_MARKDOWN_LEVELS + 1})
     parser.enable("table").disable(["html_block", "html_inline", "reference"])
     parser.inline.ruler.at("newline", _parse_line_break)
     parser.inline.ruler.after("newline", "address", _parse_address)

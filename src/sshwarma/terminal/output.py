@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from sshwarma.common.limits import MAX_QUEUED_BLOCKS
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.plain_screen import PlainScreen
 from sshwarma.terminal.render import DisplayOptions, render_block
@@ -21,9 +22,6 @@ from sshwarma.terminal.text import Block, block, line
 
 MAX_RECENT_BLOCKS: Final = 200
 """Blocks kept, by reference, to paint the screen again after a resize."""
-
-MAX_QUEUED_BLOCKS: Final = 500
-"""Blocks that wait while the writer is full; the oldest are dropped and their lines counted."""
 
 PROMPT_DELAY_SECONDS: Final = 1.0
 """Where nothing can be erased, the prompt after a line waits so long for an answer."""

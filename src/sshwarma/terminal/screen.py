@@ -18,6 +18,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from sshwarma.common.limits import (
+    MAX_TERMINAL_COLUMNS,
+    MAX_TERMINAL_ROWS,
+    MIN_TERMINAL_COLUMNS,
+    MIN_TERMINAL_ROWS,
+)
 from sshwarma.terminal.completion import MAX_MENU_ROWS, CandidateMenu
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.layout import lay_out_input
@@ -26,10 +32,6 @@ from sshwarma.terminal.text import Block, Line, Span
 from sshwarma.terminal.width import cluster_start as previous
 from sshwarma.terminal.width import text_width
 
-MIN_COLUMNS: Final = 20
-MAX_COLUMNS: Final = 500
-MIN_ROWS: Final = 5
-MAX_ROWS: Final = 200
 DEFAULT_COLUMNS: Final = 80
 DEFAULT_ROWS: Final = 24
 
@@ -63,8 +65,10 @@ class ScreenView:
 def clamp_size(columns: int, rows: int) -> tuple[int, int]:
     """A size that can be drawn in: 20..500 x 5..200, and 80 x 24 where it is unknown (zero)."""
     return (
-        min(max(columns, MIN_COLUMNS), MAX_COLUMNS) if columns > 0 else DEFAULT_COLUMNS,
-        min(max(rows, MIN_ROWS), MAX_ROWS) if rows > 0 else DEFAULT_ROWS,
+        min(max(columns, MIN_TERMINAL_COLUMNS), MAX_TERMINAL_COLUMNS)
+        if columns > 0
+        else DEFAULT_COLUMNS,
+        min(max(rows, MIN_TERMINAL_ROWS), MAX_TERMINAL_ROWS) if rows > 0 else DEFAULT_ROWS,
     )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from sshwarma.common.limits import MAX_KEYS_BURST, MAX_KEYS_PER_SECOND
+from sshwarma.common.rate_limit import TokenBucket
 from sshwarma.terminal import theme as themes
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.completion import CompletionSource
@@ -31,10 +33,6 @@ ESCAPE_WAIT_SECONDS: Final = 0.05
 PASTE_WAIT_SECONDS: Final = 1.0
 """Seconds of silence after which a paste that was not closed is taken as it is."""
 
-MAX_KEYS_PER_SECOND: Final = 10_000
-MAX_KEYS_PER_BURST: Final = 4_000
-"""Keys (a run of text or a paste is one) taken at once; beyond, the packet's rest is dropped."""
-
 MAX_INSTANT_DRAFT_CHARACTERS: Final = 4096
 """Characters above which a changed draft is drawn with the next frame, not at once."""
 
@@ -50,7 +48,7 @@ class Terminal:
     """
 
     __slots__ = (
-        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_keys_at", "_on_eof",
+        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_on_eof",
         "_on_interrupt", "_on_line", "_output", "_parser", "_prompt", "_submitted", "_timer",
         "_told", "_typed",
     )  # fmt: skip
@@ -88,8 +86,7 @@ class Terminal:
         self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
         self._timer: asyncio.TimerHandle | None = None
-        self._keys = float(MAX_KEYS_PER_BURST)
-        self._keys_at = clock.now()
+        self._keys = TokenBucket(MAX_KEYS_PER_SECOND, MAX_KEYS_BURST, clock.now)
         self._told = ""  # the last refusal shown
         self._submitted = False  # whether the keys just taken submitted a line
         self._typed = ""  # typed at the end of the draft and not yet echoed
@@ -230,15 +227,8 @@ class Terminal:
     def feed(self, data: bytes) -> None:
         """Bytes from the client. Whatever they are, the work is bounded and nothing is raised."""
         self._cancel_timer()
-        now = self._clock.now()
-        self._keys = min(
-            MAX_KEYS_PER_BURST, self._keys + (now - self._keys_at) * MAX_KEYS_PER_SECOND
-        )
-        self._keys_at = now
         for key in self._parser.feed(data):
-            self._keys -= 1
-            if self._keys < 0:
-                self._keys = 0
+            if not self._keys.try_take():
                 self._parser.reset()
                 self._tell("that is more than a person types: some keys were dropped")
                 break

@@ -21,20 +21,15 @@ from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pydantic_core import ValidationError as PydanticError
 
+from sshwarma.common.limits import MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
-
-MAX_ARGUMENTS_BYTES: Final = 1 << 20
-"""The arguments of a call, as JSON."""
 
 MAX_SCHEMA_NODES: Final = 4_000
 """Parts of a schema that are looked at; what is beyond them allows everything."""
 
 MAX_SCHEMA_DEPTH: Final = 40
 """Parts in parts, and references in references, that are looked at."""
-
-MAX_PROBLEMS: Final = 20
-"""Problems that a refusal names."""
 
 MAX_PATTERN_CHARACTERS: Final = 200
 """Characters of a pattern that is run; one that is longer allows everything."""
@@ -86,13 +81,13 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
     fitted = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
-    found = islice(plain.validator.iter_errors(fitted), MAX_PROBLEMS + 1)
+    found = islice(plain.validator.iter_errors(fitted), MAX_NAMED_PROBLEMS + 1)
     problems = [words for error in found for words in _describe_error(error)]
     if problems:
         takes = ", ".join(_argument_names(schema)) or "none"
-        more = "; and more" if len(problems) > MAX_PROBLEMS else ""
+        more = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
         raise Invalid(
-            f"{tool.label}: {'; '.join(problems[:MAX_PROBLEMS])}{more}.",
+            f"{tool.label}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.",
             hint=f"Its arguments: {takes}.",
         )
     return fitted
@@ -305,7 +300,7 @@ def _describe_error(error: ValidationError) -> Iterator[str]:
         case "additionalProperties":
             known = error.schema.get("properties", {})
             for name in islice(
-                (name for name in error.instance if name not in known), MAX_PROBLEMS + 1
+                (name for name in error.instance if name not in known), MAX_NAMED_PROBLEMS + 1
             ):
                 yield f"{prefix}{name[:40]}: is not an argument of it"
         case "type":

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import structlog
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
@@ -26,15 +27,6 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-CALL_TIMEOUT_SECONDS: Final = 60.0
-"""Timeout of a call of a provider that has no reason for another."""
-
-MAX_CALL_DEPTH: Final = 4
-"""Calls out of calls; one that is deeper is refused."""
-
-MAX_NESTED_CALLS: Final = 64
-"""Calls that one call may lead to, at all depths together."""
 
 PROVIDER_KEY: Final = "runs"
 """The key of a tool's metadata that names its provider; without it, its namespace's id does."""

@@ -14,18 +14,17 @@ from typing import Final
 
 from sqlalchemy import select
 
+from sshwarma.common.limits import (
+    MAX_MCP_TOOL_NAME_CHARACTERS,
+    MAX_MODEL_TOOL_NAME_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+)
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.loadout import AncestorCache, LoadoutItem
-from sshwarma.world.names import MAX_NAME_CHARACTERS, NAME_PATTERN
+from sshwarma.world.names import NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
-
-MAX_MODEL_NAME_CHARACTERS: Final = 64
-"""The longest function name that every provider takes."""
-
-MAX_MCP_NAME_CHARACTERS: Final = 128
-"""The longest name of a tool that MCP allows."""
 
 _NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -35,13 +34,13 @@ def model_tool_name(canonical: str) -> str:
     """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
-    return _clip_name(name, canonical, MAX_MODEL_NAME_CHARACTERS)
+    return _clip_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
 
 
 def mcp_tool_name(canonical: str) -> str:
     """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
-    return _clip_name(name, canonical, MAX_MCP_NAME_CHARACTERS)
+    return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
 
 
 def _clip_name(name: str, canonical: str, length: int) -> str:

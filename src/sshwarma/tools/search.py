@@ -11,7 +11,6 @@ import asyncio
 import math
 import re
 from array import array
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +19,9 @@ from operator import itemgetter, mul
 from typing import Final, TypeVar
 
 import structlog
+from cachetools import LRUCache
 
+from sshwarma.common.limits import MAX_QUERY_CHARACTERS
 from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, HashedNgrams
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections, stem
 
@@ -30,9 +31,6 @@ T = TypeVar("T")
 
 _VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
-
-MAX_QUERY_CHARACTERS: Final = 2_000
-"""Characters of a query that are read."""
 
 MAX_CACHED_VECTORS: Final = 10_000
 """Texts whose vectors are kept, 4 KiB each; of more, those not asked for longest are forgotten."""
@@ -94,7 +92,7 @@ class NamespaceSearch:
         """Likeness below `threshold`, 0 to 1, is none; the embedder's own if not given."""
         self._embedder = embedder
         self._threshold = threshold
-        self._vectors: OrderedDict[_VectorKey, array[float]] = OrderedDict()
+        self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
         self.embedded = 0
         """How many queries were made vectors of."""
@@ -186,15 +184,12 @@ class NamespaceSearch:
                     made = await asyncio.to_thread(embedder.embed, batch)
                     for text, vector in zip(batch, made, strict=True):
                         found[text] = self._vectors[keys[text]] = array("f", vector)
-                    while len(self._vectors) > MAX_CACHED_VECTORS:
-                        self._vectors.popitem(last=False)
         return found
 
     def _cached_vectors(self, keys: dict[str, _VectorKey]) -> dict[str, array[float]]:
         found = {}
         for text, key in keys.items():
             if (vector := self._vectors.get(key)) is not None:
-                self._vectors.move_to_end(key)
                 found[text] = vector
         return found
 

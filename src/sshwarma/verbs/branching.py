@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
@@ -18,7 +19,6 @@ from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnListed
 from sshwarma.verbs.turns import (
     MAX_ANCESTOR_TURNS,
-    MAX_LISTED_TURNS,
     TurnId,
     check_may_change,
     find_newest_own,

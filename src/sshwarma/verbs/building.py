@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
 from sshwarma.verbs.registry import verb
@@ -13,9 +14,6 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
-
-MAX_ROOM_TEXT_CHARACTERS = 4_000
-"""Characters of a description or a vibe: they are in every look and in every model's context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +187,6 @@ def _describe_change(what: str, text: str) -> str:
 
 def _clean_room_text(text: str) -> str:
     new = "" if text.strip() == "-" else text.strip()
-    if len(new) > MAX_ROOM_TEXT_CHARACTERS:
-        raise Invalid(f"That has {len(new)} characters; at most {MAX_ROOM_TEXT_CHARACTERS} fit.")
+    if len(new) > MAX_DESCRIPTION_CHARACTERS:
+        raise Invalid(f"That has {len(new)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit.")
     return new

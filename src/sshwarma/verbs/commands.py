@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sshwarma.common.limits import MAX_EXPANDED_CHARACTERS
 from sshwarma.lua_tools.declaration import read_summary
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
@@ -24,9 +25,6 @@ from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.things import Thing
 
 COMMAND_PREFIX: Final = "command:"
-
-MAX_COMMAND_CHARACTERS: Final = 65_536
-"""Characters that a line made from a command may have."""
 
 MAX_SUMMARY_CHARACTERS: Final = 80
 
@@ -82,9 +80,10 @@ class CustomCommand:
             made = _PLACEHOLDER.sub(
                 lambda place: given if place[1] == "args" else words[int(place[1]) - 1], self.text
             )
-        if len(made) > MAX_COMMAND_CHARACTERS:
+        if len(made) > MAX_EXPANDED_CHARACTERS:
             raise Invalid(
-                f"That makes a line of over {MAX_COMMAND_CHARACTERS} characters, which is the most."
+                f"That makes a line of over {MAX_EXPANDED_CHARACTERS} characters, which is the"
+                f" most."
             )
         return made
 

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections import OrderedDict, deque
-from typing import Any, Final
+from typing import Any
 
 from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
 from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_arguments
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable, WorldError
-
-LINE_RATE_SECONDS: Final = 10.0
-MAX_TRACKED_AGENTS: Final = 4096
-
-
-class LineRateLimiter:
-    """How fast each agent enters lines, over all its links. Constant memory an agent. `what` and
-    `after` are for the words it is refused with: what is counted, and what to do after the wait."""
-
-    def __init__(
-        self, lines: int, what: str = "lines", after: str = "Up brings the line back"
-    ) -> None:
-        self._lines = lines
-        self._what = what
-        self._after = after
-        self._recent: OrderedDict[str, deque[float]] = OrderedDict()
-
-    def check(self, agent_id: str) -> None:
-        """Count one line.
-
-        Raises:
-            Unavailable: if the agent has entered too many; the line is not counted.
-        """
-        now = time.monotonic()
-        recent = self._recent.setdefault(agent_id, deque())
-        self._recent.move_to_end(agent_id)
-        while recent and recent[0] <= now - LINE_RATE_SECONDS:
-            recent.popleft()
-        if len(recent) >= self._lines:
-            wait = recent[0] + LINE_RATE_SECONDS - now
-            raise Unavailable(
-                f"That is more than {self._lines} {self._what} in {LINE_RATE_SECONDS:.0f} seconds.",
-                hint=f"Wait {math.ceil(wait)} s; {self._after}.",
-            )
-        recent.append(now)
-        if len(self._recent) > MAX_TRACKED_AGENTS:
-            self._recent.popitem(last=False)
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:

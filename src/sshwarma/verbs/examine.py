@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
@@ -21,7 +22,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
-from sshwarma.world.rooms import MAX_LISTED_BAG_THINGS
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 
@@ -170,7 +170,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
     if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
         contains = tuple(
             ContainedThing(child.name, child.kind, child.description)
-            for child in things.read_children(conn, thing.id, limit=MAX_LISTED_BAG_THINGS)
+            for child in things.read_children(conn, thing.id, limit=MAX_SHOWN_BAG_THINGS)
         )
     seen = ThingDetails(
         name=thing.label,

@@ -165,7 +165,10 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
         entry = find_entry(request.given[0])
         verbs = entry.verbs if isinstance(entry, VerbGroup) and len(request.given) == 1 else ()
         return [(known.action, known.summary) for known in verbs]
-    return [*((name, "") for name in verb_names()), *((topic, "topic") for topic in topics())]
+    return [
+        *((name, "") for name in verb_names()),
+        *((topic, "topic") for topic in load_help_topics()),
+    ]
 
 
 @verb(
@@ -198,15 +201,17 @@ async def show_help(
     if command is not None:
         found, kind = command[0], "script" if command[0].is_script else "line"
         return HelpCommand(found.name, found.summary, kind, found.text)
-    text = topics().get(topic.lower())
+    text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near = difflib.get_close_matches(first.lower(), [*verb_names(), *topics()], n=3, cutoff=0.5)
+    near = difflib.get_close_matches(
+        first.lower(), [*verb_names(), *load_help_topics()], n=3, cutoff=0.5
+    )
     hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
     raise NotFound(f"No help on {topic[:40]}.", hint=hint)
 
 
-def topics() -> dict[str, str]:
+def load_help_topics() -> dict[str, str]:
     """The help texts shipped with the program, by name."""
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
@@ -224,7 +229,7 @@ async def _index(caller: Caller) -> HelpIndex:
     equipped = await commands.list_equipped_commands(caller)
     return HelpIndex(
         tuple((section, verbs) for section, verbs in sections if verbs),
-        tuple(topics()),
+        tuple(load_help_topics()),
         tuple((command.name, command.summary) for command in equipped),
     )
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Count, Flag, Mention, RowNumber, Words
-from sshwarma.verbs.log_rows import MAX_ANSWER_CHARACTERS, is_by_model
+from sshwarma.verbs.log_rows import is_by_model
 from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.reporting import tool_count_lines
@@ -203,7 +204,7 @@ async def _history_of(
         for row in found[-MAX_MARKDOWN_ROWS:]
         if wanted
         and is_by_model(row, caller.world.agents)
-        and len(row.content) <= MAX_ANSWER_CHARACTERS
+        and len(row.content) <= MAX_SHOWN_ANSWER_CHARACTERS
     }
     if answers:
         await asyncio.to_thread(lambda: [render_markdown(text=text) for text in answers.values()])

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import (
     MAX_BAG_OPTIONS,
@@ -29,9 +30,6 @@ from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_AVAILABLE_TOOLS = 300
-"""Tools one could equip that `/inv all` lists; the rest are found with /find_rooms or by name."""
 
 MAX_NOTICE_NAMES = 8
 """Names in the notice of a change; the rest are counted."""
@@ -138,7 +136,9 @@ def draw_inventory(inventory: Inventory) -> Block:
         if not inventory.available:
             lines.append(line("  ", ("dim", "nothing")))
         if inventory.available_cut:
-            lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
+            lines.append(
+                line("  ", ("dim", f"… only the first {MAX_SHOWN_AVAILABLE_TOOLS} are shown"))
+            )
     return block(*lines)
 
 
@@ -209,7 +209,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         whose = "yours" if own else f"{context.name}'s"
     available = None
     if what == "all":
-        available = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS + 1)
+        available = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
     return Inventory(
         of=of,
         equipped=tuple(_make_equipped_item(item) for item in (*load.tools, *load.data)),
@@ -223,11 +223,11 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         if available is None
         else tuple(
             sorted(
-                map(_make_equipped_item, available[:MAX_AVAILABLE_TOOLS]),
+                map(_make_equipped_item, available[:MAX_SHOWN_AVAILABLE_TOOLS]),
                 key=lambda item: (item.namespace in BUILT_IN_NAMESPACES, item.namespace, item.name),
             )
         ),
-        available_cut=available is not None and len(available) > MAX_AVAILABLE_TOOLS,
+        available_cut=available is not None and len(available) > MAX_SHOWN_AVAILABLE_TOOLS,
         whose=whose,
     )
 

@@ -7,20 +7,20 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from sshwarma.common.limits import (
+    MAX_SHOWN_ANSWER_CHARACTERS,
+    MAX_SHOWN_ANSWER_LINES,
+    MAX_SHOWN_RESULT_CHARACTERS,
+    MAX_SHOWN_RESULT_LINES,
+    MAX_SHOWN_ROW_CHARACTERS,
+    MAX_SHOWN_ROW_LINES,
+)
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
-
-MAX_ROW_LINES: Final = 40
-MAX_ROW_CHARACTERS: Final = 6_000
-"""Lines and characters of one row that are shown; the rest is read with /history --row."""
-
-MAX_ANSWER_LINES: Final = 300
-MAX_ANSWER_CHARACTERS: Final = 12_000
-"""The same of a model's answer."""
 
 MAX_FOLDED_CHARACTERS: Final = 100
 """Characters of a tool call, a result or a thought that are seen at once."""
@@ -30,10 +30,6 @@ MAX_VALUE_CHARACTERS: Final = 40
 
 MAX_TOOL_NAME_CHARACTERS: Final = 80
 """Characters of a tool's name."""
-
-MAX_RESULT_LINES: Final = 20
-MAX_RESULT_CHARACTERS: Final = 4_000
-"""Lines and characters of a tool's result where results are shown in full."""
 
 MAX_PARSED_CHARACTERS: Final = 50_000
 """Arguments of a call longer than this are shown as they are written."""
@@ -66,7 +62,7 @@ def is_by_model(row: Row, agents: AgentDirectory) -> bool:
 
 def cut_answer_text(row: Row) -> str:
     """As much of a model's answer as is shown."""
-    return _cut_text(row.content, MAX_ANSWER_LINES, MAX_ANSWER_CHARACTERS)
+    return _cut_text(row.content, MAX_SHOWN_ANSWER_LINES, MAX_SHOWN_ANSWER_CHARACTERS)
 
 
 def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
@@ -129,7 +125,9 @@ def draw_row(
 
 
 def _draw_said(head: list[Span], row: Row, style: str) -> Block:
-    return _draw_speech(head, row, _cut_text(row.content, MAX_ROW_LINES, MAX_ROW_CHARACTERS), style)
+    return _draw_speech(
+        head, row, _cut_text(row.content, MAX_SHOWN_ROW_LINES, MAX_SHOWN_ROW_CHARACTERS), style
+    )
 
 
 def _draw_speech(head: list[Span], row: Row, text: str, style: str) -> Block:
@@ -162,7 +160,7 @@ def _draw_remainder(row: Row, shown: str) -> list[Line]:
 def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
     left, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
-        left = most = MAX_RESULT_CHARACTERS
+        left = most = MAX_SHOWN_RESULT_CHARACTERS
     spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row)}")]
     whole = True
     for name, value in _parse_arguments(row.content):
@@ -210,7 +208,7 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView) -> Block:
     head.append(("dim", f" · {_format_size(text)}"))
     if tools == "folded":
         return _draw_folded([*head, ("dim", " · ")], row, "dim")
-    shown = _cut_text(text, MAX_RESULT_LINES, MAX_RESULT_CHARACTERS)
+    shown = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
     lines = [line("    ", ("text", part), hang=4) for part in shown.split("\n")]
     more = [line("    ", ("dim", "…"), *_draw_more_hint(row))] if len(shown) < len(text) else []
     return block(line(*head, hang=4), *lines, *more)

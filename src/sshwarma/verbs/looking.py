@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sshwarma.common.limits import MAX_SHOWN_PEOPLE
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
@@ -18,10 +19,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.world import World
-
-MAX_SHOWN_PEOPLE = 50
-"""People a look names; the rest are counted, and /who names them all. A look at a crowd costs no
-more than one at fifty."""
 
 LOOK_CACHE_SECONDS = 5
 """A look that was made this recently is given again if nobody came or went meanwhile."""

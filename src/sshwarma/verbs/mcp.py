@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, ValidationError
 
+from sshwarma.common.limits import MCP_ADD_WAIT_SECONDS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
@@ -33,11 +34,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
-CONNECT_WAIT_SECONDS = 30.0
-"""How long a new server is waited for before its owner is told to look later. One that is fetched
-first, or starts on a busy machine, takes longer than a few seconds."""
-
-MAX_LOG_LINES = 100
+MAX_LOG_LINES: Final = 100
 
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
 """What flags of /mcp add are called in settings, where that is another word."""
@@ -181,7 +178,7 @@ async def refresh_server(caller: Caller, name: ServerName) -> ServerDetails:
         name: the server.
     """
     hub = services_of(caller).hub
-    await hub.refresh(name, CONNECT_WAIT_SECONDS)
+    await hub.refresh(name, MCP_ADD_WAIT_SECONDS)
     return await find_shown(caller, hub, name)
 
 
@@ -354,7 +351,7 @@ async def _check_reachable(settings: McpSettings) -> None:
 
 async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
     """The state of a server that was told to connect, once it has settled."""
-    condition = await hub.settled(name, CONNECT_WAIT_SECONDS)
+    condition = await hub.settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))
     if condition.state == "needs-sign-in":

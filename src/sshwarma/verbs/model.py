@@ -7,6 +7,7 @@ import time
 from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
+from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
 from sshwarma.models.backend import BackendError, Message, StepRequest, TokenUsage
 from sshwarma.models.backend import TextDelta as TextPart
 from sshwarma.models.budget import BudgetExceeded
@@ -41,7 +42,6 @@ MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name 
 """What /model set sets."""
 
 TEST_PROMPT: Final = "Answer with one word: ready"
-TEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_TEST_CHARACTERS: Final = 200
 
 
@@ -277,7 +277,7 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
     try:
         budget.check()
         async with (
-            asyncio.timeout(TEST_TIMEOUT_SECONDS),
+            asyncio.timeout(MODEL_TEST_TIMEOUT_SECONDS),
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
@@ -294,7 +294,7 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
         raise Unavailable(f"{agent.name} could not answer: {failed}.") from failed
     except TimeoutError:
         raise Unavailable(
-            f"{agent.name} did not answer within {TEST_TIMEOUT_SECONDS:.0f} s."
+            f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
     seconds = time.monotonic() - began
     spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)

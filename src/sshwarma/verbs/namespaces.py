@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools
 from sshwarma.verbs.namespace_views import (
@@ -352,7 +353,7 @@ def _make_list_item(
     held: frozenset[str],
 ) -> NamespaceListed:
     chain, above = [space], space.parent
-    while above in by_id and len(chain) < things.MAX_TREE_DEPTH:
+    while above in by_id and len(chain) < MAX_TREE_DEPTH:
         chain.append(by_id[above])
         above = by_id[above].parent
     missing = namespaces.missing_states(

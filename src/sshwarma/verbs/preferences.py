@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
+from sshwarma.common.limits import MAX_ALIASES
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, Word
 from sshwarma.verbs.registry import find_entry, verb
@@ -13,9 +14,6 @@ from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
-
-MAX_ALIASES = 100
-"""Most aliases of one agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,11 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
 
+from sshwarma.common.limits import (
+    MAX_REPORT_CELL_CHARACTERS,
+    MAX_REPORT_CHARACTERS,
+    MAX_REPORT_ROWS,
+)
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import Flag, ModelName, Text, Word
 from sshwarma.verbs.registry import verb
@@ -192,12 +197,12 @@ def _describe_rest(selected: QueryResult) -> str:
     if selected.more:
         least = "at least " if selected.uncounted else ""
         rest = (
-            f", {least}{selected.more} more not shown: at most {reports.MAX_RESULT_ROWS} rows and"
-            f" {reports.MAX_RESULT_CHARACTERS} characters are; LIMIT and OFFSET read on"
+            f", {least}{selected.more} more not shown: at most {MAX_REPORT_ROWS} rows and"
+            f" {MAX_REPORT_CHARACTERS} characters are; LIMIT and OFFSET read on"
         )
     if selected.cut_cells:
         rest += (
-            f"; {selected.cut_cells} values cut at {reports.MAX_CELL_CHARACTERS} characters:"
+            f"; {selected.cut_cells} values cut at {MAX_REPORT_CELL_CHARACTERS} characters:"
             " substr() reads on"
         )
     return f"{rest}."

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_CHARACTERS
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
@@ -20,10 +21,6 @@ from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import Row
-
-MAX_PERSON_CHARACTERS = 20_000
-MAX_MODEL_CHARACTERS = 4_000
-"""Characters of a row that are shown at once."""
 
 MAX_SEARCHED_CALLS = 100
 """Newest calls among which one with an attachment is looked for."""
@@ -46,15 +43,15 @@ class RunResult:
 def draw_ran(ran: RunResult) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
-    left = len(ran.text) - MAX_PERSON_CHARACTERS
+    left = len(ran.text) - MAX_ROW_PART_CHARACTERS
     more = (
-        f"… {left} more: /expand {ran.seq} --start {MAX_PERSON_CHARACTERS}, or --json"
+        f"… {left} more: /expand {ran.seq} --start {MAX_ROW_PART_CHARACTERS}, or --json"
         if left > 0
         else ""
     )
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
-        *text_lines(ran.text[:MAX_PERSON_CHARACTERS], indent=2),
+        *text_lines(ran.text[:MAX_ROW_PART_CHARACTERS], indent=2),
         *([line(("dim", more))] if more else ()),
     )
 
@@ -249,7 +246,9 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     one = found[0]
     if start and start >= len(one.content):
         raise Invalid(f"Row {one.seq} has {format_count(len(one.content), 'character')}.")
-    end = start + (MAX_MODEL_CHARACTERS if caller.agent.kind == "model" else MAX_PERSON_CHARACTERS)
+    end = start + (
+        MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
+    )
     left = max(0, len(one.content) - end)
     who = caller.world.agents.name_of(one.author_id)
     part = one.content[start:end]

@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection, select
 
+from sshwarma.common.limits import MAX_SKILL_BYTES
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import (
     Arg,
@@ -28,9 +29,6 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_SKILL_BYTES: Final = 32_768
-"""The instructions of a skill."""
 
 MAX_ABOUT_CHARACTERS: Final = 200
 """What a skill is for, in a line."""

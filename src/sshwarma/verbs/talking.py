@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_runner import MAX_ANSWERS_PER_ROOM, TurnRunner
+from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text

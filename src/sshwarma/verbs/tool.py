@@ -5,15 +5,20 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any
 
+from sshwarma.common.limits import (
+    MAX_DESCRIPTION_CHARACTERS,
+    MAX_SHOWN_AVAILABLE_TOOLS,
+    MAX_TOOL_DESCRIPTION_CHARACTERS,
+)
 from sshwarma.lua_tools import creation
-from sshwarma.lua_tools.declaration import MAX_DESCRIPTION_CHARACTERS, parse_declaration
+from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import NameTable, check_tool_name
 from sshwarma.verbs.arguments import Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
-from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS, list_equippable_tools
+from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
@@ -51,7 +56,7 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
     """
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
-    more = await list_equippable_tools(caller, load, MAX_AVAILABLE_TOOLS * 10)
+    more = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS * 10)
     items: list[LoadoutItem] = [*load.tools, *more]
     if pattern is None:
         bags = (caller.room_id, caller.agent.id)
@@ -71,9 +76,9 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
                 item.obstacle,
                 item.title,
             )
-            for item in shown[:MAX_AVAILABLE_TOOLS]
+            for item in shown[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),
-        len(shown) > MAX_AVAILABLE_TOOLS,
+        len(shown) > MAX_SHOWN_AVAILABLE_TOOLS,
     )
 
 
@@ -265,7 +270,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     words = " ".join(text.split())
-    if len(words) > MAX_DESCRIPTION_CHARACTERS:
+    if len(words) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
             f"The description has {len(words)} characters;"
             f" at most {MAX_DESCRIPTION_CHARACTERS} fit."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.terminal.render import render_plain
-from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, ToolResult
+from sshwarma.tools.call import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import draw_result, dump_json

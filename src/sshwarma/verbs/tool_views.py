@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from sshwarma.common.limits import MAX_PRINTED_LINES, MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
-from sshwarma.verbs.inventory import MAX_AVAILABLE_TOOLS
 from sshwarma.verbs.views import draw_columns, view
-
-MAX_PRINTED_LINES: Final = 200
-"""Printed lines that a trial shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def draw_tool_list(result: ToolList) -> Block:
         for tool in result.tools
     )
     if result.cut:
-        lines.append(line("  ", ("dim", f"… only the first {MAX_AVAILABLE_TOOLS} are shown")))
+        lines.append(line("  ", ("dim", f"… only the first {MAX_SHOWN_AVAILABLE_TOOLS} are shown")))
     return block(*lines)
 
 

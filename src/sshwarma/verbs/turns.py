@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group, verb
@@ -26,7 +27,6 @@ from sshwarma.wrap.layers import estimate_tokens
 
 MAX_SNIPPET_CHARACTERS: Final = 60
 DEFAULT_LISTED_TURNS: Final = 10
-MAX_LISTED_TURNS: Final = 200
 MAX_ANCESTOR_TURNS: Final = 200
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
@@ -18,7 +19,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable
-from sshwarma.wrap.compose import DEFAULT_CONTEXT_TOKENS, ModelContext
+from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
 MAX_ROW_ID: Final = 2**62

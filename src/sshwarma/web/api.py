@@ -22,7 +22,8 @@ from starlette.routing import Route
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.terminal.render import render_plain
-from sshwarma.verbs.dispatch import LineRateLimiter, invoke, run_line
+from sshwarma.verbs.dispatch import invoke, run_line
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import tokens

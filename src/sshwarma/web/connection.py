@@ -6,13 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from sshwarma.common.limits import HTTP_HEAD_TIMEOUT_SECONDS, MAX_HTTP_CONNECTIONS
 from sshwarma.web._uvicorn import HttpConnection
-
-MAX_CONNECTIONS: Final = 500
-"""Connections at a time; the one after is told so."""
-
-REQUEST_HEAD_TIMEOUT_SECONDS: Final = 15.0
-"""From its first byte, or the connection's beginning, a request has this long to name itself."""
 
 _RESPONSE_TEMPLATE: Final = (
     "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}"
@@ -27,8 +22,10 @@ class BoundedConnection(HttpConnection):
         self._waiting: asyncio.TimerHandle | None = None
 
     def on_connected(self) -> None:
-        if self.connection_count > MAX_CONNECTIONS:
-            words = f"{MAX_CONNECTIONS} connections are open, which is the most. Try again soon."
+        if self.connection_count > MAX_HTTP_CONNECTIONS:
+            words = (
+                f"{MAX_HTTP_CONNECTIONS} connections are open, which is the most. Try again soon."
+            )
             self._refuse("503 Service Unavailable", words)
         else:
             self._wait_for_head()
@@ -46,7 +43,7 @@ class BoundedConnection(HttpConnection):
     def _wait_for_head(self) -> None:
         if self._waiting is None and not self.is_closing:
             self._waiting = asyncio.get_running_loop().call_later(
-                REQUEST_HEAD_TIMEOUT_SECONDS, self._too_slow
+                HTTP_HEAD_TIMEOUT_SECONDS, self._too_slow
             )
 
     def _head_came(self) -> None:
@@ -55,7 +52,7 @@ class BoundedConnection(HttpConnection):
             self._waiting = None
 
     def _too_slow(self) -> None:
-        words = f"The head of a request must be here in {REQUEST_HEAD_TIMEOUT_SECONDS:.0f} s."
+        words = f"The head of a request must be here in {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", words)
 
     def _refuse(self, status: str, words: str) -> None:

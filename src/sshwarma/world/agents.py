@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.limits import MAX_INPUT_HISTORY_LINES, MAX_INVITE_HOURS
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted, AgentsChanged
@@ -23,11 +24,6 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
-MAX_INVITE_HOURS: Final = 24 * 365
-"""The longest an invite is good for."""
-
-MAX_INPUT_LINES: Final = 300
-"""Lines of input history kept for each agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,13 +343,14 @@ def read_input_history(conn: Connection, agent_id: str) -> list[str]:
         select(input_lines.c.line)
         .where(input_lines.c.agent_id == agent_id)
         .order_by(input_lines.c.n.desc())
-        .limit(MAX_INPUT_LINES)
+        .limit(MAX_INPUT_HISTORY_LINES)
     )
     return [line for (line,) in conn.execute(query)][::-1]
 
 
 def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
-    """Add (agent id, line) pairs to input histories, and drop what is beyond MAX_INPUT_LINES
+    """Add (agent id, line) pairs to input histories, and drop what is beyond"
+    " MAX_INPUT_HISTORY_LINES
     each."""
     tx.conn.execute(
         insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
@@ -361,7 +358,7 @@ def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
     for agent_id in {agent_id for agent_id, _ in typed}:
         mine = input_lines.c.agent_id == agent_id
         oldest = select(input_lines.c.n).where(mine).order_by(input_lines.c.n.desc())
-        first = tx.conn.execute(oldest.offset(MAX_INPUT_LINES).limit(1)).scalar()
+        first = tx.conn.execute(oldest.offset(MAX_INPUT_HISTORY_LINES).limit(1)).scalar()
         if first is not None:
             tx.conn.execute(input_lines.delete().where(mine, input_lines.c.n <= first))
 

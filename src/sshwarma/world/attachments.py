@@ -12,12 +12,9 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from sshwarma.common.limits import MAX_CALL_ATTACHMENTS, MAX_ROOM_ATTACHMENT_BYTES
 from sshwarma.world.schema import attachments
 from sshwarma.world.store import Change
-
-MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * 1024 * 1024
-MAX_ATTACHMENTS_PER_CALL: Final = 20
-"""Of one call, the first so many are kept."""
 
 DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
@@ -39,7 +36,7 @@ def parse_media_type(said: str | None) -> str:
 
 def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
     """Keep what a call gave, and let go of the oldest in the room that are too much."""
-    for number, one in enumerate(given[:MAX_ATTACHMENTS_PER_CALL], 1):
+    for number, one in enumerate(given[:MAX_CALL_ATTACHMENTS], 1):
         tx.conn.execute(
             insert(attachments).values(
                 call_id=call_id,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import insert, update
 
+from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.events import Row
@@ -78,7 +79,7 @@ def record_call_end(
         )
     )
     attachments.store_attachments(tx, call.room_id, call.id, given)
-    kept = [[one.kind, len(one.data)] for one in given[: attachments.MAX_ATTACHMENTS_PER_CALL]]
+    kept = [[one.kind, len(one.data)] for one in given[:MAX_CALL_ATTACHMENTS]]
     return rows.append_row(
         tx,
         call.room_id,

@@ -7,6 +7,7 @@ from typing import Final
 
 from sqlalchemy import insert, select
 
+from sshwarma.common.limits import MAX_CLONED_ROWS
 from sshwarma.world import notes, rooms, rows, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
@@ -14,9 +15,6 @@ from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_CLONED_ROWS: Final = 10_000
-"""Newest rows that are copied; what is older stays in the original alone."""
 
 _SKIPPED_KINDS: Final = ("presence", "tell")
 

@@ -11,19 +11,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
 from sshwarma.world.errors import Invalid
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import equipped, things
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_EQUIP_PATTERNS: Final = 64
-"""Most patterns in one request."""
 
 
 @dataclass(frozen=True, slots=True)

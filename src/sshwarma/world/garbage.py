@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, select
 
+from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import schema, things
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import now_ms
@@ -134,7 +135,7 @@ def _sort_leaves_first(found: Iterable[Thing]) -> list[Thing]:
 
     def depth(thing: Thing) -> int:
         steps, above = 0, thing.parent_id
-        while above in parents and steps < things.MAX_TREE_DEPTH:
+        while above in parents and steps < MAX_TREE_DEPTH:
             above, steps = parents[above], steps + 1
         return steps
 

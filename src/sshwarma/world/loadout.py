@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from sqlalchemy import Connection, select
 
+from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
@@ -250,7 +251,7 @@ class AncestorCache:
     def above(self, thing: Thing) -> Iterator[Thing]:
         """From the thing's parent up to the root."""
         parent_id = thing.parent_id
-        for _ in range(things.MAX_TREE_DEPTH):
+        for _ in range(MAX_TREE_DEPTH):
             if parent_id is None:
                 return
             if parent_id not in self._parents:

@@ -13,10 +13,8 @@ import re
 import unicodedata
 from typing import Final
 
+from sshwarma.common.limits import MAX_NAME_CHARACTERS, MAX_THING_NAME_CHARACTERS
 from sshwarma.world.errors import Invalid
-
-MAX_NAME_CHARACTERS: Final = 32
-MAX_THING_NAME_CHARACTERS: Final = 128
 
 NAME_PATTERN: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 THING_NAME_PATTERN: Final = re.compile(

@@ -15,6 +15,14 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.limits import (
+    MAX_KEPT_RESULT_CHARACTERS,
+    MAX_LISTED_NAMESPACES,
+    MAX_NAMESPACE_DEPTH,
+    MAX_NAMESPACE_NAME_CHARACTERS,
+    MAX_NAMESPACE_WORDS,
+    MAX_TREE_DEPTH,
+)
 from sshwarma.world import names, rooms, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
@@ -25,25 +33,11 @@ from sshwarma.world.things import Thing
 NAMESPACE_CONTAINER: Final = "toolsets"
 """The container of namespaces that people make."""
 
-MAX_NAMESPACES: Final = 2_000
-"""Namespaces that are listed."""
-
-MAX_KEYWORDS: Final = 50
-"""Keywords, or required states, of one namespace or tool."""
-
-MAX_NAMESPACE_DEPTH: Final = 32
-"""Namespaces in namespaces."""
-
-MAX_NAMESPACE_NAME_CHARACTERS: Final = 200
-"""Characters of a dotted name."""
-
 STATE_NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
 """A state that can be set by hand; one that is found out may be `mcp:NAME`."""
 
 RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
 """What stays of a tool's results once their turn is over: see wrap.told.Policy."""
-
-MAX_SHORT_RESULT_CHARACTERS: Final = 5_000
 
 KEYWORDS_KEY: Final = "keywords"
 REQUIRED_STATES_KEY: Final = "required_states"
@@ -109,7 +103,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
             (things_table.c.kind != "room") | (things_table.c.id == room_id),
         )
         .order_by(things_table.c.qualified_name, things_table.c.name)
-        .limit(MAX_NAMESPACES)
+        .limit(MAX_LISTED_NAMESPACES)
     )
     found = [(things.thing_from_row(row), row["holds"]) for row in conn.execute(query).mappings()]
     kept = [
@@ -138,7 +132,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
 def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) -> bool:
     """Whether nothing above a namespace is gone, such as the server that it was made in."""
     above: Thing | None = thing
-    for _ in range(things.MAX_TREE_DEPTH):
+    for _ in range(MAX_TREE_DEPTH):
         if above is None or above.deleted_at is not None:
             return False
         if above.parent_id in (None, "world", NAMESPACE_CONTAINER, "mcps"):
@@ -288,12 +282,12 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
 def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
     """Say what a model is still told of a tool's results once their turn is over."""
     leave, _, amount = value.strip().upper().partition(" ")
-    whole = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_SHORT_RESULT_CHARACTERS
+    whole = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
     if leave not in RETENTION_MODES or (amount and not (leave == "SHORT" and whole)):
         raise Invalid(
             f"{value[:40]} is none of {', '.join(RETENTION_MODES)}.",
             hint="SHORT may have a number of characters, "
-            f"to {MAX_SHORT_RESULT_CHARACTERS}: SHORT 500.",
+            f"to {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
         )
     short = int(amount) if amount else None
     return things.set_metadata(tx, tool.id, leave_out=leave, short_amount=short)
@@ -329,8 +323,12 @@ def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str,
 def _parse_words(value: str) -> list[str]:
     found = [word.strip() for word in value.replace("\n", ",").split(",")]
     found = list(dict.fromkeys(word for word in found if word and word != "-"))
-    if len(found) > MAX_KEYWORDS or any(len(word) > 60 or not word.isprintable() for word in found):
-        raise Invalid(f"At most {MAX_KEYWORDS} of them, each of 60 printable characters at most.")
+    if len(found) > MAX_NAMESPACE_WORDS or any(
+        len(word) > 60 or not word.isprintable() for word in found
+    ):
+        raise Invalid(
+            f"At most {MAX_NAMESPACE_WORDS} of them, each of 60 printable characters at most."
+        )
     return found
 
 

@@ -16,26 +16,20 @@ from typing import Any, Final
 
 import structlog
 
+from sshwarma.common.limits import (
+    MAX_REPORT_CELL_CHARACTERS,
+    MAX_REPORT_CHARACTERS,
+    MAX_REPORT_MEMORY_BYTES,
+    MAX_REPORT_ROWS,
+    MAX_RUNNING_REPORTS,
+    MAX_WAITING_REPORTS,
+    REPORT_TIMEOUT_SECONDS,
+)
 from sshwarma.world import report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
 
-QUERY_TIMEOUT_SECONDS: Final = 2.0
-"""The longest a question may take."""
-
-MAX_RESULT_ROWS: Final = 200
-MAX_CELL_CHARACTERS: Final = 1_000
-"""Characters shown of one value."""
-
-MAX_RESULT_CHARACTERS: Final = 64_000
-"""Characters shown in all."""
-
-MAX_QUERY_MEMORY_BYTES: Final = 128 << 20
-"""Bytes a question may need."""
-
-MAX_CONCURRENT_QUERIES: Final = 2
-MAX_WAITING_QUERIES: Final = 20
 PROCESS_TIMEOUT_SECONDS: Final = 8.0
 """Seconds after which a process that does not answer is killed, its start included."""
 
@@ -64,9 +58,8 @@ class ReportScope:
 
 @dataclass(frozen=True, slots=True)
 class ReportResult:
-    """What a question gave: at most MAX_RESULT_ROWS rows and MAX_RESULT_CHARACTERS characters,
-    cells cut at MAX_CELL_CHARACTERS characters. `more` rows are not shown; if `uncounted`, at least
-    so many."""
+    """The result of a query, within MAX_REPORT_ROWS, MAX_REPORT_CHARACTERS and, for each cell,
+    MAX_REPORT_CELL_CHARACTERS. `more` rows are not shown; if `uncounted`, at least so many."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[CellValue, ...], ...]
@@ -76,11 +69,11 @@ class ReportResult:
 
 
 class Reports:
-    """Answers questions about one database, MAX_CONCURRENT_QUERIES at a time."""
+    """Answers questions about one database, MAX_RUNNING_REPORTS at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        self._slots = asyncio.Semaphore(MAX_RUNNING_REPORTS)
         self._waiting = 0
         self._running: set[Process] = set()
 
@@ -94,9 +87,9 @@ class Reports:
             Unavailable: too many others are asking.
         """
         _check_statement(sql)
-        if self._waiting >= MAX_WAITING_QUERIES:
+        if self._waiting >= MAX_WAITING_REPORTS:
             raise Unavailable(
-                f"{MAX_WAITING_QUERIES} questions are waiting already.",
+                f"{MAX_WAITING_REPORTS} questions are waiting already.",
                 hint="Ask again in a moment.",
             )
         self._waiting += 1
@@ -109,11 +102,11 @@ class Reports:
                         "agent": scope.agent_id,
                         "logs": scope.logs,
                         "admin": scope.admin,
-                        "rows": MAX_RESULT_ROWS,
-                        "cell": MAX_CELL_CHARACTERS,
-                        "size": MAX_RESULT_CHARACTERS,
-                        "seconds": QUERY_TIMEOUT_SECONDS,
-                        "memory": MAX_QUERY_MEMORY_BYTES,
+                        "rows": MAX_REPORT_ROWS,
+                        "cell": MAX_REPORT_CELL_CHARACTERS,
+                        "size": MAX_REPORT_CHARACTERS,
+                        "seconds": REPORT_TIMEOUT_SECONDS,
+                        "memory": MAX_REPORT_MEMORY_BYTES,
                     }
                 )
         finally:
@@ -200,11 +193,11 @@ def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
             return _denied_error(sql, given["what"], given["name"])
         case "time":
             return WorldError(
-                f"It took longer than {QUERY_TIMEOUT_SECONDS:g} s and was ended.", hint=less
+                f"It took longer than {REPORT_TIMEOUT_SECONDS:g} s and was ended.", hint=less
             )
         case "memory":
             return WorldError(
-                f"It needed more than {MAX_QUERY_MEMORY_BYTES >> 20} MiB of memory and was ended.",
+                f"It needed more than {MAX_REPORT_MEMORY_BYTES >> 20} MiB of memory and was ended.",
                 hint=less,
             )
         case "size":

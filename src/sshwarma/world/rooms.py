@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.world import access, equipment, exits, names, things
 from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
@@ -16,9 +17,6 @@ from sshwarma.world.exits import Exit
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_LISTED_BAG_THINGS: Final = 50
-"""Things of a bag that a look names; the rest are counted."""
 
 BAG_KINDS: Final = ("data", "reference", "tool", "mcp", "toolset")
 
@@ -36,7 +34,7 @@ class Room:
     context_size: int | None = None  # turns that models see; None for the usual number
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
-    bag: tuple[Thing, ...] = ()  # the first MAX_LISTED_BAG_THINGS, by name
+    bag: tuple[Thing, ...] = ()  # the first MAX_SHOWN_BAG_THINGS, by name
     bag_size: int = 0
 
     def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
@@ -154,9 +152,9 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
 
 
 def _room_from_thing(conn: Connection, thing: Thing) -> Room:
-    bag = things.read_children(conn, thing.id, *BAG_KINDS, limit=MAX_LISTED_BAG_THINGS)
+    bag = things.read_children(conn, thing.id, *BAG_KINDS, limit=MAX_SHOWN_BAG_THINGS)
     size = len(bag)
-    if size == MAX_LISTED_BAG_THINGS:
+    if size == MAX_SHOWN_BAG_THINGS:
         size = conn.execute(
             select(func.count()).where(
                 things_table.c.parent_id == thing.id,

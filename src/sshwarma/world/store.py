@@ -30,6 +30,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from sshwarma.common.limits import MAX_QUEUED_WRITES
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
@@ -42,9 +43,6 @@ MAX_BATCH_UNITS = 512
 
 MAX_PUBLISH_SECONDS = 0.005
 """How long one turn of the loop publishes what was committed."""
-
-MAX_QUEUED_UNITS = 20_000
-"""Units that may wait for the writer; past it a caller is told to try again."""
 
 READER_THREADS = 3
 """Reader threads, each with a connection of its own."""
@@ -150,7 +148,7 @@ class Store:
         """
         if self._closed:
             raise Unavailable("The world is shutting down.")
-        if self._jobs.qsize() >= MAX_QUEUED_UNITS:
+        if self._jobs.qsize() >= MAX_QUEUED_WRITES:
             raise Unavailable("The world is too busy to take that now.", hint="Try again soon.")
         job: _WriteJob[T] = _WriteJob(work, self._loop.create_future())
         self._jobs.put(job)

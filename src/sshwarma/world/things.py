@@ -18,9 +18,6 @@ from sshwarma.world.store import Change
 
 THING_KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
 
-MAX_TREE_DEPTH: Final = 64
-"""Deepest nesting followed upwards; a tree this deep is a mistake, not a world."""
-
 
 @dataclass(frozen=True, slots=True)
 class Thing:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.limits import MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentsChanged
@@ -23,9 +24,6 @@ from sshwarma.world.store import Change
 
 BEARER_PREFIX: Final = "swt_"
 DAY_MS: Final = 86_400_000
-MAX_TOKEN_DAYS: Final = 3650
-MAX_TOKENS_PER_AGENT: Final = 100
-"""Most tokens of one agent that are good at a time."""
 
 
 @dataclass(frozen=True, slots=True)

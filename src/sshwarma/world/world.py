@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
+from cachetools import LRUCache
 from sqlalchemy import Connection
 
 from sshwarma.world import agents, loadout, rooms, rows, search, turns
@@ -68,9 +69,9 @@ class World:
         self.found: dict[str, frozenset[str]] = {}  # states found out, by room
         self.store: Store
         self.reports: Reports
-        self._memos: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
-        self._cached_values: dict[Hashable, tuple[Hashable, float, Any]] = {}
-        self._tails: OrderedDict[str, deque[Row]] = OrderedDict()
+        self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
+        self._cached_values: LRUCache[Hashable, tuple[Hashable, float, Any]] = LRUCache(MAX_MEMOS)
+        self._tails: LRUCache[str, deque[Row]] = LRUCache(MAX_TAILS)
         self._stale_agent_ids: set[str] = set()
         self._refresh_task: asyncio.Task[None] | None = None
         self._index_timer: asyncio.TimerHandle | None = None
@@ -181,14 +182,10 @@ class World:
         """The result of a query about structure, from memory while nothing has changed."""
         known = self._memos.get(key)
         if known is not None and known[0] == self.version:
-            self._memos.move_to_end(key)
             return known[1]  # type: ignore[no-any-return]
         version = self.version  # before the read: a change meanwhile makes the result stale
         result = await self.store.read(query)
         self._memos[key] = (version, result)
-        self._memos.move_to_end(key)
-        while len(self._memos) > MAX_MEMOS:
-            self._memos.popitem(last=False)
         return result
 
     def recent(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
@@ -198,8 +195,6 @@ class World:
         known = self._cached_values.get(key)
         if known is not None and known[0] == version and now - known[1] < seconds:
             return known[2]  # type: ignore[no-any-return]
-        if len(self._cached_values) >= MAX_MEMOS:
-            self._cached_values.clear()
         made = make()
         self._cached_values[key] = (version, now, made)
         return made
@@ -211,7 +206,6 @@ class World:
         known = self._tails.get(room_id)
         if known is None:
             return (await self._read_tail(room_id))[-limit:] if limit else []
-        self._tails.move_to_end(room_id)
         return list(known)[-limit:] if limit else []
 
     async def _read_tail(self, room_id: str) -> list[Row]:
@@ -229,8 +223,6 @@ class World:
         newest = read[-1].seq if read else 0
         read += [row for row in arrived if row.seq > newest]
         self._tails[room_id] = deque(read, maxlen=TAIL_ROWS)
-        while len(self._tails) > MAX_TAILS:
-            self._tails.popitem(last=False)
         return read
 
     async def index_rows(self) -> None:

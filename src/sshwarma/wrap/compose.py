@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT_NAMESPACES
 from sshwarma.world import namespaces, notes, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -40,17 +41,11 @@ from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
-DEFAULT_CONTEXT_TOKENS: Final = 32_000
-"""The budget of a context whose model says nothing of its own."""
-
 ANSWER_FRACTION: Final = 0.25
 """Part of the budget that is left for tools' results and the answer."""
 
 MIN_LOG_TOKENS: Final = 400
 """Tokens that the log gets in any case."""
-
-MAX_LISTED_NAMESPACES: Final = 100
-"""Namespaces that are not equipped, told in a line each."""
 
 MAX_INLINE_ROWS: Final = 200
 
@@ -333,9 +328,9 @@ def _unloaded_namespaces(
             lacks = namespaces.missing_states(space.required_states, held)
             needs = f" (needs {', '.join(lacks)})" if lacks else ""
             found.append({"name": space.id, "description": about + needs})
-    if len(found) > MAX_LISTED_NAMESPACES:
-        more = f"{len(found) - MAX_LISTED_NAMESPACES} more"
-        found[MAX_LISTED_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
+    if len(found) > MAX_CONTEXT_NAMESPACES:
+        more = f"{len(found) - MAX_CONTEXT_NAMESPACES} more"
+        found[MAX_CONTEXT_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
     return found
 
 

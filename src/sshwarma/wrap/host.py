@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.errors import WorldError
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
@@ -63,7 +64,8 @@ class LuaHost:
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._start_task: asyncio.Task[None] | None = None
-        self._end_tasks: set[asyncio.Task[None]] = set()
+        self._end_tasks = BackgroundTasks()
+        self._starts = BackgroundTasks()
         self._run_slots = asyncio.Semaphore(limits.workers)
         self._waiting = 0
         self._closed = False
@@ -132,8 +134,7 @@ class LuaHost:
         for worker in (*self._idle, *self._busy):
             self._end_worker(worker)
         self._idle.clear()
-        while self._end_tasks:
-            await asyncio.wait(self._end_tasks)
+        await self._end_tasks.join()
 
     # the conversation
 
@@ -264,8 +265,9 @@ class LuaHost:
     def _start_spare(self) -> asyncio.Task[None]:
         """The one start under way, or a new one."""
         if self._start_task is None or self._start_task.done():
-            self._start_task = asyncio.create_task(self._start_one())
-            self._start_task.add_done_callback(_log_start_failure)
+            self._start_task = self._starts.spawn(
+                self._start_one(), failed="no lua worker could be started"
+            )
         return self._start_task
 
     async def _start_one(self) -> None:
@@ -274,14 +276,7 @@ class LuaHost:
 
     def _end_worker(self, worker: WorkerProcess) -> None:
         worker.kill()
-        ending = asyncio.create_task(worker.end())
-        self._end_tasks.add(ending)
-        ending.add_done_callback(self._end_tasks.discard)
-
-
-def _log_start_failure(starting: asyncio.Task[None]) -> None:
-    if not starting.cancelled() and (error := starting.exception()) is not None:
-        log.error("no lua worker could be started", error=str(error))
+        self._end_tasks.spawn(worker.end())
 
 
 def _to_json_value(value: object) -> object:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
+from sshwarma.common.limits import (
+    MAX_CONTEXT_RESULT_CHARACTERS,
+    MAX_CONTEXT_TEXT_CHARACTERS,
+    MAX_KEPT_RESULT_CHARACTERS,
+)
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
 from sshwarma.wrap.layers import ContextMessage
-
-SHORT_RESULT_CHARACTERS: Final = 600
-"""Of a tool's result in a turn that is over."""
-
-MAX_RESULT_CHARACTERS: Final = 5_000
-"""Of a result that a tool's policy keeps, and of one in the turn that still runs."""
-
-MAX_TEXT_CHARACTERS: Final = 20_000
-"""Of what somebody said."""
 
 RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
 
@@ -28,23 +24,25 @@ class RetentionPolicy:
     `characters` of it), the call without its result (PARAMS_ONLY), or nothing (OMIT)."""
 
     leave: RetentionMode = "SHORT"
-    characters: int = SHORT_RESULT_CHARACTERS
+    characters: int = MAX_CONTEXT_RESULT_CHARACTERS
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
         """A tool's policy, from `leave_out` and `short_amount` of its metadata."""
         leave = str(metadata.get("leave_out", "SHORT")).upper()
-        amount = metadata.get("short_amount", SHORT_RESULT_CHARACTERS)
-        characters = amount if isinstance(amount, int) and amount > 0 else SHORT_RESULT_CHARACTERS
+        amount = metadata.get("short_amount", MAX_CONTEXT_RESULT_CHARACTERS)
+        characters = (
+            amount if isinstance(amount, int) and amount > 0 else MAX_CONTEXT_RESULT_CHARACTERS
+        )
         match leave:
             case "KEEP":
-                return cls("KEEP", MAX_RESULT_CHARACTERS)
+                return cls("KEEP", MAX_KEPT_RESULT_CHARACTERS)
             case "PARAMS_ONLY":
                 return cls("PARAMS_ONLY", characters)
             case "OMIT":
                 return cls("OMIT", characters)
             case _:
-                return cls("SHORT", min(characters, MAX_RESULT_CHARACTERS))
+                return cls("SHORT", min(characters, MAX_KEPT_RESULT_CHARACTERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,8 @@ class Transcript:
     model_id: str
     agents: AgentDirectory
     policies: Mapping[str, RetentionPolicy]
-    results: int = MAX_RESULT_CHARACTERS
-    texts: int = MAX_TEXT_CHARACTERS
+    results: int = MAX_KEPT_RESULT_CHARACTERS
+    texts: int = MAX_CONTEXT_TEXT_CHARACTERS
 
     def lines(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
         return tuple(line for row in rows if (line := self.line(row)) is not None)

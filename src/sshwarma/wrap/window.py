@@ -12,19 +12,13 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_CONTEXT_TALK_ROWS, MAX_CONTEXT_TURNS
 from sshwarma.world import rows as log_rows
 from sshwarma.world import turns
 from sshwarma.world.events import Row
 from sshwarma.world.turns import Turn
 
 DEFAULT_WINDOW_TURNS: Final = 5
-
-MAX_WINDOW_TURNS: Final = 300
-"""Turns of a conversation that a window reads, however large it is."""
-
-MAX_TALK_ROWS: Final = 1_000
-"""Rows of talk that a window reads; beyond them it begins at a multiple of TALK_STEP_ROWS, so that
-it does not begin elsewhere after every line."""
 
 TALK_STEP_ROWS: Final = 250
 
@@ -51,7 +45,7 @@ def read_window(
 ) -> Window:
     """The window of a room as its log was before a `seq`. `size` None is the usual size."""
     count = DEFAULT_WINDOW_TURNS if size is None else size
-    limit = MAX_WINDOW_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
+    limit = MAX_CONTEXT_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
     path = turns.read_path(conn, room_id, limit + 1)
     last = turns.read_last_seqs(conn, path, before)
     path = [turn for turn in path if turn.id in last]
@@ -60,8 +54,8 @@ def read_window(
     left = path[: len(path) - len(kept)]
     loose_after = max((last[turn.id] for turn in left), default=0)
     newest = log_rows.read_last_seq(conn, room_id)
-    if newest - loose_after > MAX_TALK_ROWS:
-        loose_after = (newest - MAX_TALK_ROWS) // TALK_STEP_ROWS * TALK_STEP_ROWS
+    if newest - loose_after > MAX_CONTEXT_TALK_ROWS:
+        loose_after = (newest - MAX_CONTEXT_TALK_ROWS) // TALK_STEP_ROWS * TALK_STEP_ROWS
     read = log_rows.read_window_rows(conn, room_id, [turn.id for turn in kept], loose_after, before)
     asked = {turn.request_row_id for turn in kept} - {row.id for row in read}
     shared = log_rows.read_rows_by_id(conn, [row_id for row_id in asked if row_id])

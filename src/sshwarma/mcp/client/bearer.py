@@ -15,10 +15,10 @@ from typing import Final
 import httpx2
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 
+from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.oauth import (
-    REQUEST_TIMEOUT_SECONDS,
     AuthorizationServerError,
     SignInEnded,
     describe_error,
@@ -132,7 +132,7 @@ class BearerAuth(httpx2.Auth):
             if credentials.token != token or not able or time.monotonic() < self._retry_at:
                 return
             try:
-                async with asyncio.timeout(2 * REQUEST_TIMEOUT_SECONDS):
+                async with asyncio.timeout(2 * OAUTH_REQUEST_TIMEOUT_SECONDS):
                     await renew_tokens(self._settings, credentials, self._resolve)
                 self.trouble = ""
             except SignInEnded as ended:

@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from sshwarma.common.limits import MAX_QUEUED_CALLS
 from sshwarma.mcp.client.link import ElicitationRequest
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable
-
-MAX_QUEUED_CALLS: Final = 50
-"""Calls that may wait for a server that works on as many as it may."""
 
 AMBIGUOUS_MESSAGE: Final = (
     "It wanted to ask something, and did not say whether you or somebody else: calls of several"

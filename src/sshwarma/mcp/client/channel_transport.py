@@ -10,9 +10,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.stdio import MAX_LINE_BYTES, IncomingMessage, forward_messages
+from sshwarma.mcp.client.stdio import IncomingMessage, forward_messages
 from sshwarma.mcp.client.throttle import Throttle
 
 
@@ -28,7 +29,7 @@ async def channel_transport(
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def come() -> AsyncIterator[bytes]:
-        while (line := await lines.read_line(MAX_LINE_BYTES)) is not None:
+        while (line := await lines.read_line(MAX_SERVER_MESSAGE_BYTES)) is not None:
             yield line
 
     async def listen() -> None:

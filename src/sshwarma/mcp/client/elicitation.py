@@ -7,18 +7,15 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
+from sshwarma.common.limits import (
+    ELICITATION_TIMEOUT_SECONDS,
+    MAX_ELICITATION_ANSWER_CHARACTERS,
+    MAX_ELICITATION_TRIES,
+)
 from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.world import World
-
-ANSWER_TIMEOUT_SECONDS: Final = 60.0
-"""An answer is waited for this long; then the question counts as declined."""
-
-MAX_FIELD_TRIES: Final = 3
-"""Answers to one field that may be wrong."""
-
-MAX_ANSWER_CHARACTERS: Final = 4_000
 
 _SECRET_WORDS: Final = ("password", "passphrase", "secret", "token", "api key", "api_key", "apikey",
                      "credential", "private key")  # fmt: skip
@@ -45,8 +42,8 @@ class Elicitation:
         waiting = self._waiting.get(agent_id)
         if not waiting:
             raise NotFound("Nothing is asked of you now.")
-        if text is not None and len(text) > MAX_ANSWER_CHARACTERS:
-            raise Invalid(f"An answer has at most {MAX_ANSWER_CHARACTERS} characters.")
+        if text is not None and len(text) > MAX_ELICITATION_ANSWER_CHARACTERS:
+            raise Invalid(f"An answer has at most {MAX_ELICITATION_ANSWER_CHARACTERS} characters.")
         asked = waiting.popleft()
         if not asked.done():
             asked.set_result(text)
@@ -116,7 +113,7 @@ class Elicitation:
             hint = f"/answer TEXT, bare /answer for {default}, or /answer --decline"
         elif not asked.required:
             hint = "/answer TEXT, bare /answer to leave it out, or /answer --decline"
-        for _ in range(MAX_FIELD_TRIES):
+        for _ in range(MAX_ELICITATION_TRIES):
             said = (await self._ask_once(agent_id, who, text, hint)).strip()
             if not said and asked.default is not None:
                 return asked.default
@@ -127,7 +124,7 @@ class Elicitation:
             except Invalid as wrong:
                 text = f"{wrong} {_describe_field(asked)}"
         raise ElicitationDeclined(
-            f"That were {MAX_FIELD_TRIES} answers that do not fit; it was declined."
+            f"That were {MAX_ELICITATION_TRIES} answers that do not fit; it was declined."
         )
 
     async def _ask_once(self, agent_id: str, who: str, text: str, hint: str) -> str:
@@ -136,11 +133,11 @@ class Elicitation:
         waiting.append(asked)
         self.tell(agent_id, who, text, hint)
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
+            async with asyncio.timeout(ELICITATION_TIMEOUT_SECONDS):
                 said = await asked
         except TimeoutError:
             raise ElicitationDeclined(
-                f"No answer came in {ANSWER_TIMEOUT_SECONDS:.0f} s; it was declined."
+                f"No answer came in {ELICITATION_TIMEOUT_SECONDS:.0f} s; it was declined."
             ) from None
         finally:
             if asked in waiting:

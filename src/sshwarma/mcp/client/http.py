@@ -10,16 +10,20 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
+from sshwarma.common.limits import (
+    MAX_SERVER_MESSAGE_BYTES,
+    MAX_SERVER_MESSAGE_QUOTES,
+    MCP_CONNECT_TIMEOUT_SECONDS,
+)
 from sshwarma.mcp.client._httpx import GuardedTransport
 from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
-from sshwarma.mcp.client.stdio import MAX_LINE_BYTES, MAX_MESSAGE_QUOTES, count_quotes
+from sshwarma.mcp.client.stdio import count_quotes
 from sshwarma.mcp.client.throttle import Throttle
 
-CONNECT_TIMEOUT_SECONDS: Final = 10.0
 MAX_ADDRESSES: Final = 4
 """Addresses of one name that are tried."""
 
-MAX_STREAM_BYTES: Final = 16 * MAX_LINE_BYTES
+MAX_STREAM_BYTES: Final = 16 * MAX_SERVER_MESSAGE_BYTES
 """The longest stream of events that answers one request."""
 
 
@@ -100,7 +104,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._events = events
         self._flow = Throttle()
         answers = method == "POST" or not events
-        self._most = (MAX_STREAM_BYTES if events else MAX_LINE_BYTES) if answers else None
+        self._most = (MAX_STREAM_BYTES if events else MAX_SERVER_MESSAGE_BYTES) if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = parts = 0
@@ -109,7 +113,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
                 parts = 0  # the event before was taken
             parts += count_quotes(part)
-            if self._most is not None and parts > MAX_MESSAGE_QUOTES:
+            if self._most is not None and parts > MAX_SERVER_MESSAGE_QUOTES:
                 raise ResponseTooLong(
                     "It answered with a message of too many parts, which is not taken."
                 )
@@ -141,7 +145,7 @@ def make_client(
         transport=transport,
         auth=auth,
         headers={"Accept-Encoding": "identity", "User-Agent": user_agent, **headers},
-        timeout=httpx2.Timeout(CONNECT_TIMEOUT_SECONDS, read=None, pool=None),
+        timeout=httpx2.Timeout(MCP_CONNECT_TIMEOUT_SECONDS, read=None, pool=None),
     )
 
 

@@ -6,7 +6,6 @@ What servers there are, and whether each is wanted, is kept in the world; what e
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from cachetools import LRUCache
 
 from sshwarma.common.lazy_import import serialize_imports
+from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.elicitation import Elicitation
 from sshwarma.mcp.client.line_stream import LineStream
@@ -44,9 +45,6 @@ log = structlog.get_logger(__name__)
 
 MAX_CONNECTING_SERVERS: Final = 10
 """Servers that connect at once."""
-
-MAX_SERVERS: Final = 200
-"""Servers there may be."""
 
 MAX_NAMED_TOOLS: Final = 12
 """Tools that are named when somebody offers them."""
@@ -92,7 +90,7 @@ class Hub:
         self._slots = asyncio.Semaphore(MAX_CONNECTING_SERVERS)
         self._changing: dict[str, asyncio.Lock] = {}
         self._offers: dict[str, _OfferedLines] = {}
-        self._read: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
+        self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings, and begin to connect to all that are wanted."""
@@ -185,8 +183,8 @@ class Hub:
         """
 
         def work(tx: Change) -> Thing:
-            if len(server_records.list_servers(tx.conn)) >= MAX_SERVERS:
-                raise Conflict(f"There are {MAX_SERVERS} MCP servers, which is the most.")
+            if len(server_records.list_servers(tx.conn)) >= MAX_MCP_SERVERS:
+                raise Conflict(f"There are {MAX_MCP_SERVERS} MCP servers, which is the most.")
             return server_records.declare_server(
                 tx, settings, created_by=caller.agent.id, from_settings=False
             )
@@ -280,9 +278,6 @@ class Hub:
         """Somebody was shown what a server says of its tools now."""
         key = (caller.agent.id, server.id)
         self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
-        self._read.move_to_end(key)
-        if len(self._read) > MAX_SERVERS:
-            self._read.popitem(last=False)
 
     async def find(self, name: str) -> Thing:
         """The server of that name.
@@ -374,7 +369,7 @@ class Hub:
 
     def _lock_for(self, name: str) -> asyncio.Lock:
         """Changes of one server wait for each other."""
-        if len(self._changing) > 2 * MAX_SERVERS:
+        if len(self._changing) > 2 * MAX_MCP_SERVERS:
             self._changing = {n: lock for n, lock in self._changing.items() if lock.locked()}
         return self._changing.setdefault(name, asyncio.Lock())
 

@@ -28,6 +28,7 @@ from mcp.shared.auth import (
 from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
+from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
 from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
@@ -42,9 +43,6 @@ from sshwarma.mcp.client.pending_login import PendingSignIn
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable, WorldError
-
-REQUEST_TIMEOUT_SECONDS: Final = 20.0
-"""Longest that one question to an authorization server may take."""
 
 MAX_ERROR_CHARACTERS: Final = 200
 
@@ -251,12 +249,12 @@ async def _open_sender(settings: McpSettings, resolve: Resolver) -> AsyncIterato
                                 ("User-Agent", agent)):  # fmt: skip
                 outgoing.headers.setdefault(name, value)
             try:
-                async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                async with asyncio.timeout(OAUTH_REQUEST_TIMEOUT_SECONDS):
                     return await web.send(outgoing, auth=None, follow_redirects=False)
             except TimeoutError:
                 host = outgoing.url.host
                 raise AuthorizationServerError(
-                    f"{host} did not answer in {REQUEST_TIMEOUT_SECONDS:.0f} s"
+                    f"{host} did not answer in {OAUTH_REQUEST_TIMEOUT_SECONDS:.0f} s"
                 ) from None
 
         yield send

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 
 from sshwarma.common.lazy_import import serialize_imports
+from sshwarma.common.limits import MAX_PASTED_ADDRESS_CHARACTERS, SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.pending_login import (
@@ -34,11 +35,6 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-SIGN_IN_TIMEOUT_SECONDS: Final = 600.0
-"""A person has this long to come back with the answer."""
-
-MAX_ADDRESS_CHARACTERS: Final = 8_000
 
 CLIENT_DOCUMENT_PATH: Final = "/oauth/client.json"
 
@@ -274,8 +270,8 @@ def _redact_caller(caller: Caller, server: Thing) -> Caller:
 def _parse_query(address: str) -> dict[str, str]:
     """The parameters of an address, or of what comes after its question mark."""
     text = address.strip().strip("'\"<>")
-    if len(text) > MAX_ADDRESS_CHARACTERS:
-        raise Invalid(f"An address has at most {MAX_ADDRESS_CHARACTERS} characters.")
+    if len(text) > MAX_PASTED_ADDRESS_CHARACTERS:
+        raise Invalid(f"An address has at most {MAX_PASTED_ADDRESS_CHARACTERS} characters.")
     text = "".join(text.split())  # a terminal may have broken it
     query = text.partition("?")[2].partition("#")[0] or text
     return {name: values[0] for name, values in parse_qs(query).items()}

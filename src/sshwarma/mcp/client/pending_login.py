@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from sshwarma.common.limits import SIGN_IN_PAGE_TIMEOUT_SECONDS
 from sshwarma.mcp.client.credentials import CredentialStore, StoredCredentials
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Conflict, Unavailable
-
-PAGE_TIMEOUT_SECONDS: Final = 45.0
-"""A server and its authorization server have this long to say which page is to be opened."""
 
 CALLBACK_PATH: Final = "/oauth/callback"
 
@@ -97,14 +95,14 @@ class PendingSignIn:
         """
         waiting: set[asyncio.Future[Any]] = {self._page, self.task}
         await asyncio.wait(
-            waiting, timeout=PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            waiting, timeout=SIGN_IN_PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if self._page.done():
             return self._page.result()
         if self.task.done() and not self.task.cancelled():
             self.task.result()
         raise Unavailable(
-            f"{self.name} did not say in {PAGE_TIMEOUT_SECONDS:.0f} s how to sign in."
+            f"{self.name} did not say in {SIGN_IN_PAGE_TIMEOUT_SECONDS:.0f} s how to sign in."
         )
 
     def take(self, query: Mapping[str, str]) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import mcp_types as types
 
+from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.tools.call import ToolResult
-from sshwarma.world.attachments import MAX_ATTACHMENTS_PER_CALL, Attachment, parse_media_type
+from sshwarma.world.attachments import Attachment, parse_media_type
 
 
 def convert_result(answer: types.CallToolResult) -> ToolResult:
@@ -49,7 +50,7 @@ def _keep_attachment(what: str, said: str | None, base64: str, given: list[Attac
     except ValueError:
         return f"[{what}: {kind}, which cannot be read]"
     size = f"{kind}, {len(data):,} bytes"
-    if len(given) >= MAX_ATTACHMENTS_PER_CALL:
+    if len(given) >= MAX_CALL_ATTACHMENTS:
         return f"[{what}: {size}, one too many to be kept]"
     given.append(Attachment(kind, data))
     return f"[{what}: {size}, attachment {len(given)}]"

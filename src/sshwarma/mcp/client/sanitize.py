@@ -14,10 +14,13 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
-MAX_NAME_CHARACTERS: Final = 64
-MAX_DESCRIPTION_BYTES: Final = 2_048
-MAX_SCHEMA_BYTES: Final = 65_536
-MAX_SCHEMA_DEPTH: Final = 32
+from sshwarma.common.limits import (
+    MAX_SERVER_DESCRIPTION_BYTES,
+    MAX_SERVER_SCHEMA_BYTES,
+    MAX_SERVER_SCHEMA_DEPTH,
+    MAX_SERVER_TOOL_NAME_CHARACTERS,
+)
+
 MAX_REFUSED_TOOLS: Final = 200
 
 ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -148,8 +151,8 @@ def _sanitize_name(remote: str, notes: list[str]) -> str:
     digest = hashlib.sha256(remote.encode("utf-8", "surrogatepass")).hexdigest()
     if not name.strip("_"):
         name = f"tool_{digest[:8]}"
-    if len(name) > MAX_NAME_CHARACTERS:
-        name = f"{name[: MAX_NAME_CHARACTERS - 9]}_{digest[:8]}"
+    if len(name) > MAX_SERVER_TOOL_NAME_CHARACTERS:
+        name = f"{name[: MAX_SERVER_TOOL_NAME_CHARACTERS - 9]}_{digest[:8]}"
     if name != remote:
         notes.append(
             f"it calls itself {strip_invisible(remote)[:120]!r}, which cannot be a name here"
@@ -166,9 +169,11 @@ def _sanitize_text(text: Any, what: str, notes: list[str]) -> str:
     if seen != text:
         notes.append(f"{what} had {len(text) - len(seen)} characters that cannot be seen")
     kept = seen.strip().encode()
-    if len(kept) > MAX_DESCRIPTION_BYTES:
-        notes.append(f"{what} had {len(kept)} bytes; the first {MAX_DESCRIPTION_BYTES} are kept")
-        return kept[:MAX_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
+    if len(kept) > MAX_SERVER_DESCRIPTION_BYTES:
+        notes.append(
+            f"{what} had {len(kept)} bytes; the first {MAX_SERVER_DESCRIPTION_BYTES} are kept"
+        )
+        return kept[:MAX_SERVER_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
     return seen.strip()
 
 
@@ -204,11 +209,13 @@ def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> di
         size = len(canonical_json(schema))
     except (ValueError, RecursionError) as error:
         raise UnusableTool(f"its {which} schema is nested too deep") from error
-    if size > MAX_SCHEMA_BYTES:
-        raise UnusableTool(f"its {which} schema has {size} bytes; the most is {MAX_SCHEMA_BYTES}")
+    if size > MAX_SERVER_SCHEMA_BYTES:
+        raise UnusableTool(
+            f"its {which} schema has {size} bytes; the most is {MAX_SERVER_SCHEMA_BYTES}"
+        )
     for depth, key, value in _walk_keys(schema):
-        if depth > MAX_SCHEMA_DEPTH:
-            raise UnusableTool(f"its {which} schema is nested over {MAX_SCHEMA_DEPTH} deep")
+        if depth > MAX_SERVER_SCHEMA_DEPTH:
+            raise UnusableTool(f"its {which} schema is nested over {MAX_SERVER_SCHEMA_DEPTH} deep")
         if key in _REFERENCE_KEYWORDS and isinstance(value, str) and not value.startswith("#"):
             raise UnusableTool(
                 f"its {which} schema points outside of itself: {strip_invisible(value)[:80]}"

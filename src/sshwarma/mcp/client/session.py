@@ -29,6 +29,13 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from sshwarma.common.limits import (
+    MAX_ELICITATION_FIELDS,
+    MAX_ELICITATION_MESSAGE_CHARACTERS,
+    MAX_LISTING_ENTRIES,
+    MAX_LISTING_PAGES,
+    MAX_SERVER_MESSAGE_BYTES,
+)
 from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
 from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
@@ -58,21 +65,12 @@ from sshwarma.mcp.client.sanitize import (
     sanitize_listing,
     strip_invisible,
 )
-from sshwarma.mcp.client.stdio import ANSWER_REFUSED_CODE, MAX_LINE_BYTES, program_transport
+from sshwarma.mcp.client.stdio import ANSWER_REFUSED_CODE, program_transport
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolResult
 
-MAX_LISTING_PAGES: Final = 100
-"""Pages of a listing that are read."""
-
-MAX_LISTING_ENTRIES: Final = 5_000
-"""Entries of a listing that are looked at."""
-
 LISTEN_RETRY_SECONDS: Final = 5.0
 MAX_PROGRESS_CHARACTERS: Final = 100
-MAX_MESSAGE_CHARACTERS: Final = 2_000
-MAX_FORM_FIELDS: Final = 20
-
 CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
 
 # What the SDK has to say of a server goes to that server's log; on ours it would be a stranger's.
@@ -173,7 +171,7 @@ async def _connect(
             else:
                 await mine.enter_async_context(web)
                 transport = streamable_http_client(
-                    settings.url, http_client=web, max_sse_event_size=MAX_LINE_BYTES
+                    settings.url, http_client=web, max_sse_event_size=MAX_SERVER_MESSAGE_BYTES
                 )
 
         async def heard(message: Any) -> None:
@@ -295,7 +293,7 @@ class McpSession:
         try:
             answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
         except MCPError as error:
-            said = strip_invisible(error.message)[:MAX_MESSAGE_CHARACTERS]
+            said = strip_invisible(error.message)[:MAX_ELICITATION_MESSAGE_CHARACTERS]
             if bearer is not None and bearer.refused:
                 raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
             if bearer is not None and bearer.wants != wanted:
@@ -314,9 +312,13 @@ class McpSession:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             said = f"Its answer is none by the protocol: {where}: {first['msg']}."
-            return ToolResult(strip_invisible(said)[:MAX_MESSAGE_CHARACTERS], failed=True)
+            return ToolResult(
+                strip_invisible(said)[:MAX_ELICITATION_MESSAGE_CHARACTERS], failed=True
+            )
         except RuntimeError as error:  # it lied about its schema, or never stopped asking
-            said = strip_invisible(str(error).partition("\n")[0])[:MAX_MESSAGE_CHARACTERS]
+            said = strip_invisible(str(error).partition("\n")[0])[
+                :MAX_ELICITATION_MESSAGE_CHARACTERS
+            ]
             return ToolResult(f"Its answer cannot be taken: {said}", failed=True)
         finally:
             _current_call.reset(was)
@@ -337,7 +339,8 @@ class McpSession:
 
 
 async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
-    """Return the entries of the tool listing as the server sent them, at most LISTED."""
+    """Return the entries of the tool listing as the server sent them, at most"
+    " MAX_LISTING_ENTRIES."""
     raw: list[Any] = []
     cursor: str | None = None
     for _ in range(MAX_LISTING_PAGES):
@@ -381,7 +384,7 @@ def _format_progress(progress: float, total: float | None, message: str | None) 
 
 async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
     declined = types.ElicitResult(action="decline")
-    message = strip_invisible(params.message)[:MAX_MESSAGE_CHARACTERS]
+    message = strip_invisible(params.message)[:MAX_ELICITATION_MESSAGE_CHARACTERS]
     if isinstance(params, types.ElicitRequestURLParams):
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -401,7 +404,7 @@ async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
 def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
     """The fields of a form; None if it is not one that can be asked here."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or len(properties) > MAX_FORM_FIELDS:
+    if not isinstance(properties, dict) or len(properties) > MAX_ELICITATION_FIELDS:
         return None
     required = schema.get("required")
     made = []

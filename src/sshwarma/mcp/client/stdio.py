@@ -1,8 +1,8 @@
 """A server that is a program of ours: JSON-RPC messages over its stdin and stdout, a line each.
 
 The SDK's own transport reads lines of any length, in time that grows with their square; this one
-reads in time that grows with their length, and a line over MAX_LINE_BYTES costs the one call it
-answers, not the connection and not the memory.
+reads in time that grows with their length. A line over MAX_SERVER_MESSAGE_BYTES fails the one call
+that it answers, and costs neither the connection nor the memory.
 """
 
 from __future__ import annotations
@@ -26,19 +26,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from sshwarma.common.limits import (
+    MAX_JUNK_LINES,
+    MAX_SERVER_MESSAGE_BYTES,
+    MAX_SERVER_MESSAGE_QUOTES,
+)
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
-
-MAX_LINE_BYTES: Final = 4 * 1024 * 1024
-"""The longest message taken from a server."""
-
-MAX_MESSAGE_QUOTES: Final = 100_000
-"""The most quotes in a message: many small parts cost the loop far more than one long text."""
-
-MAX_JUNK_LINES: Final = 1_000
-"""Lines in a row that are no messages; then a program is taken for something else."""
 
 MAX_STDERR_BYTES_PER_SECOND: Final = 4 * 1024 * 1024
 """Bytes a second that are read of what a program logs."""
@@ -219,7 +215,7 @@ async def _read_lines(
             yield (head, bytes(line[-EDGE_BYTES:])) if head else bytes(line)
             line, head, start = bytearray(), b"", end + 1
         line += piece[start:]
-        if len(line) > MAX_LINE_BYTES:
+        if len(line) > MAX_SERVER_MESSAGE_BYTES:
             head = head or bytes(line[:EDGE_BYTES])
             del line[:-EDGE_BYTES]
 
@@ -227,10 +223,12 @@ async def _read_lines(
 def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> SessionMessage | None:
     """The message in a line; nothing if it is none, which is noted."""
     if isinstance(line, tuple):
-        return _make_refusal(line, f"a message over {MAX_LINE_BYTES // (1024 * 1024)} MiB", ring)
+        return _make_refusal(
+            line, f"a message over {MAX_SERVER_MESSAGE_BYTES // (1024 * 1024)} MiB", ring
+        )
     if not line.strip():
         return None
-    if count_quotes(line) > MAX_MESSAGE_QUOTES:
+    if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
         return _make_refusal(
             (line[:EDGE_BYTES], line[-EDGE_BYTES:]), "a message of too many parts", ring
         )

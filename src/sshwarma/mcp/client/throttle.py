@@ -4,14 +4,10 @@ never stops, by mistake or on purpose, is read at a pace and not at the speed it
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Final
 
-MAX_MESSAGES_PER_SECOND: Final = 2_000
-"""Messages a second that are read of one server, once it has said MAX_BURST_MESSAGES."""
-
-MAX_BURST_MESSAGES: Final = 10_000
-"""Messages that are read as fast as they come."""
+from sshwarma.common.limits import MAX_SERVER_MESSAGES_BURST, MAX_SERVER_MESSAGES_PER_SECOND
+from sshwarma.common.rate_limit import TokenBucket
 
 BYTES_PER_MESSAGE: Final = 4_096
 """As many bytes cost as much as a message."""
@@ -24,23 +20,18 @@ class Throttle:
     """The pace of one server."""
 
     def __init__(
-        self, rate: float = MAX_MESSAGES_PER_SECOND, burst: float = MAX_BURST_MESSAGES
+        self, rate: float = MAX_SERVER_MESSAGES_PER_SECOND, burst: float = MAX_SERVER_MESSAGES_BURST
     ) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._budget = burst
-        self._updated_at = time.monotonic()
+        self._bucket = TokenBucket(rate, burst)
         self._taken = 0.0
 
     async def take(self, messages: float, size: int = 0) -> None:
         """Return when so many messages, of so many bytes in all, may be read."""
         cost = messages + size / BYTES_PER_MESSAGE
-        now = time.monotonic()
-        self._budget = min(self._burst, self._budget + (now - self._updated_at) * self._rate) - cost
-        self._updated_at = now
         self._taken += cost
-        if self._budget < 0:
-            await asyncio.sleep(-self._budget / self._rate)
+        wait = self._bucket.take(cost)
+        if wait > 0:
+            await asyncio.sleep(wait)
         elif self._taken >= MESSAGES_PER_SLICE:
             self._taken = 0.0
             await asyncio.sleep(0)

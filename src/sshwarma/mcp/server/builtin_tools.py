@@ -15,14 +15,10 @@ from typing import Any, Final
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import Visit
 from sshwarma.mcp.server.tool_list import as_object_schema, make_annotations, make_verb_tool
-from sshwarma.mcp.server.wait_events import (
-    DEFAULT_WAIT_SECONDS,
-    MAX_WAIT_SECONDS,
-    EventBatch,
-    wait_events,
-)
+from sshwarma.mcp.server.wait_events import EventBatch, wait_events
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke

@@ -15,8 +15,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import structlog
-
+from sshwarma.common.background import BackgroundTasks, ignore_outcome
+from sshwarma.common.limits import (
+    MAX_CLIENT_CALLS_PER_AGENT,
+    MAX_OPEN_REQUESTS_PER_AGENT,
+    STAY_AFTER_REQUEST_SECONDS,
+)
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import moving
@@ -30,18 +34,7 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
-log = structlog.get_logger(__name__)
-
 T = TypeVar("T")
-
-LINGER_SECONDS: Final = 300.0
-"""An agent that made a request over HTTP is in its room this long after it."""
-
-MAX_VISITS_PER_AGENT: Final = 64
-"""Requests, streams, sessions and channels that one agent may have open."""
-
-MAX_CALLS_PER_AGENT: Final = 32
-"""Tools that one agent may have running."""
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
 """A call that was stopped has this long to put things in order."""
@@ -120,10 +113,10 @@ class Visit:
             Forbidden: if it had to go meanwhile.
         """
         calls = self.guest.calls
-        if len(calls) >= MAX_CALLS_PER_AGENT:
+        if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
             work.close()
             raise Unavailable(
-                f"{MAX_CALLS_PER_AGENT} calls are running for you, which is the most."
+                f"{MAX_CLIENT_CALLS_PER_AGENT} calls are running for you, which is the most."
             )
         task = asyncio.get_running_loop().create_task(work)
         calls[task] = self.credential
@@ -133,7 +126,7 @@ class Visit:
             # The one who cancels may do so again and again; the call is told once, and finishes
             # what must be finished behind our back.
             task.cancel()
-            task.add_done_callback(_retrieve_exception)
+            task.add_done_callback(ignore_outcome)
             raise
         finally:
             if task.done():
@@ -143,12 +136,6 @@ class Visit:
         if task.cancelled():
             raise Forbidden(self.reason or "The call was stopped.")
         return task.result()
-
-
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for it any more, so nobody else looks at how it ended."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _seconds_left(token: Token) -> float:
@@ -182,7 +169,7 @@ class McpClient:
     def closed(self, visit: Visit) -> None:
         self.visits.discard(visit)
         if visit.stays and visit.token is not None and not visit.ended.is_set():
-            stays = min(LINGER_SECONDS, _seconds_left(visit.token))
+            stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(visit.token))
             self._stay_until[visit.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
@@ -237,7 +224,7 @@ class McpClients:
         self.services = services
         self.limits = limits
         self._clients: dict[str, McpClient] = {}
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background = BackgroundTasks()
         self._stopped = False
 
     def __iter__(self) -> Iterator[McpClient]:
@@ -257,9 +244,10 @@ class McpClients:
         if guest is None:
             guest = self._clients[agent_id] = McpClient(self, agent_id)
             guest.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(guest))
-        if len(guest.visits) >= MAX_VISITS_PER_AGENT:
+        if len(guest.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
-                f"{MAX_VISITS_PER_AGENT} requests and streams are open for you, which is the most."
+                f"{MAX_OPEN_REQUESTS_PER_AGENT} requests and streams are open for you, which is"
+                f" the most."
             )
         visit = Visit(guest, token, stays)
         guest.opened(visit)
@@ -292,7 +280,7 @@ class McpClients:
             if guest.stop_listening is not None:
                 guest.stop_listening()
             if guest.link is not None:
-                self.in_background(moving.record_departure(self.world, guest.link))
+                self._background.spawn(moving.record_departure(self.world, guest.link))
 
     async def stop(self) -> None:
         """End everything, and wait for what runs."""
@@ -300,19 +288,7 @@ class McpClients:
         calls = [task for guest in self for task in guest.calls]
         for guest in self:
             guest.end("The server is shutting down.")
-        if waiting := {*self._background, *calls}:
-            await asyncio.wait(waiting, timeout=STOP_TIMEOUT_SECONDS)
-
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run what nobody waits for; a failure is logged."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", error=repr(task.exception()))
+        await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, guest: McpClient) -> Callable[[Any], None]:
         def told(event: Any) -> None:
@@ -320,7 +296,7 @@ class McpClients:
                 if event.room_id is None:
                     guest.end(event.reason)
                 elif guest.link is not None and event.room_id == guest.link.room_id:
-                    self.in_background(self._move_out(guest, event.reason))
+                    self._background.spawn(self._move_out(guest, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(guest)
 
@@ -348,7 +324,7 @@ class McpClients:
         if agent is None or agent.disabled:
             guest.end("Your account is disabled.")
         elif guest.token_ids:
-            self.in_background(self._end_revoked(guest))
+            self._background.spawn(self._end_revoked(guest))
 
     async def _end_revoked(self, guest: McpClient) -> None:
         known = await self.world.store.read(

@@ -18,25 +18,23 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
+from sshwarma.common.limits import (
+    MAX_CLIENT_MESSAGE_BYTES,
+    MAX_MCP_SESSIONS,
+    MAX_MCP_SESSIONS_PER_AGENT,
+    MCP_SESSION_IDLE_SECONDS,
+    RATE_WINDOW_SECONDS,
+)
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients, Visit
 from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
-from sshwarma.mcp.server.stream import MAX_MESSAGE_BYTES, MessageStream
+from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.dispatch import LINE_RATE_SECONDS, LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import tokens
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
-
-MAX_SESSIONS: Final = 2_000
-"""Sessions of the older era, in all."""
-
-MAX_SESSIONS_PER_AGENT: Final = 32
-"""Of them, those of one agent."""
-
-SESSION_IDLE_SECONDS: Final = 1_800.0
-"""A session of the older era that asks nothing and listens to nothing for this long is over."""
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -66,9 +64,9 @@ class McpEndpoint:
         return StreamableHTTPSessionManager(
             self.protocol.server,
             security_settings=settings,
-            max_request_body_size=MAX_MESSAGE_BYTES,
-            session_idle_timeout=SESSION_IDLE_SECONDS,
-            max_sessions=MAX_SESSIONS,
+            max_request_body_size=MAX_CLIENT_MESSAGE_BYTES,
+            session_idle_timeout=MCP_SESSION_IDLE_SECONDS,
+            max_sessions=MAX_MCP_SESSIONS,
         )
 
     async def start(self) -> None:
@@ -140,8 +138,10 @@ class McpEndpoint:
             return
         answer = _HttpExchange(visit, receive, send)
         try:
-            if _opens_session(scope) and visit.guest.sessions >= MAX_SESSIONS_PER_AGENT:
-                words = f"{MAX_SESSIONS_PER_AGENT} sessions are open for you, which is the most."
+            if _opens_session(scope) and visit.guest.sessions >= MAX_MCP_SESSIONS_PER_AGENT:
+                words = (
+                    f"{MAX_MCP_SESSIONS_PER_AGENT} sessions are open for you, which is the most."
+                )
                 await _send_refusal(send, 429, words)
                 return
             scope = {**scope, "user": _make_user(token), VISIT_KEY: visit}
@@ -251,6 +251,6 @@ async def _send_refusal(send: Send, status: int, words: str) -> None:
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
     if status == 429:
-        headers.append((b"retry-after", str(int(LINE_RATE_SECONDS)).encode()))
+        headers.append((b"retry-after", str(int(RATE_WINDOW_SECONDS)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -22,6 +22,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.clients import McpClient, Visit
 from sshwarma.mcp.server.tool_list import ToolListCache
@@ -38,9 +39,6 @@ SETTLE_SECONDS: Final = 0.05
 
 SEND_TIMEOUT_SECONDS: Final = 10.0
 """A client that does not take what it is sent for this long is told nothing more of this change."""
-
-MAX_SUBSCRIPTIONS: Final = 200
-"""Resources that one listener may subscribe to."""
 
 SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
@@ -108,8 +106,8 @@ class ChangeNotifier:
         """
         caller = listener.visit.caller()
         await resources.check_readable(caller, uri)
-        if len(listener.uris) >= MAX_SUBSCRIPTIONS and uri not in listener.uris:
-            raise Invalid(f"{MAX_SUBSCRIPTIONS} subscriptions is the most.")
+        if len(listener.uris) >= MAX_SUBSCRIBED_RESOURCES and uri not in listener.uris:
+            raise Invalid(f"{MAX_SUBSCRIBED_RESOURCES} subscriptions is the most.")
         listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:

@@ -62,20 +62,16 @@ from mcp_types import (
 )
 
 import sshwarma
+from sshwarma.common.background import ignore_outcome
+from sshwarma.common.limits import MAX_COMPLETIONS, MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp._sdk import connection_of
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
 from sshwarma.mcp.server.clients import McpClients, Visit
-from sshwarma.mcp.server.notifications import (
-    LIST_EVENTS,
-    MAX_SUBSCRIPTIONS,
-    ChangeListener,
-    ChangeNotifier,
-    SendEvent,
-)
+from sshwarma.mcp.server.notifications import LIST_EVENTS, ChangeListener, ChangeNotifier, SendEvent
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope
 from sshwarma.world.attachments import Attachment
@@ -97,8 +93,6 @@ the room, @NAME in it calls somebody. wait_events tells what others said and did
 mention true, somebody speaks to you. Tools with a dot in their names are equipped in this room or
 on you; the list changes with the room and its equipment. A refusal says what would be right.
 """
-
-MAX_COMPLETIONS: Final = 100
 
 
 class WorldServer(Server[Any]):
@@ -280,7 +274,7 @@ class McpHandlers:
         visit, caller = self.visit(ctx), self.caller(ctx)
         asked = params.notifications
         readable: dict[str, object] = {}
-        for uri in (asked.resource_subscriptions or [])[:MAX_SUBSCRIPTIONS]:
+        for uri in (asked.resource_subscriptions or [])[:MAX_SUBSCRIBED_RESOURCES]:
             try:
                 await resources.check_readable(caller, uri)
             except WorldError:
@@ -361,7 +355,7 @@ class McpHandlers:
         if begun is None:
             work = self._begin_session(self.visit(ctx), connection, _make_sender(ctx))
             begun = connection.state["session"] = asyncio.get_running_loop().create_task(work)
-            begun.add_done_callback(_retrieve_exception)
+            begun.add_done_callback(ignore_outcome)
         return await asyncio.shield(begun)
 
     async def _begin_session(
@@ -418,12 +412,6 @@ async def _with_mcp_errors(work: Awaitable[T]) -> T:
         return await work
     except WorldError as refused:
         raise to_mcp_error(refused) from refused
-
-
-def _retrieve_exception(begun: asyncio.Task[_LegacySession]) -> None:
-    """Whoever waits for it may have gone; a failure that nobody looks at is reported."""
-    if not begun.cancelled():
-        begun.exception()
 
 
 def _make_sender(ctx: RequestContext) -> SendEvent:

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_RESOURCE_LOG_ROWS, MAX_RESOURCE_URI_CHARACTERS
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
@@ -36,12 +37,7 @@ from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
-MAX_LOG_ROWS: Final = 50
-"""Rows of a log that one reading gives."""
-
 TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True)
-
-MAX_URI_CHARACTERS: Final = 1_000
 
 RESOURCE_TEMPLATES: Final = (
     ResourceTemplate(
@@ -54,7 +50,7 @@ RESOURCE_TEMPLATES: Final = (
         uri_template="room://{room}/log",
         name="log",
         title="The log of a room",
-        description=f"The newest {MAX_LOG_ROWS} rows: what was said and done there.",
+        description=f"The newest {MAX_RESOURCE_LOG_ROWS} rows: what was said and done there.",
     ),
     ResourceTemplate(
         uri_template="row://{room}/{seq}",
@@ -95,7 +91,7 @@ def parse_uri(uri: str) -> ResourceAddress:
     """
     scheme, separator, rest = uri.partition("://")
     parts = [unquote(part) for part in rest.split("/")]
-    if separator and len(uri) <= MAX_URI_CHARACTERS and all(parts):
+    if separator and len(uri) <= MAX_RESOURCE_URI_CHARACTERS and all(parts):
         match scheme, parts:
             case "room", [name]:
                 return ResourceAddress("room", name)
@@ -189,7 +185,7 @@ async def read_resource(
             return _make_contents(address, render_plain(draw_result(seen)), dump_json(seen))
         case "log":
             there = await caller.elsewhere(place.bag)
-            found = await caller.world.tail(there.room_id, MAX_LOG_ROWS)
+            found = await caller.world.tail(there.room_id, MAX_RESOURCE_LOG_ROWS)
             return _make_contents(address, *_render_rows(caller, found))
         case "row":
             there = await caller.elsewhere(place.bag)

@@ -7,17 +7,18 @@ comes earlier waits. Nothing here needs it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from sshwarma.common.lazy_import import serialize_imports
+from sshwarma.common.limits import MCP_LOAD_TIMEOUT_SECONDS
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients
 from sshwarma.services import Services
 from sshwarma.settings import HttpSettings, LimitSettings
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from sshwarma.mcp.server.endpoint import McpEndpoint
 
 log = structlog.get_logger(__name__)
-
-LOAD_TIMEOUT_SECONDS: Final = 60.0
-"""Somebody who comes before everything is loaded waits this long at most."""
 
 
 class McpServer:
@@ -98,7 +96,7 @@ class McpServer:
         if self._loading is None:
             raise Unavailable("MCP is not served here.")
         try:
-            async with asyncio.timeout(LOAD_TIMEOUT_SECONDS):
+            async with asyncio.timeout(MCP_LOAD_TIMEOUT_SECONDS):
                 return await asyncio.shield(self._loading)
         except TimeoutError:
             raise Unavailable("The server is still starting.", hint="Try again soon.") from None

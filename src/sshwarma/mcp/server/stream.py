@@ -24,12 +24,10 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
 from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.verbs.dispatch import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
-
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The longest message, over HTTP and over a channel."""
 
 DRAIN_TIMEOUT_SECONDS: Final = 60.0
 """After the end of what is read, answers are waited for this long."""
@@ -117,10 +115,10 @@ class MessageStream:
         if self._is_broken:
             return None
         try:
-            return await self._lines.read_line(MAX_MESSAGE_BYTES)
+            return await self._lines.read_line(MAX_CLIENT_MESSAGE_BYTES)
         except ValueError:
             self._is_broken = True
-            words = f"A message is at most {MAX_MESSAGE_BYTES} bytes."
+            words = f"A message is at most {MAX_CLIENT_MESSAGE_BYTES} bytes."
             await self._send_error(INVALID_REQUEST, words)
             return None
 

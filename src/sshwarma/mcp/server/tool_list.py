@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
 from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
@@ -19,12 +20,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
 
 T = TypeVar("T")
-
-MAX_PAGE_ENTRIES: Final = 250
-"""Entries of a list that one answer holds."""
-
-MAX_DESCRIPTION_CHARACTERS: Final = 4_000
-"""Characters of a tool's description that are shown."""
 
 MAX_CACHED_TOOL_LISTS: Final = 256
 """Catalogues kept; the least recently used goes first."""
@@ -66,7 +61,9 @@ class ToolListCache:
                 name = mcp_tool_name(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
                 self._of_verbs[spec.id] = make_verb_tool(verb, name)
-        self._lists: OrderedDict[tuple[str, str, TokenScope], AgentToolList] = OrderedDict()
+        self._lists: LRUCache[tuple[str, str, TokenScope], AgentToolList] = LRUCache(
+            MAX_CACHED_TOOL_LISTS
+        )
 
     async def of(self, caller: Caller) -> AgentToolList:
         """What the caller can call where it stands, as far as its token goes."""
@@ -75,9 +72,6 @@ class ToolListCache:
         known = self._lists.get(key)
         if known is None or known.load is not load:
             known = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
-            if len(self._lists) > MAX_CACHED_TOOL_LISTS:
-                self._lists.popitem(last=False)
-        self._lists.move_to_end(key)
         return known
 
     def scope_of(self, item: LoadoutItem) -> TokenScope:
@@ -139,7 +133,7 @@ def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
         annotations = make_annotations(TokenScope.BUILD, ours=False)
     return Tool(
         name=name,
-        description=item.thing.description[:MAX_DESCRIPTION_CHARACTERS] or item.thing.label,
+        description=item.thing.description[:MAX_LISTED_DESCRIPTION_CHARACTERS] or item.thing.label,
         input_schema={"type": "object", **schema},
         output_schema=result,
         annotations=annotations,

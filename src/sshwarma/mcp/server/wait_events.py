@@ -16,6 +16,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, or_, select
 
+from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import McpClient
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
@@ -25,13 +26,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import rows as rows_table
-
-MAX_WAIT_SECONDS: Final = 60.0
-DEFAULT_WAIT_SECONDS: Final = 25.0
-"""Less than the time after which most clients give a call up."""
-
-MAX_EVENTS: Final = 100
-"""Events that one answer holds."""
 
 REPORT_INTERVAL_SECONDS: Final = 10.0
 
@@ -138,13 +132,13 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
                 or_(rows_table.c.author_id != me, rows_table.c.author_id.is_(None)),
             )
             .order_by(rows_table.c.n)
-            .limit(MAX_EVENTS + 1)
+            .limit(MAX_WAIT_EVENTS + 1)
         )
         return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest
 
     found, newest = await caller.world.store.read(read)
-    if len(found) > MAX_EVENTS:
-        return found[:MAX_EVENTS], found[MAX_EVENTS - 1].n, True
+    if len(found) > MAX_WAIT_EVENTS:
+        return found[:MAX_WAIT_EVENTS], found[MAX_WAIT_EVENTS - 1].n, True
     return found, max(newest, since), False
 
 

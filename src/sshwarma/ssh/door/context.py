@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import structlog
-
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.secret_detection import is_secret_line
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
@@ -19,8 +18,8 @@ from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -28,8 +27,6 @@ from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.world import World
-
-log = structlog.get_logger(__name__)
 
 INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 """What people type is stored in their input history this long after, all of it in one unit."""
@@ -51,22 +48,15 @@ class SshContext:
     feeds: StatusLines = field(init=False)
     answers: LiveAnswerFeed = field(init=False)
     channels: dict[str, LineService] = field(default_factory=dict)
+    background: BackgroundTasks = field(default_factory=BackgroundTasks)
     farewells: set[Callable[[str], None]] = field(default_factory=set)
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _typed: list[tuple[str, str]] = field(default_factory=list)
     _typed_timer: asyncio.TimerHandle | None = None
     _storing: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
-        self.feeds = StatusLines(self.world, self.in_background)
-        self.answers = LiveAnswerFeed(self.world, self.in_background)
-
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run what nobody need wait for; a failure is logged."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
+        self.feeds = StatusLines(self.world, self.background.spawn)
+        self.answers = LiveAnswerFeed(self.world, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Keep a line in its agent's input history: soon, together with everybody else's. One that
@@ -84,7 +74,7 @@ class SshContext:
             self._typed_timer = None
         typed, self._typed = self._typed, []
         if typed:
-            self._storing = self.in_background(
+            self._storing = self.background.spawn(
                 self.world.store.write(lambda tx: agents.append_input_history(tx, typed))
             )
 
@@ -96,16 +86,10 @@ class SshContext:
             await asyncio.wait({self._storing})
         return await self.world.store.read(lambda conn: agents.read_input_history(conn, agent_id))
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", error=repr(task.exception()))
-
     async def settle(self) -> None:
         """Store what waits to be, and wait for what runs in the background."""
         self._store_input()
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.background.join()
 
     def agent(self, agent_id: str) -> Agent:
         """The agent as it is now.

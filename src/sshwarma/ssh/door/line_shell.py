@@ -4,10 +4,10 @@ bots; what the room says is printed as it comes."""
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 import structlog
 
+from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES
 from sshwarma.ssh.door.context import (
     SshContext,
     draw_question,
@@ -37,8 +37,6 @@ from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
 
-MAX_QUEUED_LINES: Final = 200
-
 
 class LineShellHandler:
     """The handler of one plain shell; `ports.Handler`."""
@@ -64,7 +62,7 @@ class LineShellHandler:
         *whole, rest = self._partial.split(b"\n")
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
         for raw in whole:
-            if self._lines.qsize() >= MAX_QUEUED_LINES:
+            if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
                 self._say(b"Too many lines at once; the rest was not read.\n")
                 return
             self._take(raw.decode("utf-8", "replace").rstrip("\r"))
@@ -72,7 +70,7 @@ class LineShellHandler:
     def _take(self, typed: str) -> None:
         """A line waits for those before it, but for one that such a line may wait for itself."""
         if self._running and is_concurrent_line(typed):
-            self._house.in_background(self._carry_out(typed))
+            self._house.background.spawn(self._carry_out(typed))
         else:
             self._lines.put_nowait(typed)
 
@@ -123,7 +121,7 @@ class LineShellHandler:
             stop_room()
             for stop in stops:
                 stop()
-            self._house.in_background(moving.record_departure(world, self._standing))
+            self._house.background.spawn(moving.record_departure(world, self._standing))
             self._house.farewells.discard(self._farewell)
             self._channel.exit(0)
 

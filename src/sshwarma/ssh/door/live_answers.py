@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import highlight_newest_code
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.log_rows import MAX_ANSWER_CHARACTERS
 from sshwarma.world.events import StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
@@ -145,7 +145,7 @@ class LiveAnswerFeed:
         """Have a piece of code highlighted once it is whole, in a thread: it takes longer than
         anything else in an answer, and will be there when the answer is."""
         text = answer.event.text
-        if len(text) > MAX_ANSWER_CHARACTERS:
+        if len(text) > MAX_SHOWN_ANSWER_CHARACTERS:
             return
         fences = text.count("```")
         if fences == answer.fences or (self._preparing and not self._preparing.done()):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 import structlog
 
+from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport import ports
 from sshwarma.ssh.transport.ports import Peer
@@ -42,7 +41,11 @@ class WorldAuthenticator:
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
         self._world = world
         self._registration = registration
-        self._made: OrderedDict[str, deque[float]] = OrderedDict()
+        self._registrations = SlidingWindow(
+            registration.per_hour_per_address,
+            REGISTRATION_WINDOW_SECONDS,
+            max_keys=MAX_COUNTED_ADDRESSES,
+        )
 
     def acceptable(self, username: str, fingerprint: str) -> bool:
         agent = self._world.agents.by_key(fingerprint)
@@ -104,13 +107,5 @@ class WorldAuthenticator:
 
     def _count(self, address: str) -> None:
         """Count one attempt to register; codes cannot be guessed faster than people arrive."""
-        now = time.monotonic()
-        made = self._made.setdefault(address, deque())
-        self._made.move_to_end(address)
-        while made and made[0] < now - REGISTRATION_WINDOW_SECONDS:
-            made.popleft()
-        if len(made) >= self._registration.per_hour_per_address:
+        if self._registrations.hit(address) > 0:
             raise WorldError("Too many have registered from your address.", hint="Try in an hour.")
-        made.append(now)
-        if len(self._made) > MAX_COUNTED_ADDRESSES:
-            self._made.popitem(last=False)

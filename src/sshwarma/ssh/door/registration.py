@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
+from sshwarma.common.limits import (
+    MAX_REGISTRATION_ANSWER_CHARACTERS,
+    MAX_REGISTRATION_TRIES,
+    REGISTRATION_TIMEOUT_SECONDS,
+)
 from sshwarma.ssh.door.login import UnregisteredUser, WorldAuthenticator
 from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Conflict, WorldError
-
-REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
-"""A newcomer has this long to answer."""
-
-MAX_ANSWER_CHARACTERS: Final = 64
-MAX_REGISTRATION_TRIES: Final = 5
 
 
 class RegistrationShellHandler:
@@ -51,7 +49,7 @@ class RegistrationShellHandler:
             elif (
                 character.isascii()
                 and character.isprintable()
-                and len(self._answer) < MAX_ANSWER_CHARACTERS
+                and len(self._answer) < MAX_REGISTRATION_ANSWER_CHARACTERS
             ):
                 self._answer += character
                 self._say(character)

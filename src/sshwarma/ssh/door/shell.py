@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.ports import Channel, ClientLink
@@ -42,9 +43,6 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
-
-MAX_TYPED_AHEAD_LINES: Final = 50
-"""Lines typed ahead that may wait."""
 
 MAX_EARLY_INPUT_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
@@ -378,7 +376,7 @@ class ShellHandler:
         self._background(moving.record_departure(self._world, self._standing))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._house.in_background(work)
+        self._house.background.spawn(work)
 
     def _caller(self) -> Caller:
         return self._house.caller(self._agent_id, "ssh", self._standing)

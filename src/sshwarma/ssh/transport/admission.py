@@ -10,29 +10,46 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
+from sshwarma.common.limits import (
+    MAX_TERMINAL_COLUMNS,
+    MAX_TERMINAL_ROWS,
+    MIN_TERMINAL_COLUMNS,
+    MIN_TERMINAL_ROWS,
+)
+from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.ports import Rejected
+
+DEFAULTS: Final = SshSettings()
 
 MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory at most; the longest idle are forgotten first."""
 
+LOG_KINDS = 1_000
+"""Kinds of log messages counted at most: each event has a few fixed kinds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise."""
+    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise.
+
+    What an operator can set has its default in `SshSettings` alone.
+    """
 
     # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
-    pending: int = 100
+    pending: int = DEFAULTS.max_pending
     """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
-    pending_per_address: int = 10
+    pending_per_address: int = DEFAULTS.max_pending_per_address
     """Of these from one address: one address alone cannot fill the house."""
     silent_seconds: float = 0.25
     """A client speaks first and at once; one silent longer than this makes room for a newcomer."""
     patience_seconds: float = 2.0
     """A handshake older than this makes room too, when the slots are full."""
-    login_seconds: float = 20.0
+    login_seconds: float = DEFAULTS.login_seconds
     """From connect to authenticated; then the connection is dropped."""
     enter_seconds: float = 10.0
     """How long the world may take to admit someone who has proved their key."""
@@ -46,19 +63,19 @@ class AdmissionLimits:
     """How fast failures are forgotten."""
     shut_seconds_max: float = 60.0
     """The longest an address is shut out: many people may share one."""
-    exempt_loopback: bool = False
+    exempt_loopback: bool = not DEFAULTS.limit_loopback
     """Spare 127.0.0.1 and ::1 what is counted per address. For tests, and behind a local proxy."""
 
     # After it.
-    connections: int = 2_000
+    connections: int = DEFAULTS.max_connections
     """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
-    connections_per_address: int = 200
+    connections_per_address: int = DEFAULTS.max_connections_per_address
     """From one address: an office behind one router, not a flood."""
-    connections_per_key: int = 20
+    connections_per_key: int = DEFAULTS.max_connections_per_key
     """Of one key: a person's terminals and scripts."""
     channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
-    keepalive_seconds: float = 15.0
+    keepalive_seconds: float = DEFAULTS.keepalive_seconds
     """Silence after which the peer is asked whether it lives."""
     keepalive_misses: int = 3
     """Silent intervals before it is taken for dead: 45 s, so no ghost lasts a minute."""
@@ -84,15 +101,29 @@ class AdmissionLimits:
     """The longest `ssh host COMMAND`; long text comes through standard input."""
     env_bytes: int = 256
     """The longest environment value kept."""
-    columns: tuple[int, int] = (20, 500)
+    columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
     """Narrowest and widest terminal believed."""
-    rows: tuple[int, int] = (5, 200)
+    rows: tuple[int, int] = (MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)
     """Lowest and highest terminal believed."""
     resize_seconds: float = 0.03
     """Resizes within this are delivered as one: a window dragged sends hundreds."""
 
     log_window: float = 10.0
     """Each kind of refusal is logged once in this long, with the count of those not logged."""
+
+    @classmethod
+    def of(cls, settings: SshSettings) -> AdmissionLimits:
+        """The limits of a server with these settings."""
+        return cls(
+            pending=settings.max_pending,
+            pending_per_address=settings.max_pending_per_address,
+            login_seconds=settings.login_seconds,
+            exempt_loopback=not settings.limit_loopback,
+            connections=settings.max_connections,
+            connections_per_address=settings.max_connections_per_address,
+            connections_per_key=settings.max_connections_per_key,
+            keepalive_seconds=settings.keepalive_seconds,
+        )
 
 
 @dataclass(slots=True)
@@ -273,16 +304,14 @@ class LogThrottle:
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = structlog.get_logger("sshwarma.ssh")
-        self._window = window
-        self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._window = SlidingWindow(1, window, max_keys=LOG_KINDS, clock=clock)
+        self._unlogged: Counter[str] = Counter()
 
     def note(self, event: str, kind: str = "", **facts: object) -> None:
         """Log `event` unless the same event and kind was logged within the window."""
-        now, name = self._clock(), f"{event}/{kind}"
-        since, unlogged = self._seen.get(name, (float("-inf"), 0))
-        if now - since < self._window:
-            self._seen[name] = (since, unlogged + 1)
+        name = f"{event}/{kind}"
+        if self._window.hit(name) > 0:
+            self._unlogged[name] += 1
             return
-        self._seen[name] = (now, 0)
+        unlogged = self._unlogged.pop(name, 0)
         self._log.warning(event, kind=kind, not_logged_before=unlogged, **facts)

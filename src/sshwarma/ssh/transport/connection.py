@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
+from sshwarma.common.rate_limit import TokenBucket
 from sshwarma.ssh.transport._asyncssh import AsyncsshConnection
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
@@ -36,7 +37,9 @@ class LeanConnection(AsyncsshConnection):
         super().__init__(options, owner)
         self.limits = limits
         self.leaving = False
-        self._rekey_due = 0.0
+        self._rekeys = TokenBucket(
+            limits.rekeys_per_second, limits.rekey_burst, self.event_loop.time
+        )
         self._kex_timer: asyncio.TimerHandle | None = None
         self._farewell_timer: asyncio.TimerHandle | None = None
 
@@ -88,9 +91,7 @@ class LeanConnection(AsyncsshConnection):
 
     async def before_key_exchange(self) -> None:
         """Make a client that asks too often wait."""
-        limits, now = self.limits, self.event_loop.time()
-        self._rekey_due = max(self._rekey_due, now) + 1 / limits.rekeys_per_second
-        wait = self._rekey_due - now - limits.rekey_burst / limits.rekeys_per_second
+        wait = self._rekeys.take()
         if wait > 0 and self.socket_transport:
             self.socket_transport.pause_reading()
             await asyncio.sleep(wait)

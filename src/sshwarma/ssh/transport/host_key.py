@@ -11,6 +11,8 @@ from typing import cast
 import asyncssh
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS
+
 HOST_KEY_FILENAME = "ssh_host_ed25519_key"
 
 RSA_KEY_BITS = (2048, 8192)
@@ -26,9 +28,6 @@ PUBLIC_KEY_ALGORITHMS = (
     "sk-ecdsa-sha2-nistp256@openssh.com",
 )
 """Kinds of public key anyone may have; for RSA this names the key, not its SHA-1 signature."""
-
-MAX_KEY_LINE_CHARACTERS = 16 * 1024
-"""The longest public key line looked at: RSA of 8192 bits takes 1.4 KiB."""
 
 
 class UnusableKey(Exception):
@@ -71,7 +70,7 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
 
     :raises UnusableKey: when it is not exactly one key of a kind accepted here
     """
-    if len(text) > MAX_KEY_LINE_CHARACTERS:
+    if len(text) > MAX_PUBLIC_KEY_CHARACTERS:
         raise UnusableKey(f"that is {len(text)} characters; a public key is one short line")
     if "PRIVATE KEY" in text:
         raise UnusableKey("that is a private key; give the one whose name ends in .pub")

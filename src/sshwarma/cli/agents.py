@@ -1,0 +1,71 @@
+"""`sshwarma agents` and `sshwarma invite`: agents, their roles, and codes for new ones."""
+
+from __future__ import annotations
+
+import click
+
+from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+
+
+@click.group()
+def agents() -> None:
+    """List agents, change their roles, disable and enable them."""
+
+
+@agents.command("list")
+@with_invocation
+def list_agents(invocation: Invocation) -> int:
+    """List agents with their role, kind, keys and connections."""
+    found = invocation.operate("agents_list")
+    rows = [
+        f"{agent['name']:<32}  {agent['role']:<6}  {agent['kind']:<8}  {agent['keys']} keys  "
+        f"{agent['connections']} connected{'  disabled' if agent['disabled'] else ''}"
+        for agent in found
+    ]
+    return invocation.show(found, *rows)
+
+
+@agents.command("role")
+@click.argument("name")
+@click.argument("role", type=click.Choice(ROLES))
+@with_invocation
+def set_role(invocation: Invocation, name: str, role: str) -> int:
+    """Give agent NAME a role."""
+    done = invocation.operate("agents_role", name=name, role=role)
+    return invocation.show(done, f"{done['name']} is {done['role']} now")
+
+
+@agents.command()
+@click.argument("name")
+@with_invocation
+def disable(invocation: Invocation, name: str) -> int:
+    """Disable agent NAME and end its connections at once."""
+    done = invocation.operate("agents_disable", name=name)
+    return invocation.show(done, f"{done['name']} is disabled")
+
+
+@agents.command()
+@click.argument("name")
+@with_invocation
+def enable(invocation: Invocation, name: str) -> int:
+    """Enable agent NAME again."""
+    done = invocation.operate("agents_enable", name=name)
+    return invocation.show(done, f"{done['name']} is enabled")
+
+
+@click.command()
+@click.option(
+    "--role",
+    type=click.Choice(ROLES[1:]),
+    default="member",
+    show_default=True,
+    help="Role of the agent that redeems it.",
+)
+@click.option(
+    "--hours", type=float, default=72, show_default=True, help="Hours until the code expires."
+)
+@with_invocation
+def invite(invocation: Invocation, role: str, hours: float) -> int:
+    """Print a one-time invite code."""
+    done = invocation.operate("invite", role=role, hours=hours)
+    return invocation.show(done, done["code"])

@@ -1,0 +1,37 @@
+"""`sshwarma backup` and `sshwarma restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sshwarma.cli.invocation import Invocation, with_invocation
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@with_invocation
+def backup(invocation: Invocation, file: Path) -> int:
+    """Write a backup of the world to FILE.
+
+    The backup is consistent, also while the server runs. FILE must not exist.
+    """
+    from sshwarma.admin import backup as archive
+
+    done = archive.write_backup(invocation.settings().database, file)
+    shown = f"Wrote {file}: {done['bytes']} bytes, schema {done['schema']}"
+    return invocation.show(done, shown)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace an existing world.")
+@with_invocation
+def restore(invocation: Invocation, file: Path, force: bool) -> int:
+    """Restore the data directory from the backup FILE."""
+    from sshwarma.admin import backup as archive
+
+    settings = invocation.settings()
+    done = archive.restore_backup(file, settings.data_dir, force=force)
+    return invocation.show(done, f"Restored {settings.database} from {file}")

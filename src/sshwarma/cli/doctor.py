@@ -1,0 +1,26 @@
+"""`sshwarma doctor`: checks of an installation."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from sshwarma.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, with_invocation
+
+
+@click.command()
+@with_invocation
+def doctor(invocation: Invocation) -> int:
+    """Check settings, database, ports and keys. The exit status is 1 if a check fails."""
+    from sshwarma.admin import doctor as checks
+
+    findings = checks.run_checks(invocation.settings())
+    if invocation.as_json:
+        print(json.dumps([vars(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.what}: {finding.found}")
+            if finding.remedy:
+                print(f"      {finding.remedy}")
+    return EXIT_OK if all(finding.ok for finding in findings) else EXIT_FAILED

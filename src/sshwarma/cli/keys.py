@@ -1,0 +1,54 @@
+"""`sshwarma keys`: the ssh keys that may log in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+
+
+@click.group()
+def keys() -> None:
+    """Manage the ssh keys that may log in."""
+
+
+@keys.command()
+@click.argument("name")
+@click.argument("file")
+@click.option("--role", type=click.Choice(ROLES), help="Role of the agent (a new one: member).")
+@with_invocation
+def add(invocation: Invocation, name: str, file: str, role: str | None) -> int:
+    """Let a public key log in as agent NAME, and create the agent if it does not exist.
+
+    FILE is a public key file such as ~/.ssh/id_ed25519.pub, or - for standard input.
+    """
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    done = invocation.operate("keys_add", name=name, public_key=text, role=role)
+    shown = f"{done['agent']} ({done['role']}) may log in with {done['fingerprint']}"
+    return invocation.show(done, shown)
+
+
+@keys.command("list")
+@click.argument("name", required=False)
+@with_invocation
+def list_keys(invocation: Invocation, name: str | None) -> int:
+    """List all keys, or those of agent NAME."""
+    found = invocation.operate("keys_list", name=name)
+    rows = (f"{key['agent']}  {key['fingerprint']}  {key['comment']}" for key in found)
+    return invocation.show(found, *rows)
+
+
+@keys.command()
+@click.argument("name")
+@click.argument("fingerprint")
+@with_invocation
+def remove(invocation: Invocation, name: str, fingerprint: str) -> int:
+    """Remove a key of agent NAME and end the connections made with it.
+
+    FINGERPRINT is SHA256:... or the start of it.
+    """
+    done = invocation.operate("keys_remove", name=name, fingerprint=fingerprint)
+    return invocation.show(done, f"Removed key {done['fingerprint']} of {done['agent']}.")

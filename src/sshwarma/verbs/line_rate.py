@@ -1,0 +1,51 @@
+"""How many lines or requests an agent may send in ten seconds, over all its connections."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+from sshwarma.common.limits import RATE_WINDOW_SECONDS
+from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.world.errors import Unavailable
+
+MAX_TRACKED_AGENTS: Final = 4096
+
+
+class LineRateLimiter:
+    """The rate limit of typed lines, API calls and MCP requests.
+
+    `what` and `after` are words of the refusal: what is counted, and what to do after the wait.
+    """
+
+    def __init__(
+        self,
+        lines: int,
+        what: str = "lines",
+        after: str = "Up brings the line back",
+        *,
+        max_agents: int = MAX_TRACKED_AGENTS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
+        self._after = after
+        self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def check(self, agent_id: str) -> None:
+        """Count one line.
+
+        Raises:
+            Unavailable: if the agent has entered too many; the line is not counted.
+        """
+        wait = self._window.hit(agent_id)
+        if wait > 0:
+            raise Unavailable(
+                f"That is more than {self._window.limit} {self._what}"
+                f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
+                hint=f"Wait {math.ceil(wait)} s; {self._after}.",
+            )

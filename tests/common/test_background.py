@@ -1,0 +1,91 @@
+"""Background tasks: failures are logged, nothing outlives its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from sshwarma.common.background import BackgroundTasks, ignore_outcome
+
+
+async def fail() -> None:
+    raise ValueError("broken pipe in the basement")
+
+
+async def test_a_failure_is_logged_once_with_its_event(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tasks = BackgroundTasks()
+    tasks.spawn(fail())
+    tasks.spawn(fail(), failed="no worker")
+    await tasks.join()
+    out = capsys.readouterr().out
+    assert out.count("background task failed") == 1
+    assert out.count("no worker") == 1
+    assert out.count("broken pipe in the basement") == 2
+    assert len(tasks) == 0
+
+
+async def test_the_result_goes_to_a_caller_that_awaits_it() -> None:
+    async def answer() -> int:
+        return 42
+
+    assert await BackgroundTasks().spawn(answer()) == 42
+
+
+async def test_join_waits_for_tasks_that_tasks_start() -> None:
+    tasks, done = BackgroundTasks(), []
+
+    async def work(depth: int) -> None:
+        await asyncio.sleep(0)
+        if depth:
+            tasks.spawn(work(depth - 1))
+        done.append(depth)
+
+    tasks.spawn(work(3))
+    await tasks.join()
+    assert done == [3, 2, 1, 0]
+
+
+async def test_cancel_ends_every_task_and_waits_for_their_cleanup() -> None:
+    tasks, ended = BackgroundTasks(), []
+
+    async def work(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(name)
+
+    for name in "abc":
+        tasks.spawn(work(name))
+    await asyncio.sleep(0)
+    await tasks.cancel()
+    assert sorted(ended) == ["a", "b", "c"]
+    assert len(tasks) == 0
+
+
+async def test_wait_is_bounded_and_cancels_nothing() -> None:
+    tasks, go = BackgroundTasks(), asyncio.Event()
+    mine = tasks.spawn(go.wait())
+    other = asyncio.ensure_future(go.wait())
+    await tasks.wait(0.01, [other])
+    assert not mine.done() and not other.done()
+    go.set()
+    await tasks.wait(5, [other])
+    assert mine.done() and other.done()
+
+
+async def test_an_ignored_failure_reaches_no_exception_handler() -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    task = asyncio.ensure_future(fail())
+    task.add_done_callback(ignore_outcome)
+    await asyncio.wait({task})
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    assert reported == []
