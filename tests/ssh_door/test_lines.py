@@ -12,7 +12,7 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.dispatch import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
-from world.living import newborn, world
+from support.people import newborn, world
 
 __all__ = ["newborn", "world"]
 

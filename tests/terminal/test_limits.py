@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from person import Person
-
 from sshwarma.terminal.buffer import MAX_UNDO_STEPS
 from sshwarma.terminal.editor import MAX_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
@@ -14,6 +12,7 @@ from sshwarma.terminal.output import MAX_QUEUED_BLOCKS, MAX_RECENT_BLOCKS
 from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS, MAX_KEYS_PER_BURST
 from sshwarma.terminal.text import block
 from sshwarma.terminal.vi import MAX_REPEAT_COUNT
+from support.terminal_person import Person
 
 Sit = Callable[..., Person]
 

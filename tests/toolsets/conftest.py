@@ -12,7 +12,7 @@ from sshwarma.tools.call import ToolProvider, Tools
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
-from world.living import Someone, alice, bob, do, guest, newborn, qwen, world
+from support.people import Someone, alice, bob, do, guest, newborn, qwen, world
 
 __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
 

@@ -14,7 +14,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.run import RunResult
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
-from world.living import Someone, do
+from support.people import Someone, do
 
 
 def slots_of(world: World) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.completion import OFFERED, _parameter_at, complete
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.world import agents, turns
-from world.living import Someone, do, make
+from support.people import Someone, do, make
 
 
 async def offered(who: Someone, text: str) -> list[str]:

@@ -18,7 +18,7 @@ from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.world import World
-from world.living import Someone, arrive, do, everything, refused
+from support.people import Someone, arrive, do, everything, refused
 
 
 async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
@@ -398,6 +398,7 @@ REFUSALS = """
 
 
 @pytest.mark.parametrize("line", REFUSALS)
+@pytest.mark.process
 async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
     refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
     assert refusal.message.endswith((".", "?", "!")), refusal.message
@@ -489,6 +490,7 @@ def crowd(
     runner.run(people[0].world.close())
 
 
+@pytest.mark.long
 @settings(
     max_examples=1000,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

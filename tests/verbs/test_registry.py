@@ -138,5 +138,5 @@ def test_a_second_verb_of_a_name_is_refused() -> None:
 
 def test_the_schema_of_a_result_is_json_schema() -> None:
     assert TypeAdapter(dict[str, Any]).validate_python(
-        find_verb("look").result_adapter.json_schema()  # type: ignore[union-attr]
+        find_verb("look").result_adapter.json_schema()
     )

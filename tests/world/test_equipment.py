@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sshwarma.world import equipment
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
-from world.living import Someone, do, make, refused, tool_names
+from support.people import Someone, do, make, refused, tool_names
 
 
 async def row_of(world: World, context: str, thing: str) -> Any:
