@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test conformance lint bench docs lock
+.PHONY: setup run test test-fast test-all conformance lint bench docs lock
 
 setup: $(VENV)/.ready
 
@@ -21,15 +21,31 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 run: setup
 	@$(BIN)/sshwarma serve
 
+# One worker more than processors: much of what the tests do is waiting. A file stays with one
+# worker, so that its tests share a server.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 1))')
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# Everything that is no soak.
 test: setup
 	$(BIN)/python tests/install.py
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not soak"
+
+# What starts no process and no server, and is quick: for after each change.
+test-fast: setup
+	$(PYTEST) -m "not process and not soak and not long"
+
+# Everything, with the soak and the whole conformance client: what CI runs.
+test-all: setup
+	$(BIN)/python tests/install.py
+	$(PYTEST)
+	$(BIN)/python tests/mcp_client/conformance_client.py --all
 
 # The official conformance suite of MCP: the world as a server, which `make test` checks too, and
 # the hub as a client, which takes a minute or two.
 conformance: setup
 	$(BIN)/python -m pytest tests/mcp_server/test_conformance.py
-	$(BIN)/python tests/mcp/conformance_client.py --all
+	$(BIN)/python tests/mcp_client/conformance_client.py --all
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args, get_origin
 
@@ -106,7 +107,7 @@ def _section(field: object) -> type[BaseModel] | None:
     return annotation if is_model else None
 
 
-def _fields(fields: dict[str, object]) -> list[str]:
+def _fields(fields: Mapping[str, object]) -> list[str]:
     lines = []
     for name, field in fields.items():
         default = getattr(field, "default", PydanticUndefined)

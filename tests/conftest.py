@@ -3,10 +3,14 @@ hypothesis looks for examples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["driver.fixtures"]
+from support import lanes
+
+pytest_plugins = ["support.driver.fixtures"]
 
 # How long an example takes says how busy the machine is, not whether it is right; and a run fails
 # or passes as the one before it. `--hypothesis-profile=default` looks for other examples.
@@ -25,4 +29,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "covers(*verbs): verbs that this test uses from end to end")
+    lanes.watch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    lanes.assign(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that starts a process or a server, and is not marked so: the lane without
+    processes would hold it."""
+    yield
+    found = lanes.started()
+    if item.get_closest_marker("process") is None and found:
+        pytest.fail(f"mark it `process`: it starts {found[0]}", pytrace=False)

@@ -6,8 +6,8 @@ need longer. Without it they are installed by the first test that needs them.
 
 from __future__ import annotations
 
-from driver import aimock, installed
-from mcp_server import node
+from support import node
+from support.driver import aimock, installed
 
 PATIENCE = 600
 

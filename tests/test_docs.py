@@ -36,6 +36,7 @@ def test_no_help_topic_hides_behind_a_verb() -> None:
     assert not set(load_help_topics()) & set(verb_names())
 
 
+@pytest.mark.process
 def test_every_command_the_readme_shows_is_one_of_the_program() -> None:
     text = (TOP / "README.md").read_text(encoding="utf-8")
     commands = set(

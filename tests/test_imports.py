@@ -90,7 +90,8 @@ def test_no_module_of_ours_is_imported_by_a_string() -> None:
 
 
 def test_what_starts_the_server_imports_no_sdk() -> None:
-    waiting, seen = [(start, (start,)) for start in STARTED], set()
+    waiting: list[tuple[str, tuple[str, ...]]] = [(start, (start,)) for start in STARTED]
+    seen: set[str] = set()
     while waiting:
         module, way = waiting.pop()
         if module in seen:

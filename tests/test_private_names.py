@@ -62,8 +62,8 @@ def _defined(tree: ast.AST) -> set[str]:
                             found.add(inner.name)
                         case ast.Assign():
                             found |= {t.id for t in inner.targets if isinstance(t, ast.Name)}
-                        case ast.AnnAssign(target=ast.Name()):
-                            found.add(inner.target.id)
+                        case ast.AnnAssign(target=ast.Name(id=name)):
+                            found.add(name)
             case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
                 found.add(node.attr)
     return {name for name in found if _is_private(name)}

@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_server.conftest import Served, serving, words
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import endpoint
 from sshwarma.tools.call import ToolResult
+from support.mcp_server import Served, serving, words
 
 HELLO = {
     "jsonrpc": "2.0",

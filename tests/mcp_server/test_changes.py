@@ -17,8 +17,8 @@ from mcp.shared.subscriptions import (
     ToolsListChanged,
 )
 
-from mcp_server.conftest import Expiry, Served, words
 from sshwarma.mcp.server import notifications, protocol
+from support.mcp_server import Expiry, Served, words
 
 pytestmark = pytest.mark.filterwarnings(
     # What the older era has and the newer has not is deprecated, and tested here.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.node import conformance
+from support.node import conformance
 
 TESTS = Path(__file__).parent.parent
 SCORED = {"2025-11-25": 30, "2026-07-28": 37}
@@ -24,7 +24,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (
         errors.open("wb") as log,
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "mcp_server.everything"],
+            [sys.executable, "-W", "ignore", "-m", "support.programs.everything"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

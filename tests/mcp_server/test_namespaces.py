@@ -11,10 +11,10 @@ import pytest
 from mcp.client.client import Client
 from mcp_types import ToolListChangedNotification
 
-from driver import Person
-from mcp_server.conftest import Served, words
 from mcp_server.test_over_ssh import over_ssh
 from sshwarma.tools.call import ToolResult
+from support.driver import Person
+from support.mcp_server import Served, words
 
 SPACES = {
     "requirement": ("list", "create", "update", "delete"),

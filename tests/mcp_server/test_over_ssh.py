@@ -17,9 +17,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from driver import Person, Server
-from driver.person import CLEAN
-from mcp_server.node import inspector
+from support.driver import Person, Server
+from support.driver.person import CLEAN
+from support.node import inspector
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -222,7 +222,7 @@ async def test_a_server_that_stops_lets_go_and_comes_back(serve: Callable[..., S
         ]
         assert await loop.run_in_executor(None, server.stop) == 0
         ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
-        assert all(isinstance(end, MCPError) or end.is_error for end in ended)  # type: ignore[union-attr]
+        assert all(isinstance(end, MCPError) or end.is_error for end in ended)
     await loop.run_in_executor(None, server.start)
     async with over_ssh(ann, "auto") as client:
         seen = (await client.call_tool("look", {})).structured_content

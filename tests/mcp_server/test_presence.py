@@ -9,12 +9,12 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_server.conftest import Expiry, Served, words
 from sshwarma.admin import operations
 from sshwarma.common.limits import MAX_WAIT_EVENTS
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import wait_events
 from sshwarma.tools.call import ToolResult
+from support.mcp_server import Expiry, Served, words
 
 
 async def events(client: Any, cursor: str | None = None, seconds: float = 20) -> Any:
@@ -130,8 +130,8 @@ async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
     token = await served.newcomer("ann")
     heard: list[float] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append(done)
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
 
     async with served.client(token) as client:
         result = await client.call_tool("wait_events", {"timeout": 1.5}, progress_callback=progress)

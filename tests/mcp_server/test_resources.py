@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from mcp_server.conftest import Served
 from sshwarma.mcp.server import resources
 from sshwarma.world.errors import NotFound
+from support.mcp_server import Served
 
 
 async def test_rooms_namespaces_and_texts_are_listed(served: Served, mode: str) -> None:
@@ -155,7 +156,7 @@ async def test_names_are_completed(served: Served, mode: str) -> None:
         thing = ResourceTemplateReference(type="ref/resource", uri="thing://{bag}/{name}")
         prompt = PromptReference(type="ref/prompt", name="sum")
 
-        async def completes(ref: object, name: str, start: str, **context: str) -> list[str]:
+        async def completes(ref: Any, name: str, start: str, **context: str) -> list[str]:
             argument = {"name": name, "value": start}
             found = await client.complete(ref, argument, context_arguments=context or None)
             return list(found.completion.values)

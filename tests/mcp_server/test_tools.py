@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_server.conftest import Served, words
 from sshwarma.common.limits import MAX_PAGE_ENTRIES
 from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Conflict
+from support.mcp_server import Served, words
 
 ALWAYS = [
     "look", "who", "rooms", "join", "say", "history", "inventory_list", "inventory_equip",
@@ -290,8 +290,8 @@ async def test_progress_is_passed_on(served: Served, mode: str) -> None:
     await served.equip("lobby", await served.tool("t", "slow", slow))
     heard: list[tuple[float, str | None]] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append((done, message))
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, message))
         goes_on.set()
 
     async with served.client(token, mode) as client:

@@ -367,6 +367,7 @@ def test_a_key_is_shown_to_nobody() -> None:
             store(key)
 
 
+@pytest.mark.process
 async def test_a_key_is_in_no_representation_and_no_log(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -444,6 +445,7 @@ def test_two_models_have_two_names(tmp_path: Path) -> None:
 # Loading.
 
 
+@pytest.mark.process
 def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
     code = (
         "import sys, sshwarma.models.pydantic_ai_backend, sshwarma.models.discover\n"
@@ -495,6 +497,7 @@ OLLAMA = b'{"models": [{"name": "qwen3:8b"}, {"name": "me/Qwen3:30b"}, {"name": 
 LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
 
 
+@pytest.mark.process
 async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", 30)
     ollama, ollama_port = await _listening(OLLAMA)
@@ -524,6 +527,7 @@ async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
 )
+@pytest.mark.process
 async def test_others_on_those_ports_are_no_offer_and_cost_little(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,6 +546,7 @@ async def test_an_address_that_is_none_is_no_offer() -> None:
     assert await discover_models({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
 
 
+@pytest.mark.process
 def test_libraries_may_be_wanted_by_several_at_once() -> None:
     """As when a server starts with models of two kinds and an owner asks for a price."""
     code = (

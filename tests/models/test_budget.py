@@ -162,7 +162,7 @@ async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
         (await budgets.begin(qwen)).spent(CENT)
 
     await asyncio.gather(*(turn() for _ in range(5)))
-    assert await budgets.today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)
+    assert await budgets.today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)  # type: ignore[arg-type]
 
 
 async def test_a_new_day_begins_at_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

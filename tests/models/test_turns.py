@@ -90,7 +90,7 @@ class House:
 
     async def says(self, name: str, text: str) -> list[Row]:
         """Say something, wait until all turns have ended, and return the rows it made."""
-        before = (await self.world.tail("lobby", 1) or [None])[-1]
+        before = next(reversed(await self.world.tail("lobby", 1)), None)
         said = await run_line(self.caller(name), text)
         for turn_id in getattr(said, "turns", ()):
             await self.turns.ended(turn_id)
@@ -354,7 +354,7 @@ async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) ->
         assert house.turns.stop("lobby") == ["qwen"]
         assert house.turns.stop("lobby") == ["qwen"]
 
-    house.turns.begin = begin_and_stop  # type: ignore[method-assign]
+    house.turns.begin = begin_and_stop
     made = await house.says("alice", "@qwen wait")
     assert [row.content for row in made] == ["@qwen wait", "was stopped"]
     assert (await house.statuses(), asked, house.turns.stop("lobby")) == (["cancelled"], [], [])
@@ -554,9 +554,12 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
 
 async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     heard: list[str] = []
-    house.world.bus.on_room(
-        "lobby", lambda e: isinstance(e, StreamUpdated) and heard.append(e.text)
-    )
+
+    def hear(event: Any) -> None:
+        if isinstance(event, StreamUpdated):
+            heard.append(event.text)
+
+    house.world.bus.on_room("lobby", hear)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from driver import Screen
+from support.driver import Screen
 
 FOLDER = Path(__file__).parent / "golden"
 QUIET_SECONDS = 0.4

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from driver import Person, Screen, Server
-from driver.fixtures import homes
-from driver.script import speaking
+from support.driver import Person, Screen, Server
+from support.driver.fixtures import homes
+from support.driver.script import speaking
 
 from .golden import check
 

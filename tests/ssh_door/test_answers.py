@@ -65,7 +65,7 @@ class Room:
         return self.tasks[-1]
 
     def streams(self, text: str = "", turn: str = "t", ago: float = 0.0, **more: Any) -> None:
-        since = coming.time.monotonic() - ago
+        since = vars(coming)["time"].monotonic() - ago
         self.bus.publish(StreamUpdated("r", turn, "q", text, since, **more))
 
     def ends(self, turn: str = "t") -> None:

@@ -12,8 +12,8 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
+from support.people import newborn, world
 from support.services import services_in
-from world.living import newborn, world
 
 __all__ = ["newborn", "world"]
 

@@ -33,7 +33,7 @@ class _Answers:
 class Scripted(SSHClientConnection):
     """Sends a script of authentication requests back to back, once keys are exchanged."""
 
-    script: Callable[[Scripted], None]
+    script: Callable[[], object]
     refusals = 0
     _answers: _Answers | None = None
 
@@ -80,7 +80,7 @@ class Scripted(SSHClientConnection):
         self.send_packet(MSG_USERAUTH_REQUEST, request[1:])
 
 
-async def scripted(server: SshServer, script: Callable[[Scripted], None]) -> Scripted:
+async def scripted(server: SshServer, script: Callable[[Scripted], object]) -> Scripted:
     """Connect and run the script; the caller waits for what should follow."""
     loop = asyncio.get_running_loop()
     options = await SSHClientConnectionOptions.construct(

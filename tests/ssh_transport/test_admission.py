@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ class Clock:
 class Book(Admission):
     """An admission that keeps who was dropped."""
 
-    def __init__(self, **limits: object) -> None:
+    def __init__(self, **limits: Any) -> None:
         self.clock = Clock()
         self.dropped: list[str] = []
         super().__init__(replace(AdmissionLimits(), **limits), self.clock)

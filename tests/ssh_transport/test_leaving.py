@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Any, cast
 
 import asyncssh
 import pytest
@@ -20,7 +21,7 @@ async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
-    (program,), (visitor,) = world.programs, server.links
+    (program,), (visitor,) = world.programs, cast("set[Any]", server.links)
     asked = 0
     ask = visitor._conn._make_keepalive_request
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any, cast
 
 import asyncssh
 import pytest
@@ -67,7 +68,7 @@ async def test_answers_nobody_reads_stop_us_reading(serve: Serve, connect: Conne
     server = await serve()
     client = await connect(server)
     await client.create_process("cat", encoding=None)
-    (visitor,) = server.links
+    (visitor,) = cast("set[Any]", server.links)
     assert client._transport
     client._transport.pause_reading()
     transport = visitor._conn._transport
@@ -92,7 +93,7 @@ async def test_data_waits_for_a_key_exchange_in_its_channel(
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=1 << 31)
     (program,) = world.programs
-    (visitor,) = server.links
+    (visitor,) = cast("set[Any]", server.links)
     visitor._conn._send_kexinit()
     visitor._conn._kexinit_sent = True
     written = _fill(program)
@@ -106,7 +107,7 @@ async def test_a_key_exchange_never_finished_ends_the_connection(
 ) -> None:
     server = await serve(rekey_grace=0.1)
     client = await connect(server)
-    (visitor,) = server.links
+    (visitor,) = cast("set[Any]", server.links)
     assert client._transport
     client._transport.pause_reading()
     visitor._conn._send_kexinit()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from asyncssh import SSHKey
 
 from sshwarma.ssh.transport.server import SshServer
@@ -74,7 +76,7 @@ async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect)
     async with await connect(server) as client:
         process = await client.create_process(encoding=None)
         await within(process.stdout.readline())
-        (visitor,) = server.links
+        (visitor,) = cast("set[Any]", server.links)
         visitor._conn._rekey_bytes = 1
         for number in range(20):
             process.stdin.write(b"%4d" % number)

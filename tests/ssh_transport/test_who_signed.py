@@ -153,7 +153,12 @@ async def test_keys_tried_are_limited(serve: Serve, world: World) -> None:
     keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(20)]
     asked: list[str] = []
     remember = world.acceptable
-    world.acceptable = lambda name, print_: asked.append(print_) or remember(name, print_)
+
+    def acceptable(username: str, fingerprint: str) -> bool:
+        asked.append(fingerprint)
+        return remember(username, fingerprint)
+
+    world.acceptable = acceptable
 
     with pytest.raises(asyncssh.DisconnectError, match="too many keys tried"):
         await within(

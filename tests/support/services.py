@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.models.budget import ModelBudgets
@@ -13,7 +14,7 @@ from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.tools.call import CALL_TIMEOUT_SECONDS, ToolProvider, Tools
+from sshwarma.tools.call import ToolProvider, Tools
 from sshwarma.tools.embedding import HashedNgrams
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -52,7 +53,7 @@ def make_services(world: World, **parts: Any) -> Services:
     roster = Roster(world, {})
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
     composer = parts.get("composer") or ContextComposer(lua)
-    idle = {
+    idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
         "composer": composer,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from person import HandLoop, Person
+
+from support.terminal_person import HandLoop, Person
 
 
 @pytest.fixture

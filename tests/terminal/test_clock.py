@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from person import HandLoop
-
 from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
+from support.terminal_person import HandLoop
 
 
 class Drawn:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from person import Person
-
 from sshwarma.terminal.completion import Candidate, CandidateMenu, common_prefix
+from support.terminal_person import Person
 
 Sit = Callable[..., Person]
 WORDS = ("join", "journal", "look")

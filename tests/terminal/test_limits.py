@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from person import Person
-
 from sshwarma.common.limits import MAX_KEYS_BURST, MAX_PASTE_CHARACTERS, MAX_QUEUED_BLOCKS
 from sshwarma.terminal.buffer import MAX_UNDO_STEPS
 from sshwarma.terminal.editor import MAX_QUERY_CHARACTERS, Editor
@@ -15,6 +13,7 @@ from sshwarma.terminal.output import MAX_RECENT_BLOCKS
 from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS
 from sshwarma.terminal.text import block
 from sshwarma.terminal.vi import MAX_REPEAT_COUNT
+from support.terminal_person import Person
 
 Sit = Callable[..., Person]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from person import HandLoop, Person
 
 from sshwarma.terminal.output import PROMPT_DELAY_SECONDS
 from sshwarma.terminal.text import block, line
+from support.terminal_person import HandLoop, Person
 
 Sit = Callable[..., Person]
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
@@ -92,7 +92,7 @@ def test_switching_to_plain_and_back(sit: Sit) -> None:
 
 
 def test_candidates_are_said_as_a_line(sit: Sit) -> None:
-    from test_completion import words
+    from .test_completion import words
 
     alice = sit(plain=True, complete=words)
     alice.type("j\t")

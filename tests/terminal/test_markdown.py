@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from hostile import PAYLOADS, is_harmless
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from sshwarma.terminal.markdown import (
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import STYLE_NAMES, Block, Line, Table
 from sshwarma.terminal.width import text_width
+from support.hostile_text import PAYLOADS, is_harmless
 
 WIDE = DisplayOptions(60, "mono", True, False)
 
@@ -262,7 +262,7 @@ def test_what_was_drawn_is_kept_for_the_next() -> None:
 
 MARKS = st.text(
     st.one_of(
-        st.characters(exclude_categories=("Cs",)),
+        st.characters(exclude_categories=["Cs"]),
         st.sampled_from(
             "\n\n\n    ##**__``~~[]()<>!|||---123.>>\\&;:/htp日👨\u200d\ufe0f\u0301\x1b\t"
         ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from hostile import is_harmless
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from person import HandLoop, Person
 
 from sshwarma.terminal.layout import lay_out_input
 from sshwarma.terminal.text import block, line
+from support.hostile_text import is_harmless
+from support.terminal_person import HandLoop, Person
 
 LOOP = HandLoop()
 

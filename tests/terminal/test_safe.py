@@ -7,15 +7,15 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hostile import PAYLOADS, is_harmless
 from hypothesis import given
 from hypothesis import strategies as st
-from person import Person
 
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import STYLE_NAMES, block, line
 from sshwarma.terminal.width import MAX_COMBINING_MARKS, split_clusters, text_width
+from support.hostile_text import PAYLOADS, is_harmless
+from support.terminal_person import Person
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\r\n\u202e\u200d👨🏽é"))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from person import Person
 
 from sshwarma.terminal.screen import divide_rows
 from sshwarma.terminal.text import Block, block, line
+from support.terminal_person import Person
 
 Sit = Callable[..., Person]
 

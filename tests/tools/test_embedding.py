@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 import sys
 from types import ModuleType
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.tools import embedding
 from sshwarma.tools.embedding import (
     MAX_TEXT_CHARACTERS,
     MINILM_PACKAGE,
@@ -166,5 +166,5 @@ def test_the_model_is_taken_if_its_package_is_there_and_loaded_at_the_first_text
 
 
 def test_without_the_package_hashed_ngrams_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert isinstance(choose_embedder(), HashedNgrams)

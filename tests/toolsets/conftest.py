@@ -11,8 +11,8 @@ from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProv
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
+from support.people import Someone, alice, bob, do, guest, newborn, qwen, world
 from support.services import use_services, verb_providers
-from world.living import Someone, alice, bob, do, guest, newborn, qwen, world
 
 __all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
 

@@ -10,7 +10,7 @@ from sshwarma.verbs.completion import complete
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.world import World
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 
 async def command(who: Someone, name: str, text: str, where: str = "room") -> None:

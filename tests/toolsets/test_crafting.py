@@ -15,7 +15,7 @@ from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from world.living import Someone, arrive, do, make, refused, tool_names
+from support.people import Someone, arrive, do, make, refused, tool_names
 
 DICE = "-- Rolls dice.\n-- @param sides integer=6 Sides\nreturn math.random(args.sides)"
 

@@ -14,8 +14,8 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.run import RunResult
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
+from support.people import Someone, do
 from support.services import services_in
-from world.living import Someone, do
 
 
 def slots_of(world: World) -> Any:

@@ -10,7 +10,7 @@ from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from world.living import Someone, arrive, do, refused
+from support.people import Someone, arrive, do, refused
 
 TOOLS = ("git:push", "git.branch:create", "git.branch.remote:prune")
 

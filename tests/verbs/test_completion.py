@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.completion import MAX_CANDIDATES, _position_after, complete
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_verb
 from sshwarma.world import agents, turns
-from world.living import Someone, do, make
+from support.people import Someone, do, make
 
 
 async def offered(who: Someone, text: str) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,14 +22,15 @@ from sshwarma.verbs import (
     state,
     turns,
 )
-from sshwarma.verbs.dispatch import LineRateLimiter, invoke, run_line
+from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.grammar import find_typed, split_verb
+from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.world import World
-from world.living import Someone, arrive, do, everything, refused
+from support.people import Someone, arrive, do, everything, refused
 
 
 async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
@@ -496,6 +498,7 @@ REFUSALS = """
 
 
 @pytest.mark.parametrize("line", REFUSALS)
+@pytest.mark.process
 async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
     refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
     assert refusal.message.endswith((".", "?", "!")), refusal.message
@@ -520,7 +523,7 @@ SPACES = ["kit", "kit.inner", "global", "sshwarma", "lobby", "sshwarma:look", "n
 STATES = ["dry", "mcp:none", "@bob", "project-loaded"]
 PEOPLE = ["alice", "bob", "@bob", "qwen", "@nobody"]
 TURNS = ["ffffff", "1"]
-SENSIBLE = {
+SENSIBLE: dict[Any, list[str]] = {
     arguments.complete_rooms: ["lobby", "den", "home", "nowhere"],
     arguments.complete_directions: ["north", "n", "up", "hatch"],
     arguments.complete_exits: ["north", "n", "up", "hatch"],
@@ -620,6 +623,7 @@ def crowd(
     runner.run(people[0].world.close())
 
 
+@pytest.mark.long
 @settings(
     max_examples=1000,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

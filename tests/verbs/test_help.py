@@ -11,7 +11,7 @@ from sshwarma import verbs
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 _ = verbs.__all__
 VERBS = list(every_verb())

@@ -50,8 +50,8 @@ def test_only_what_models_say_is_markdown() -> None:
 
 def test_who_is_called_by_a_model_sees_that() -> None:
     made = draw_row(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
-    assert ("mention", "qwen") in made.lines[0].spans  # type: ignore[union-attr]
-    assert ("strong", "look") in made.lines[0].spans  # type: ignore[union-attr]
+    assert ("mention", "qwen") in made.lines[0].spans
+    assert ("strong", "look") in made.lines[0].spans
 
 
 def test_an_answer_may_be_longer_than_what_people_say_but_not_without_end() -> None:

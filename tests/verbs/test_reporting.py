@@ -19,7 +19,7 @@ from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 
 async def spent(
@@ -83,6 +83,7 @@ async def test_one_of_it_is_shown_whole(guest: Someone) -> None:
 # -- sql
 
 
+@pytest.mark.process
 async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> None:
     await do(bob, "two\nlines and\ttabs")
     screen = shown(await do(bob, "/sql SELECT role, NULL AS empty, content FROM messages"))
@@ -103,6 +104,7 @@ async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> Non
     }  # fmt: skip
 
 
+@pytest.mark.process
 async def test_nobody_reads_a_room_they_may_not_enter(
     alice: Someone, bob: Someone, guest: Someone
 ) -> None:
@@ -120,6 +122,7 @@ async def test_nobody_reads_a_room_they_may_not_enter(
     assert len((await do(guest, query)).rows) == 1
 
 
+@pytest.mark.process
 async def test_what_somebody_forbidden_the_room_asks_is_refused(
     alice: Someone, bob: Someone
 ) -> None:
@@ -133,6 +136,7 @@ async def test_what_somebody_forbidden_the_room_asks_is_refused(
     assert found.rows == ()
 
 
+@pytest.mark.process
 async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
     line = "/sql   SELECT nam FROM tools"
     refusal = await refused(bob, line)
@@ -143,6 +147,7 @@ async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
     assert caught.value.at is None  # there is no line
 
 
+@pytest.mark.process
 async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
@@ -237,6 +242,7 @@ async def test_stats_name_the_active_skills(world: World, alice: Someone, qwen: 
     assert "not active, activated 3 times" in shown(every)
 
 
+@pytest.mark.process
 async def test_stats_and_sql_give_the_same_numbers(
     world: World, alice: Someone, qwen: Someone
 ) -> None:

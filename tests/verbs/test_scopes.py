@@ -14,7 +14,7 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, WorldError
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
-from world.living import Someone, do, everything
+from support.people import Someone, do, everything
 
 LOOKING = [verb for verb in every_verb() if verb.scope is TokenScope.READ]
 CHANGES = [
@@ -48,6 +48,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("verb", LOOKING, ids=lambda verb: verb.name)
+@pytest.mark.process
 async def test_what_counts_as_looking_changes_nothing(
     verb: Verb, world: World, alice: Someone, bob: Someone
 ) -> None:

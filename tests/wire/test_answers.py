@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from threading import Event
+from typing import Any
 
 import pytest
 
-from driver import Person, Screen, Server
-from driver.covers import covers
-from driver.fixtures import homes
-from driver.script import Script, speaking
+from support.driver import Person, Screen, Server
+from support.driver.covers import covers
+from support.driver.fixtures import homes
+from support.driver.script import Script, speaking
 
 ANSWER = """\
 Here is **how**, in two steps that take a line of their own where a window is narrow:
@@ -187,7 +188,7 @@ def test_several_answers_at_once_each_have_their_line(
     hers.wait_for("End.")
 
 
-CALLS = [
+CALLS: list[tuple[str, dict[str, Any]]] = [
     ("sshwarma__look", {}),
     ("sshwarma__note", {"text": "the relay box is behind the door, on the left, under the shelf"}),
     ("sshwarma__nothing", {"deep": [1, {"a": "b"}], "at": "door"}),

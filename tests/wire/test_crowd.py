@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import asyncssh
 import pytest
 
-from driver import Server
+from support.driver import Server
 
 PEOPLE = 50
 LINES = 4
 SECONDS = 100.0
+
+pytestmark = pytest.mark.soak
 
 SAID = re.compile(rb"(p[a-z]{2}): line (\d+) of (p[a-z]{2})\r\n")
 
@@ -81,6 +83,7 @@ async def crowd(
                 term_size=(60 + number, 24),
                 encoding=None,
             )
+            assert isinstance(session, Member)
             people.append((name, session, channel))
         for _, member, _ in people:
             await member.until(lambda seen: b"lobby> " in seen)

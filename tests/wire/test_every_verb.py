@@ -11,10 +11,10 @@ from typing import Any, Union, get_args, get_origin
 import pytest
 
 import sshwarma.verbs as declared
-from driver.covers import covered
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.verbs.views import has_view
+from support.driver.covers import covered
 
 VERBS = list(every_verb()) if declared else []
 COVERED = list(covered(Path(__file__).parent))

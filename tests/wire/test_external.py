@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from driver import Server
-from driver.aimock import mocking
-from driver.covers import covers
-from driver.installed import NODE, POISONED, from_npm, from_pypi
+from support.driver import Server
+from support.driver.aimock import mocking
+from support.driver.covers import covers
+from support.driver.installed import NODE, POISONED, from_npm, from_pypi
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from driver import Person, Screen, Server
-from driver.covers import covers
-from driver.person import CLEAN
-from driver.server import Refusal
+from support.driver import Person, Screen, Server
+from support.driver.covers import covers
+from support.driver.person import CLEAN
+from support.driver.server import Refusal
 
 # -- the first run
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import pytest
 
-from driver import Done, Person, Screen, Server
-from terminal.hostile import PAYLOADS, is_harmless
+from support.driver import Done, Person, Screen, Server
+from support.hostile_text import PAYLOADS, is_harmless
 
 OURS_IN_EVERY_FRAME = (b"\x1b[?7l",)
 SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_#(c])")

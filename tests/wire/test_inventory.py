@@ -6,8 +6,8 @@ import concurrent.futures
 import re
 from collections.abc import Callable
 
-from driver import Person, Server
-from driver.covers import covers
+from support.driver import Person, Server
+from support.driver.covers import covers
 
 Named = Callable[[str], str]
 

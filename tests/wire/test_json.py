@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from driver import Person
+from support.driver import Person
 
 ALONE = (
     "look", "examine room", "examine sshwarma:look", "rooms", "who", "exits", "nav", "room", "inv",

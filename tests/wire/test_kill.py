@@ -12,31 +12,37 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from driver import Person, Server
-from driver.model import Asked, Model
+import pytest
 
-ROUNDS = 6
+from support.driver import Person, Server
+from support.driver.model import Asked, Model
+
 SHOWN_BEFORE_THE_KILL = (1, 7, 40, 3, 90, 20)
 
 
+@pytest.mark.parametrize(
+    "rounds", [6, pytest.param(50, marks=(pytest.mark.soak, pytest.mark.timeout(1200)))]
+)
 def test_nothing_that_was_shown_as_said_is_lost_when_the_server_is_killed(
-    serve: Callable[..., Server],
+    serve: Callable[..., Server], rounds: int
 ) -> None:
     server = serve(limits__lines_per_10_seconds=1_000_000)
     people = [server.person(name) for name in ("ann", "ben", "eve")]
     shown: set[str] = set()
     numbers = itertools.count()
-    for enough in SHOWN_BEFORE_THE_KILL:
+    kills = 0
+    for enough in itertools.islice(itertools.cycle(SHOWN_BEFORE_THE_KILL), rounds):
         shells = [person.pipe() for person in people]
         said = _talk_until_killed(server, shells, numbers, enough)
         assert len(said) >= enough
         shown |= said
         _is_whole(server)
+        kills += 1
         server.start()
         kept = [text for text in _history(people[0]) if text.startswith("word ")]
         assert len(kept) == len(set(kept))
         assert shown - set(kept) == set()
-    assert len(SHOWN_BEFORE_THE_KILL) == ROUNDS
+    assert kills == rounds
     seqs = [
         seq for (seq,) in _query(server, "SELECT seq FROM rows WHERE room_id = 'lobby' ORDER BY n")
     ]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
 from sshwarma.verbs.registry import every_verb
+from support.driver import Person, Server
+from support.driver.covers import covers
 
 Named = Callable[[str], str]
 

@@ -7,11 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
+from support.driver import Person, Server
+from support.driver.covers import covers
 
 
 @covers("say", "expand")
@@ -149,7 +150,11 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
 @covers("stop", "note")
 def test_a_pipe_that_comes_too_late_is_told_so_and_can_be_waited_for(slow_house: Server) -> None:
     one = slow_house.person("one")
-    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    piped: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     screen = one.sit()
     with subprocess.Popen([*one.ssh(), "@tale what failed?"], **piped) as late:
         screen.wait_for("tale: Once upon a time")

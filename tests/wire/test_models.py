@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Screen, Server
-from driver.aimock import Mock, mocking
-from driver.covers import covers
-from driver.fixtures import homes
+from support.driver import Person, Screen, Server
+from support.driver.aimock import Mock, mocking
+from support.driver.covers import covers
+from support.driver.fixtures import homes
 
 KEY = "sk-wire-0123456789abcdefgh"
 OPENAI = "openai gpt-5.6-luna"
@@ -242,8 +242,8 @@ def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
     assert boss.json("model show local")["cost_today"] == pytest.approx(0.2)
     assert boss.run("model set local price_in -").status == 2  # while the limit needs it
     boss.does("model set local day_cost 0.2")
-    refused = answer(boss, "@local hello")
-    assert "it has cost $0.2; one day may cost $0.2" in refused
+    too_late = answer(boss, "@local hello")
+    assert "it has cost $0.2; one day may cost $0.2" in too_late
     boss.does("model remove local")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import asyncssh
 import pytest
 
-from driver import Server
-from driver.aimock import Mock, mocking
+from support.driver import Server
+from support.driver.aimock import Mock, mocking
 
 KEY = "sk-hardship-0123456789abcdefgh"
 FILED = "sk-filed-9876543210hgfedcba"
@@ -199,6 +199,7 @@ async def test_fifty_people_see_three_models_answer_at_once(
             channel, watcher = await connection.create_session(
                 Watcher, term_type="xterm", term_size=(600, 50), encoding=None
             )
+            assert isinstance(watcher, Watcher)
             people.append((watcher, channel))
         for watcher, _ in people:
             await watcher.until(lambda seen: b"lobby> " in seen)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
-from driver.relay import Relay
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.relay import Relay
 
 Named = Callable[[str], str]
 

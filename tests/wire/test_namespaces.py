@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
-from driver.fixtures import answering
-from driver.model import Asked, Model
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.fixtures import answering
+from support.driver.model import Asked, Model
 
 SPACES = {
     "requirement": ("list", "create", "update", "delete"),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from driver import Person
-from driver.installed import NODE, from_npm
-from driver.person import CLEAN
+from support.driver import Person
+from support.driver.installed import NODE, from_npm
+from support.driver.person import CLEAN
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "offer.sh"
 

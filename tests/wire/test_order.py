@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from driver import Person
-from driver.covers import covers
+from support.driver import Person
+from support.driver.covers import covers
 
 Named = Callable[[str], str]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
+from support.driver import Person, Server
+from support.driver.covers import covers
 
 Named = Callable[[str], str]
 

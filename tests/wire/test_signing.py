@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from driver import Server
-from driver.covers import covers
-from driver.guarded import Guarded, guarding, load, visit
+from support.driver import Server
+from support.driver.covers import covers
+from support.driver.guarded import Guarded, guarding, load, visit
 
 SECONDS = 40
 

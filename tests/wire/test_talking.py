@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from driver import Person
-from driver.covers import covers
+from support.driver import Person
+from support.driver.covers import covers
 
 Named = Callable[[str], str]
 
@@ -142,7 +142,7 @@ def test_the_journal_keeps_four_kinds_with_author_time_and_room(
     lines = alice.run("journal").lines
     assert lines[0] == f"Journal of {room}:"
     pattern = re.compile(rf"  \d\d:\d\d  (\w+) +{alice.name}  (.*)")
-    assert [pattern.fullmatch(line).groups() for line in lines[1:]] == [  # type: ignore[union-attr]
+    assert [pattern.fullmatch(line).groups() for line in lines[1:]] == [
         ("note", "the relay box is 10.0.0.9"),
         ("decision", "ship on Friday"),
         ("idea", "cache the route"),

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from driver import Person, Server
-from driver.covers import covers
+from support.driver import Person, Server
+from support.driver.covers import covers
 
 
 def over_http(world: Server, token: str, verb: str, **arguments: object) -> tuple[int, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
-from driver.model import Asked, Model, question
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.model import Asked, Model, question
 
 DICE = """-- Rolls dice.
 -- @param sides integer=6 Sides of each die

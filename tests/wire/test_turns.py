@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Server
-from driver.covers import covers
-from driver.fixtures import answering
-from driver.model import Asked, Model, question, told
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.fixtures import answering
+from support.driver.model import Asked, Model, question, told
 
 
 def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from driver import Screen, Server
+from support.driver import Screen, Server
 
 
 @pytest.fixture

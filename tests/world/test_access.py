@@ -12,7 +12,7 @@ from sshwarma.world.access import Member, Right
 from sshwarma.world.agents import SERVER_ROLES, Agent
 from sshwarma.world.errors import Conflict
 from sshwarma.world.world import World
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 NOW = 1_000_000
 LATER, BEFORE = NOW + 1, NOW
@@ -45,7 +45,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("role", "mode", "in_room", "expected"), TABLE)
-def test_rights(role: str, mode: access.AccessMode, in_room: str | None, expected: set) -> None:
+def test_rights(
+    role: str, mode: access.AccessMode, in_room: str | None, expected: set[Right]
+) -> None:
     agent = Agent("a", "a", role=role)
     member = Member("a", in_room)
     assert access.compute_rights(agent, mode, member, NOW) == expected

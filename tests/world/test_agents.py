@@ -13,7 +13,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
-from world.living import Someone
+from support.people import Someone
 
 F1, F2 = "SHA256:aaaa1", "SHA256:aaab2"
 
@@ -46,7 +46,7 @@ async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
 
 async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Someone) -> None:
     await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "admin"))
-    assert world.agents.named("bob").role == "admin"  # type: ignore[union-attr]
+    assert world.agents.named("bob").role == "admin"
     await world.change(lambda tx: agents.update_agent(tx, bob.id, prefs={"bell": "off"}))
     assert bob.agent.prefs == {"bell": "off"}
     await asyncio.gather(

@@ -9,7 +9,7 @@ from sshwarma.world import attachments, calls
 from sshwarma.world.attachments import Attachment, parse_media_type
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from world.living import Someone, alice, newborn, world
+from support.people import Someone, alice, newborn, world
 
 __all__ = ["alice", "newborn", "world"]
 

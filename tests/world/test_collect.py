@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from sshwarma.world import agents, garbage, rows, schema, things
 from sshwarma.world.world import World
-from world.living import Someone, do, everything, make, refused
+from support.people import Someone, do, everything, make, refused
 
 
 async def delete(world: World, *ids: str) -> None:

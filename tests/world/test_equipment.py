@@ -11,7 +11,7 @@ from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import equipment
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
-from world.living import Someone, do, make, refused, tool_names
+from support.people import Someone, do, make, refused, tool_names
 
 
 async def row_of(world: World, context: str, thing: str) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sshwarma.world import exits
 from sshwarma.world.exits import Exit
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 ROOMS = "abcdef"
 maps = st.lists(

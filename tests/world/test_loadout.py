@@ -12,7 +12,7 @@ from sshwarma.world import equipment, things
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-from world.living import Someone, do, make, refused, tool_names
+from support.people import Someone, do, make, refused, tool_names
 
 Equip = Callable[..., Awaitable[None]]
 
@@ -185,7 +185,7 @@ async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
         load = await world.loadout(den.id, bob.id)
         return {i.thing.label: i.obstacle for i in load.tools if i.by != "always"}
 
-    async def switch(thing_id: str, **columns: int) -> None:
+    async def switch(thing_id: str, **columns: Any) -> None:
         await world.change(lambda tx: things.update_thing(tx, thing_id, **columns))
 
     await switch("status", enabled=0)

@@ -37,7 +37,9 @@ from sshwarma.world.reports import ReportResult, Reports, ReportScope
 from sshwarma.world.schema import tool_calls, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from world.living import Someone, arrive, do, everything
+from support.people import Someone, arrive, do, everything
+
+pytestmark = pytest.mark.process
 
 SECRET = "sesame"
 """Whatever bob must not see has this word in it."""
@@ -95,8 +97,8 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
             id=row.id, chat_id=vault, tool_id=SECRET, args=SECRET, status="success",
             started_at="2026-01-01",
         ))  # fmt: skip
-        usage.record_usage(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)  # type: ignore[arg-type]
-        usage.record_usage(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)  # type: ignore[arg-type]
+        usage.record_usage(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)
+        usage.record_usage(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)
         kit = things.create_thing(tx, "toolsets", "toolset", "kit", qualified_name="kit",
                             metadata={"source_ref": f"https://{SECRET}@host/"})  # fmt: skip
         things.create_thing(tx, kit.id, "mcp", "srv", metadata={
@@ -132,6 +134,7 @@ READABLE = (
 
 
 @pytest.mark.parametrize("name", READABLE)
+@pytest.mark.process
 async def test_everything_readable_answers_and_shows_no_secret(bobs: Asking, name: str) -> None:
     answer = await bobs.ask(f"SELECT * FROM {name}")
     assert answer.more == 0
@@ -322,7 +325,12 @@ async def test_a_value_has_a_size(bobs: Asking, sql: str) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
 @pytest.mark.parametrize("sql", TOO_MUCH)
-async def test_what_needs_too_much_memory_is_ended(bobs: Asking, sql: str) -> None:
+async def test_what_needs_too_much_memory_is_ended(
+    bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is memory that ends it, so it gets the time that a busy machine may need."""
+    monkeypatch.setattr(reports, "QUERY_TIMEOUT_SECONDS", 30.0)
+    monkeypatch.setattr(reports, "PROCESS_TIMEOUT_SECONDS", 40.0)
     assert "128 MiB of memory" in (await bobs.refused(sql)).message
 
 
@@ -366,7 +374,7 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
     scope = report_worker.RestrictedDatabase(asked)
     scope.database.set_authorizer(None)
     for table in report_worker.TABLE_FILTERS:
-        filtered = scope._through_gate(table)
+        filtered = scope._filtered_select(table)
         unfiltered = filtered.removesuffix(f" WHERE {report_worker.TABLE_FILTERS[table].open_if}")
         assert unfiltered != filtered
         found = scope.database.execute(unfiltered).fetchall()

@@ -13,7 +13,7 @@ from sshwarma.world import world as world_module
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import RowAppended
 from sshwarma.world.world import World
-from world.living import Someone, do, make, refused
+from support.people import Someone, do, make, refused
 
 
 async def say(world: World, words: str, room: str = "lobby", **values: Any) -> Any:
@@ -104,12 +104,12 @@ async def test_a_row_read_before_it_is_announced_is_not_twice_in_the_tail(world:
     """The writer has committed and not yet told the loop when a reader starts."""
     settle = world.store._settle
     held: list[Any] = []
-    world.store._settle = held.append  # type: ignore[method-assign]
+    world.store._settle = held.append  # type: ignore[assignment]
     saying = asyncio.create_task(say(world, "once"))
     while not held:  # noqa: ASYNC110 - the writer's thread announces nothing yet
         await asyncio.sleep(0)
     assert await remembered(world) == [(1, "once")]
-    world.store._settle = settle  # type: ignore[method-assign]
+    world.store._settle = settle
     settle(held.pop())
     await saying
     assert await remembered(world) == [(1, "once")] == await stored(world)
@@ -124,9 +124,9 @@ async def test_a_row_appended_while_the_tail_is_read_is_in_it(world: World) -> N
         await say(world, "meanwhile")
         return found
 
-    world.store.read = slowly  # type: ignore[method-assign]
+    world.store.read = slowly
     first = await remembered(world)
-    world.store.read = read  # type: ignore[method-assign]
+    world.store.read = read
     assert first == [(1, "before"), (2, "meanwhile")] == await remembered(world)
 
 
@@ -172,7 +172,8 @@ async def test_saying_moves_no_version(world: World, alice: Someone) -> None:
 async def test_history_pages_back_to_the_first_row(alice: Someone) -> None:
     for n in range(1, 8):
         await do(alice, f"line {n}")
-    line, seen = "/history 3", []
+    line = "/history 3"
+    seen: list[Any] = []
     while line:
         page = await do(alice, line)
         seen = [entry.seq for entry in page.entries] + seen

@@ -20,7 +20,7 @@ from sshwarma.world.migrate import migrate_database, newest_revision
 from sshwarma.world.schema import metadata
 from sshwarma.world.store import create_sqlite_engine
 from sshwarma.world.world import World
-from world.living import arrive, do, make
+from support.people import arrive, do, make
 
 DEFAULT_TOOLS = [
     "look", "who", "say", "history", "vibe", "inventory",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.world import search
-from world.living import Someone, do, refused
+from support.people import Someone, do, refused
 
 
 async def found(who: Someone, words: str) -> list[str]:

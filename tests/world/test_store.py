@@ -46,7 +46,7 @@ async def kept(tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
     path = tmp_path / "store.db"
     migrate_database(path)
     opened = Store(path, told.append)
-    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))
+    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
     told.clear()
     yield opened
     await opened.close()
@@ -224,7 +224,7 @@ async def test_a_closed_store_is_one_file(kept: Store) -> None:
 async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
     rooms = ["den", "attic", "cellar"]
     for name in rooms[1:]:
-        await kept.write(lambda tx, name=name: things.create_thing(tx, None, "room", name, id=name))
+        await kept.write(lambda tx, name=name: things.create_thing(tx, None, "room", name, id=name))  # type: ignore[arg-type]
 
     async def writer(n: int) -> int:
         done = 0
@@ -352,7 +352,7 @@ async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -
     path.parent.mkdir()
     migrate_database(path)
     opened = Store(path, lambda _: None)
-    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))
+    await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
     assert await opened.read(lambda conn: things.get_thing(conn, "den")) is not None
     await opened.close()
     assert await asyncio.to_thread(os.listdir, tmp_path) == [name]

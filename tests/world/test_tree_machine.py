@@ -27,7 +27,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as table
 from sshwarma.world.store import Change, create_sqlite_engine
-from world.rules import Model, Node
+from support.loadout_model import Model, Node
 
 ROOMS, AGENTS = ("r1", "r2"), ("a1",)
 SPACES = ("global", "m1", "t1")
@@ -93,7 +93,7 @@ class Worlds(RuleBasedStateMachine):
         self.unit(
             lambda tx: things.create_thing(
                 tx,
-                node.parent,
+                node.parent,  # type: ignore[arg-type]  # the root has none
                 node.kind,
                 node.name,
                 id=node.id,
@@ -200,11 +200,14 @@ class Worlds(RuleBasedStateMachine):
         key = "states" if node.kind == "room" else "required_states"
 
         def work(tx: Change) -> None:
-            things.set_metadata(
-                tx, thing, load_with_parent=node.with_parent or None, **{key: list(states)}
-            )
+            changes: dict[str, Any] = {
+                "load_with_parent": node.with_parent or None,
+                key: list(states),
+            }
+            things.set_metadata(tx, thing, **changes)
             if what != "with_parent":
-                things.update_thing(tx, thing, **{what: int(getattr(node, what))})
+                column: dict[str, Any] = {what: int(getattr(node, what))}
+                things.update_thing(tx, thing, **column)
 
         self.unit(work, None)
 
@@ -321,6 +324,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)  # only a failure takes long: it is made small before it is shown
 def test_random_lives_of_a_world(template: Path) -> None:
     Worlds.template = template

@@ -15,7 +15,7 @@ from sshwarma.world.rows import TOOL_KINDS
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from world.living import Someone, do
+from support.people import Someone, do
 
 KINDS = ("chat", "emote", "tell", "presence", "notice", *TOOL_KINDS, "journal.note",
          "journal.decision", "journal.idea", "journal.milestone")  # fmt: skip

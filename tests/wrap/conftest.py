@@ -4,31 +4,12 @@ what must end by another limit, or else by time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
-from sshwarma.wrap.host import LuaHost, LuaLimits, LuaScript
-
-SHORT = LuaLimits(
-    seconds=0.4,
-    total_seconds=2.0,
-    memory=96 << 20,
-    output=100_000,
-    log=1_000,
-    snapshot=4 << 20,
-    calls=20,
-    workers=2,
-    waiting=3,
-)
-
-PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
-
-UNHURRIED = replace(SHORT, seconds=20.0, total_seconds=30.0)
-
-Run = Callable[..., Awaitable[Any]]
+from sshwarma.wrap.host import LuaHost
+from support.lua import PATIENT, SHORT, UNHURRIED, Run, runs_on
 
 
 @pytest.fixture
@@ -57,11 +38,3 @@ async def patient() -> AsyncIterator[Run]:
     host = await LuaHost.start(PATIENT)
     yield runs_on(host)
     await host.close()
-
-
-def runs_on(host: LuaHost) -> Run:
-    async def run(body: str, snapshot: Any = None, *scripts: LuaScript, **given: Any) -> Any:
-        script = LuaScript("main", f"function main(s) {body}\nend")
-        return await host.run([script, *scripts], "main", snapshot or {}, **given)
-
-    return run

@@ -15,7 +15,7 @@ from sshwarma.wrap.host import (
     LuaScriptError,
     LuaTimeout,
 )
-from wrap.conftest import SHORT, Run, runs_on
+from support.lua import SHORT, Run, runs_on
 
 NEVER_ENDING = {
     "a loop": "while true do end",
@@ -157,6 +157,7 @@ async def test_the_log_is_bounded(patient: Run) -> None:
     assert sum(map(len, lines)) < SHORT.log + 100
 
 
+@pytest.mark.process
 async def test_the_server_goes_on_while_scripts_loop() -> None:
     # Who waited for a script would wait for all of its time.
     host = await LuaHost.start(replace(SHORT, seconds=1.5, total_seconds=3.0))

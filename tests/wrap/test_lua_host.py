@@ -25,7 +25,7 @@ from sshwarma.wrap.host import (
     LuaWorkerError,
 )
 from sshwarma.wrap.process import WorkerProcess
-from wrap.conftest import SHORT, UNHURRIED, Run, runs_on
+from support.lua import SHORT, UNHURRIED, Run, runs_on
 
 LOOP = [LuaScript("main", "function main() while true do end end")]
 LOOP_SAYING_SO = [
@@ -117,6 +117,7 @@ async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
         await lua(body, call=echo)
 
 
+@pytest.mark.process
 async def test_a_storm_of_calls_is_bounded() -> None:
     host = await LuaHost.start(replace(SHORT, seconds=2.0, total_seconds=60.0))
     lua = runs_on(host)
@@ -171,6 +172,7 @@ async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
     assert await lua("return 2") == 2
 
 
+@pytest.mark.process
 async def test_a_worker_is_used_again_until_it_is_old() -> None:
     host = await LuaHost.start(replace(UNHURRIED, runs=3))
     pids = []
@@ -220,6 +222,7 @@ async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost, hasty: 
     assert {type(end) for end in ended} == {LuaTimeout}
 
 
+@pytest.mark.process
 async def test_no_process_is_left_after_close() -> None:
     host = await LuaHost.start(UNHURRIED)
     runs = [await _looping(host) for _ in range(2)]
@@ -258,6 +261,7 @@ async def test_a_worker_has_nothing_of_the_server(
         await worker.end()
 
 
+@pytest.mark.process
 async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     host = await LuaHost.start(UNHURRIED)
     for kind, body in ((b"V", b"{"), (b"V", b"[" * 100_000), (b"C", b'["x", 1]'), (b"Z", b"{}")):
@@ -279,6 +283,7 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
     await host.close()
 
 
+@pytest.mark.process
 async def test_the_defaults_are_those_of_the_design() -> None:
     limits = LuaLimits()
     assert (limits.seconds, limits.total_seconds) == (1.0, 60.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.wrap.host import LuaHost, LuaScript, LuaScriptError
-from wrap.conftest import Run
+from support.lua import Run
 
 GONE = (
     *("python", "io", "os", "package", "debug", "require", "dofile", "loadfile", "warn"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sshwarma.wrap.host import LuaInvalidInput, LuaScriptError
-from wrap.conftest import Run
+from support.lua import Run
 
 
 @pytest.mark.parametrize(

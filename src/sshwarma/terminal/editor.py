@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_DRAFT_BYTES, MAX_QUERY_CHARACTERS
+from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_DRAFT_BYTES
 from sshwarma.terminal.buffer import Buffer
 from sshwarma.terminal.history import InputHistory
 from sshwarma.terminal.keys import KeyPress
 from sshwarma.terminal.vi import ViMode
 from sshwarma.terminal.width import cluster_width
+
+MAX_QUERY_CHARACTERS: Final = 200
+"""Characters of a history search."""
 
 
 class EditorAction(Enum):

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from mocked import KEYS, WIRES, Ask, Wire, scripts
 
-from driver.aimock import Mock, mocking
 from sshwarma.models import errors
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings
+from support.driver.aimock import Mock, mocking
+from support.provider_wires import KEYS, WIRES, Ask, Wire, scripts
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,8 @@ def mock() -> Iterator[Mock]:
 
 @pytest.fixture(params=WIRES, ids=str)
 def wire(request: pytest.FixtureRequest) -> Wire:
-    return request.param
+    chosen: Wire = request.param
+    return chosen
 
 
 @pytest.fixture

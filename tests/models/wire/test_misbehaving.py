@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mocked import WIRES, Ask, Wire
-from test_wires import calls, heard, question, text
 
 from sshwarma.models.backend import ReasoningDelta, TokenUsage, ToolCall
+from support.provider_wires import WIRES, Ask, Wire
+
+from .test_wires import calls, heard, question, text
 
 BY_NAME = {wire.name: wire for wire in WIRES}
 CHAT, ANTHROPIC, RESPONSES = BY_NAME["chat"], BY_NAME["anthropic"], BY_NAME["responses"]

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from mocked import KEYS, Ask, Wire
 
-from driver.aimock import Mock
 from sshwarma.models.backend import (
     BackendError,
     CompletedCall,
@@ -25,6 +23,8 @@ from sshwarma.models.backend import (
     TurnStep,
 )
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from support.driver.aimock import Mock
+from support.provider_wires import KEYS, Ask, Wire
 
 
 def offer(name: str, argument: str) -> OfferedTool:

@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.stdio import IncomingMessage, forward_messages
+from sshwarma.mcp.client.stdio import IncomingMessage, finish, forward_messages
 from sshwarma.mcp.client.throttle import Throttle
 
 
@@ -49,12 +49,15 @@ async def channel_transport(
                 return  # that it goes is seen by who listens
 
     tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
+
+    async def leave() -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (heard, read, write, to_send):
+            stream.close()
+
     try:
         yield read, write
     finally:
-        for task in tasks:
-            task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in (heard, read, write, to_send):
-            stream.close()
+        await finish(leave())

@@ -16,10 +16,10 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -85,7 +85,8 @@ async def program_transport(
     heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
-    reading = asyncio.create_task(_read_stdout(process.stdout, heard, ring))
+    stdout = process.stdout
+    reading = asyncio.create_task(_read_stdout(stdout, heard, ring))
     listening = asyncio.create_task(_log_stderr(process.stderr, ring))
 
     async def watch() -> None:
@@ -99,26 +100,51 @@ async def program_transport(
         listening,
         asyncio.create_task(_write_stdin(process.stdin, to_send)),
     ]
+
+    async def leave() -> None:
+        if reading.done():  # it went first: how, is known in a moment
+            await asyncio.wait({watching}, timeout=2 * LAST_OUTPUT_SECONDS)
+        watching.cancel()  # that it ends from now on is our doing
+        read.close()
+        write.close()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        # A program with more to say would wait for that, and asyncio for it.
+        tasks.append(asyncio.create_task(_drain_stdout(stdout)))
+        await _stop_program(process)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        heard.close()
+        to_send.close()
+        close_process_transport(process)
+
     try:
         yield read, write
     finally:
-        with anyio.CancelScope(shield=True):
-            if reading.done():  # it went first: how, is known in a moment
-                await asyncio.wait({watching}, timeout=2 * LAST_OUTPUT_SECONDS)
-            watching.cancel()  # that it ends from now on is our doing
-            read.close()
-            write.close()
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            # A program with more to say would wait for that, and asyncio for it.
-            tasks.append(asyncio.create_task(_drain_stdout(process.stdout)))
-            await _stop_program(process)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            heard.close()
-            to_send.close()
-            close_process_transport(process)
+        await finish(leave())
+
+
+async def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Carry out `work` to its end, however often this task is cancelled meanwhile.
+
+    A cancel scope's shield holds off the cancellations of anyio, and not those of asyncio: one of
+    these would leave streams open and a program running.
+
+    Raises:
+        CancelledError: after the end, if the task was cancelled meanwhile.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as error:
+                cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _start_program(

@@ -8,12 +8,14 @@ from typing import Final
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
-from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.things import Thing
 
 PROMPT_PREFIX: Final = "prompt:"
+
+MAX_DESCRIPTION_CHARACTERS: Final = 200
+"""Characters of a prompt's first line that describe it, if nothing else does."""
 
 _ARGUMENT_PATTERN: Final = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
 

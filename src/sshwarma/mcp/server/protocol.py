@@ -63,7 +63,7 @@ from mcp_types import (
 
 import sshwarma
 from sshwarma.common.background import ignore_outcome
-from sshwarma.common.limits import MAX_COMPLETIONS, MAX_SUBSCRIBED_RESOURCES
+from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp._sdk import connection_of
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
@@ -93,6 +93,10 @@ the room, @NAME in it calls somebody. wait_events tells what others said and did
 mention true, somebody speaks to you. Tools with a dot in their names are equipped in this room or
 on you; the list changes with the room and its equipment. A refusal says what would be right.
 """
+
+
+MAX_COMPLETIONS: Final = 100
+"""Values of one completion, as the protocol allows."""
 
 
 class WorldServer(Server[Any]):

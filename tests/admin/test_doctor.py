@@ -1,0 +1,143 @@
+"""The doctor: one finding for each thing that can be wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.admin import control_socket, doctor
+from sshwarma.admin.doctor import CheckResult
+from sshwarma.cli.main import main
+from sshwarma.settings import Settings, load_settings
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def data(newborn: Path, tmp_path: Path) -> Path:
+    """A data directory with a world that has an owner with a key."""
+    path = tmp_path / "data"
+    path.mkdir(mode=0o700)
+    shutil.copyfile(newborn, path / "world.db")
+    with closing(sqlite3.connect(path / "world.db")) as database:
+        database.executescript("""
+            INSERT INTO things (id, parent_id, kind, name, metadata, created_at, updated_at)
+                VALUES ('a', 'agents', 'agent', 'ann', '{"role":"owner"}', 1, 1);
+            INSERT INTO agent_keys (fingerprint, agent_id, public_key, created_at)
+                VALUES ('SHA256:x', 'a', 'k', 1);
+        """)
+    return path
+
+
+def settings(data: Path, **flags: Any) -> Settings:
+    listen: dict[str, Any] = {"ssh": {"listen": "127.0.0.1:0"}, "http": {"listen": "off"}}
+    return load_settings(**{"data_dir": data, **listen, **flags})
+
+
+def of(data: Path, what: str, **flags: object) -> CheckResult:
+    (found,) = [one for one in doctor.run_checks(settings(data, **flags)) if one.what == what]
+    return found
+
+
+def test_all_is_well(data: Path) -> None:
+    findings = doctor.run_checks(settings(data))
+    assert all(one.ok and not one.remedy for one in findings), findings
+    assert {"settings", "data directory", "disk", "database", "schema", "host key", "server",
+            "ssh port", "registration", "owners"} == {one.what for one in findings}  # fmt: skip
+
+
+def test_before_the_first_start(tmp_path: Path) -> None:
+    nothing = tmp_path / "none"
+    assert all(one.ok for one in doctor.run_checks(settings(nothing)))
+    assert not nothing.exists(), "the doctor changes nothing"
+
+
+def test_a_directory_others_can_read(data: Path) -> None:
+    data.chmod(0o755)
+    found = of(data, "data directory")
+    assert (found.ok, found.remedy) == (False, f"chmod 700 {data}")
+
+
+def test_a_host_key_others_can_read(data: Path) -> None:
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
+
+    key = data / HOST_KEY_FILENAME
+    key.write_text("x")
+    key.chmod(0o644)
+    assert of(data, "host key").remedy == f"chmod 600 {key}"
+    key.chmod(0o600)
+    assert of(data, "host key").ok
+
+
+def test_a_full_disk(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**62)
+    assert "make room" in of(data, "disk").remedy
+
+
+def test_a_damaged_database(data: Path) -> None:
+    (data / "world.db").write_bytes(b"not a database at all" * 100)
+    found = of(data, "database")
+    assert not found.ok and "restore" in found.remedy
+
+
+def test_an_old_schema_is_only_a_note_and_a_newer_one_is_not_well(data: Path) -> None:
+    def set_version(version: str) -> None:
+        with closing(sqlite3.connect(data / "world.db")) as database:
+            database.execute("UPDATE alembic_version SET version_num = ?", (version,))
+            database.commit()
+
+    set_version("0001")
+    found = of(data, "schema")
+    assert found.ok and "0001, the next start brings it to" in found.found
+    set_version("9999")
+    found = of(data, "schema")
+    assert not found.ok and "newer sshwarma" in found.found
+
+
+def test_a_port_that_is_taken(data: Path) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert not of(data, "ssh port", ssh={"listen": address}).ok
+        assert not of(data, "http port", http={"listen": address}).ok
+    assert of(data, "ssh port", ssh={"listen": address}).ok
+
+
+def test_a_running_server(data: Path) -> None:
+    with control_socket.lock_data_dir(data):
+        assert of(data, "server").found == "running"
+    assert of(data, "server").found == "not running"
+
+
+def test_nobody_can_log_in(data: Path) -> None:
+    with closing(sqlite3.connect(data / "world.db")) as database:
+        database.execute("UPDATE agent_keys SET deleted_at = 1")
+        database.commit()
+    found = of(data, "owners")
+    assert not found.ok and "keys add NAME FILE --role owner" in found.remedy
+
+
+def test_registration_open_to_the_world_is_said(data: Path) -> None:
+    opened = {"registration": {"mode": "open"}}
+    assert "anyone" not in of(data, "registration", **opened).found
+    everywhere = {**opened, "ssh": {"listen": "0.0.0.0:0"}}
+    assert "anyone who reaches it may register" in of(data, "registration", **everywhere).found
+
+
+def test_the_command_says_it_and_ends_accordingly(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSHWARMA_SSH__LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("SSHWARMA_HTTP__LISTEN", "off")
+    assert main(["doctor", "--data-dir", str(data)]) == 0
+    assert "ok    owners: 1 with a key" in capsys.readouterr().out
+    data.chmod(0o755)
+    assert main(["doctor", "--data-dir", str(data)]) == 1
+    assert f"FAIL  data directory: {data}, mode 0755\n      chmod 700" in capsys.readouterr().out

@@ -1,0 +1,209 @@
+"""Operations: what they do, that each leaves an audit row, and that they reach a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+from sqlalchemy import text
+
+from sshwarma.admin import control_socket
+from sshwarma.admin.control_socket import ControlServer, send_request
+from sshwarma.admin.operations import OPERATIONS, run_operation
+from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
+from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
+from sshwarma.world.events import AgentEvicted, Event
+from sshwarma.world.world import World
+from support.people import Someone, everything
+
+
+def key(comment: str = "a@b") -> str:
+    made = asyncssh.generate_private_key("ssh-ed25519", comment=comment)
+    return made.export_public_key("openssh").decode()
+
+
+async def audit(world: World) -> list[tuple[Any, ...]]:
+    query = text("SELECT agent_id, room_id, door, verb, what FROM audit ORDER BY n")
+    return [tuple(row) for row in await world.store.read(lambda c: c.execute(query).all())]
+
+
+async def test_keys(world: World, alice: Someone) -> None:
+    public = key()
+    done = await run_operation(world, "keys_add", {"name": "carol", "public_key": public})
+    assert (done["agent"], done["role"]) == ("carol", "member")
+    assert done["fingerprint"].startswith("SHA256:")
+    second = await run_operation(
+        world, "keys_add", {"name": "carol", "public_key": key("c@d"), "role": "admin"}
+    )
+    assert world.agents.named("carol").role == "admin"
+    listed = await run_operation(world, "keys_list", {"name": "carol"})
+    assert [one["comment"] for one in listed] == ["a@b", "c@d"]
+    assert await run_operation(world, "keys_list", {}) == listed
+    with pytest.raises(Conflict, match="belongs to carol already"):
+        await run_operation(world, "keys_add", {"name": "alice", "public_key": public})
+    gone = await run_operation(
+        world, "keys_remove", {"name": "carol", "fingerprint": done["fingerprint"]}
+    )
+    assert gone == {"agent": "carol", "fingerprint": done["fingerprint"]}
+    assert await audit(world) == [
+        (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
+        (None, None, "cli", "keys", f"add carol {second['fingerprint']}"),
+        (None, None, "cli", "keys", f"remove carol {done['fingerprint']}"),
+    ]
+
+
+async def test_agents(world: World, alice: Someone, bob: Someone) -> None:
+    told: list[Event] = []
+    world.bus.on_agent(bob.id, told.append)
+    await run_operation(world, "agents_role", {"name": "bob", "role": "admin"})
+    await run_operation(world, "agents_disable", {"name": "BOB"})
+    assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
+    listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
+    assert listed["bob"] == {
+        "name": "bob", "kind": "person", "role": "admin", "disabled": True, "keys": 0,
+        "connections": 1,
+    }  # fmt: skip
+    await run_operation(world, "agents_enable", {"name": "bob"})
+    assert not bob.agent.disabled
+    assert [(verb, what) for *_, verb, what in await audit(world)] == [
+        ("agents", "role bob admin"), ("agents", "disable BOB"), ("agents", "enable bob"),
+    ]  # fmt: skip
+
+
+async def test_an_invite_is_audited_without_its_code(world: World) -> None:
+    made = await run_operation(world, "invite", {"role": "guest", "hours": 1})
+    assert len(made["code"]) >= 12
+    assert [what for *_, what in await audit(world)] == ["guest"]
+    assert made["code"] not in repr(await everything(world))
+
+
+REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
+    ("keys_add", {"name": "Bad Name", "public_key": key()}, Invalid),
+    ("keys_add", {"name": "system", "public_key": key()}, Invalid),
+    ("keys_add", {"name": "carol", "public_key": "nonsense"}, Invalid),
+    ("keys_add", {"name": "carol", "public_key": key(), "role": "king"}, Invalid),
+    ("keys_add", {"name": "alice", "public_key": key(), "role": "member"}, Conflict),
+    ("keys_list", {"name": "nobody"}, NotFound),
+    ("keys_remove", {"name": "alice", "fingerprint": "SHA256:none"}, NotFound),
+    ("agents_role", {"name": "nobody", "role": "admin"}, NotFound),
+    ("agents_role", {"name": "alice", "role": "king"}, Invalid),
+    ("agents_role", {"name": "alice", "role": "admin"}, Conflict),
+    ("agents_disable", {"name": "alice"}, Conflict),
+    ("agents_enable", {"name": "nobody"}, NotFound),
+    ("invite", {"role": "king"}, Invalid),
+    ("nothing", {}, NotFound),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "how"), REFUSED)
+async def test_what_is_refused_changes_nothing(
+    world: World, alice: Someone, name: str, args: dict[str, Any], how: type[WorldError]
+) -> None:
+    before = await everything(world)
+    with pytest.raises(how):
+        await run_operation(world, name, args)
+    assert await everything(world) == before
+    assert {agent.name for agent in world.agents} == {"alice"}
+
+
+@pytest.fixture(params=["short", "long"])
+async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[Path]:
+    """A data directory with a running server's socket in it; once deeper than a socket's name
+    may be long."""
+    path = tmp_path / "d"
+    if request.param == "long":
+        path = path.joinpath(*(["a-directory-with-quite-a-long-name"] * 8))
+        assert len(str(path / control_socket.SOCKET_NAME)) > 200
+    path.mkdir(parents=True)
+    door = ControlServer(path, partial(run_operation, world))
+    await door.start()
+    yield path
+    await door.stop()
+    assert not (path / control_socket.SOCKET_NAME).exists()
+
+
+async def test_the_running_server_carries_out_operations(
+    world: World, alice: Someone, data_dir: Path
+) -> None:
+    made = await send_request(data_dir, "keys_add", {"name": "carol", "public_key": key()})
+    assert world.agents.by_key(made["fingerprint"]) == world.agents.named("carol")
+    assert [one["name"] for one in await send_request(data_dir, "agents_list", {})] == [
+        "alice",
+        "carol",
+    ]
+    with pytest.raises(WorldError, match="only owner") as caught:
+        await send_request(data_dir, "agents_disable", {"name": "alice"})
+    assert caught.value.hint == "Make another agent owner first."
+    with pytest.raises(WorldError, match="does not know that operation"):
+        await send_request(data_dir, "nothing", {})
+
+
+async def test_the_socket_is_the_operators_alone(data_dir: Path) -> None:
+    mode = (data_dir / control_socket.SOCKET_NAME).stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+
+
+async def test_operations_at_once(world: World, data_dir: Path) -> None:
+    letters = "abefghjkpqtxyz"
+    await asyncio.gather(
+        *(
+            send_request(data_dir, "keys_add", {"name": f"q{a}", "public_key": key()})
+            for a in letters
+        )
+    )
+    assert len(await send_request(data_dir, "keys_list", {})) == len(letters)
+    assert len(await audit(world)) == len(letters)
+
+
+@pytest.mark.parametrize("request_line", [
+    b"", b"\n", b"nonsense\n", b"[]\n", b"null\n", b"{}\n", b'{"op": 1, "args": 2}\n',
+    b'{"op": "keys_list", "args": {"nothing": 1}}\n', b"\xff\xfe\n", b"[" * 60_000 + b"\n",
+    b"x" * (MAX_CONTROL_REQUEST_BYTES + 10) + b"\n",
+])  # fmt: skip
+async def test_a_broken_request_ends_only_itself(
+    world: World, data_dir: Path, request_line: bytes
+) -> None:
+    with control_socket._short_socket_path(data_dir / control_socket.SOCKET_NAME) as path:
+        reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(request_line)
+    writer.write_eof()
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    assert not answer or "error" in json.loads(answer)
+    writer.close()
+    assert await send_request(data_dir, "agents_list", {}) == []
+
+
+@pytest.mark.process
+async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_path: Path) -> None:
+    first = ControlServer(tmp_path, partial(run_operation, world))
+    await first.start()
+    second = ControlServer(tmp_path, partial(run_operation, world))
+    await second.start()
+    assert await send_request(tmp_path, "agents_list", {}) == []
+    await second.stop()
+    await first.stop()
+    with pytest.raises(FileNotFoundError):
+        await send_request(tmp_path, "agents_list", {})
+
+
+def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
+    with (
+        control_socket.lock_data_dir(tmp_path),
+        pytest.raises(control_socket.DataDirInUseError, match=str(tmp_path)),
+    ):
+        control_socket.lock_data_dir(tmp_path)
+    control_socket.lock_data_dir(tmp_path).close()
+
+
+def test_every_operation_is_tried() -> None:
+    tried = {name for name, _, _ in REFUSED} | {"agents_list"}
+    assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

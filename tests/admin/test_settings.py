@@ -1,0 +1,218 @@
+"""Settings: where each value comes from, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sshwarma.cli.main import main
+from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
+
+
+@pytest.fixture(autouse=True)
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this machine's own settings."""
+    for name in list(os.environ):
+        if name.startswith(("SSHWARMA_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "some.toml"
+    path.write_text(
+        'motd = "from the file"\n[ssh]\nlisten = "127.0.0.1:1"\nlogin_seconds = 5\n'
+        "max_pending = 7\n[limits]\nline_bytes = 1000\n"
+    )
+    return path
+
+
+def test_flags_win_over_the_environment_over_the_file_over_defaults(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSHWARMA_SSH__LOGIN_SECONDS", "6")
+    monkeypatch.setenv("SSHWARMA_SSH__LISTEN", "127.0.0.1:2")
+    monkeypatch.setenv("SSHWARMA_LIMITS__LINE_BYTES", "2000")
+    found = load_settings(file, ssh={"listen": "127.0.0.1:3"})
+    assert found.ssh.listen == "127.0.0.1:3"  # flag
+    assert found.ssh.login_seconds == 6  # environment
+    assert found.ssh.max_pending == 7  # file
+    assert found.ssh.keepalive_seconds == 15  # default
+    assert found.limits.line_bytes == 2000
+    assert found.motd == "from the file"
+
+
+def test_a_file_is_read_for_one_load_only(file: Path) -> None:
+    assert load_settings(file).motd == "from the file"
+    assert load_settings().motd == ""
+
+
+def test_the_file_is_looked_for_here_and_then_in_the_config_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".config" / "sshwarma"
+    home.mkdir(parents=True)
+    (home / "sshwarma.toml").write_text('motd = "home"')
+    assert load_settings().motd == "home"
+    (tmp_path / "sshwarma.toml").write_text('motd = "here"')
+    assert load_settings().motd == "here"
+    (tmp_path / "sshwarma.toml").unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative/is/ignored")
+    assert load_settings().motd == "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    assert load_settings().motd == ""
+
+
+def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().data_dir == tmp_path / ".local" / "share" / "sshwarma"
+    monkeypatch.setenv("XDG_DATA_HOME", "/srv")
+    assert load_settings().data_dir == Path("/srv/sshwarma")
+    monkeypatch.setenv("SSHWARMA_DATA_DIR", "/elsewhere")
+    assert load_settings().database == Path("/elsewhere/world.db")
+
+
+@pytest.mark.parametrize(("text", "named"), [
+    ('moto = "typo"', "moto"),
+    ("[ssh]\nlissen = 1", "ssh.lissen"),
+    ('[ssh]\nlisten = "nowhere"', "ssh.listen"),
+    ('[ssh]\nlisten = "127.0.0.1:65536"', "ssh.listen"),
+    ("[ssh]\nlogin_seconds = 0", "ssh.login_seconds"),
+    ('[registration]\nmode = "maybe"', "registration.mode"),
+    ("[limits]\nline_bytes = 1", "limits.line_bytes"),
+    ('[log]\nlevel = "loud"', "log.level"),
+])  # fmt: skip
+def test_a_wrong_setting_is_named(
+    tmp_path: Path, text: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ValidationError):
+        load_settings(file)
+    with pytest.raises(SystemExit) as caught:
+        main(["config", "show", "--config", str(file)])
+    assert caught.value.code == 2
+    assert f"  {named}: " in capsys.readouterr().err
+
+
+def test_a_wrong_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
+    with pytest.raises(SystemExit):
+        main(["config", "show"])
+    assert "  ssh.max_pending: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
+def test_a_file_that_is_no_toml_is_named(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        main(["config", "show", "--config", str(file)])
+    assert caught.value.code == 2
+    assert str(file) in capsys.readouterr().err
+
+
+def test_a_file_that_is_asked_for_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "show", "--config", "nowhere.toml"]) == 1
+    assert "there is no settings file nowhere.toml" in capsys.readouterr().err
+
+
+def test_config_show_prints_what_is_in_force_as_a_file(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "show", "--config", str(file), "--data-dir", "somewhere"]) == 0
+    shown = capsys.readouterr().out
+    values = tomllib.loads(shown)
+    assert values["data_dir"] == str(tmp_path / "somewhere")
+    assert (values["motd"], values["ssh"]["max_pending"]) == ("from the file", 7)
+    assert set(values) == set(Settings.model_fields)
+    again = tmp_path / "again.toml"
+    again.write_text(shown)
+    assert load_settings(again) == load_settings(file, data_dir=tmp_path / "somewhere")
+    assert main(["config", "show", "--config", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ssh"] == values["ssh"]
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        load_settings().ssh.listen = "0.0.0.0:1"
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    ("127.0.0.1:22", ("127.0.0.1", 22)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535)),
+    (":22", ("", 22)),
+])  # fmt: skip
+def test_addresses(text: str, parts: tuple[str, int]) -> None:
+    assert split_address(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:-1", "host:65536", "22"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        split_address(text)
+
+
+def test_loopback() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
+
+
+def test_config_show_prints_several_tables_of_a_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(
+        "".join(f'[[models]]\nname = "{n}"\nkind = "ollama"\nmodel = "q\\"3"\n' for n in "ab")
+    )
+    assert main(["config", "show", "--config", str(file), "--data-dir", str(tmp_path)]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert [model.name for model in load_settings(file).models] == ["a", "b"]
+    assert load_settings(file).models[0].model == 'q"3'
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({}, "give a command or a url"),
+        ({"command": ["x"], "url": "https://example.org/mcp"}, "and not both"),
+        ({"command": ["x"], "headers": {"A": "b"}}, "belong to a url"),
+        ({"url": "https://example.org/", "env": {"A": "b"}}, "belong to a command"),
+        ({"url": "ftp://example.org/"}, "is not an address"),
+        ({"url": "https://a:b@example.org/"}, "does not belong into an address"),
+        ({"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}, "looks like"),
+        ({"url": "https://example.org/", "headers": {"X-Api-Key": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"GITHUB_TOKEN": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"A": "b\n"}}, "cannot be sent"),
+        ({"command": ["x\0"]}, "NUL"),
+        ({"command": ["x"], "call_seconds": 0}, "greater than 0"),
+    ],
+)
+def test_an_mcp_server_that_cannot_be_is_refused(entry: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        McpSettings.model_validate({"name": "x", **entry})
+
+
+def test_mcp_servers_have_names_of_their_own() -> None:
+    one = {"name": "x", "command": ["true"]}
+    with pytest.raises(ValidationError, match="two MCP servers have the same name"):
+        load_settings(mcp=[one, one])
+    made = McpSettings.model_validate(
+        {"name": "x", "command": ["x"], "env": {"GIT_AUTHOR_NAME": "me", "A_TOKEN": "${T}"}}
+    )
+    assert made.env["A_TOKEN"] == "${T}"
+
+
+def test_the_example_is_read() -> None:
+    example = Path(__file__).parents[2] / "examples" / "sshwarma.toml"
+    assert [server.name for server in load_settings(example).mcp] == ["files", "holler"]

@@ -1,5 +1,0 @@
-"""Fixtures: `world`; `alice` its owner, `bob` a member, `guest`, `qwen` a model."""
-
-from world.living import alice, bob, guest, newborn, qwen, world
-
-__all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]

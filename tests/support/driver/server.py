@@ -1,0 +1,161 @@
+"""A server in a process of its own, with a data directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from support.driver.person import Person
+
+PROGRAM = Path(sys.executable).with_name("sshwarma")
+START_SECONDS = 30.0
+STOP_SECONDS = 30.0
+
+
+class Server:
+    """`sshwarma serve`. Starts at once; `settings` are names of Settings fields, nested with a
+    double underscore, as in its environment variables; `environ` are other variables."""
+
+    def __init__(
+        self,
+        home: Path,
+        *flags: str,
+        environ: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.home = home
+        self.data_dir = home / "data"
+        self.flags = flags
+        self._env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            # So that a copy of the program, broken by hand, can be put to these tests.
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+            **(environ or {}),
+            **{f"SSHWARMA_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        self._log = home / "log"
+        self._people = 0
+        self.process: subprocess.Popen[bytes]
+        self.host, self.port, self.http = "", 0, ""
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again or for the first time, and wait until it is ready."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(str(PROGRAM), "serve", "--data-dir", str(self.data_dir)),
+                    *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *self.flags),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self._env,
+                cwd=self.home,
+            )
+        ready = self._ready()
+        ssh, http = (part.partition("=")[2] for part in ready.split()[1:])
+        self.host, _, port = ssh.rpartition(":")
+        self.port, self.http = int(port), http
+
+    def _ready(self) -> str:
+        assert self.process.stdout
+        fd, seen = self.process.stdout.fileno(), b""
+        deadline = time.monotonic() + START_SECONDS
+        with selectors.DefaultSelector() as selector:
+            selector.register(fd, selectors.EVENT_READ)
+            while b"\n" not in seen:
+                assert selector.select(deadline - time.monotonic()), f"not ready:\n{self.log()}"
+                data = os.read(fd, 4096)
+                assert data, f"it ended before it was ready:\n{self.log()}"
+                seen += data
+        assert seen.startswith(b"ready "), seen
+        return seen.decode()
+
+    def log(self) -> str:
+        """What it has written on standard error."""
+        return self._log.read_text(errors="replace")
+
+    def stop(self) -> int:
+        """End it as an operator does, by SIGTERM; gives its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self._gone()
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        self.process.kill()
+        self._gone()
+
+    def _gone(self) -> int:
+        try:
+            status = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not stop:\n{self.log()[-3000:]}") from None
+        finally:
+            if self.process.stdout:
+                self.process.stdout.close()
+        return status
+
+    def operate(self, op: str, **args: Any) -> Any:
+        """An operation of the command line, over the control socket that the command line uses."""
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(STOP_SECONDS)
+            link.connect(str(self.data_dir / "control.sock"))
+            link.sendall(json.dumps({"op": op, "args": args}).encode() + b"\n")
+            answer = json.loads(link.makefile("rb").readline())
+        if "error" in answer:
+            raise Refusal(answer["message"])
+        return answer["result"]
+
+    def cli(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """The command line itself, on this data directory."""
+        return subprocess.run(
+            [str(PROGRAM), *words, "--data-dir", str(self.data_dir)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self._env,
+            cwd=self.home,
+            timeout=START_SECONDS,
+            check=False,
+        )
+
+    @property
+    def owner(self) -> Person:
+        """The operator, whom the first run made owner."""
+        name = next(
+            agent["name"] for agent in self.operate("agents_list") if agent["role"] == "owner"
+        )
+        return Person(self, name, self.data_dir / "operator_ed25519")
+
+    def stranger(self, name: str) -> Person:
+        """Somebody with a key that nobody knows here."""
+        self._people += 1
+        return Person.with_new_key(self, name, self.home / f"key{self._people}")
+
+    def person(self, name: str, role: str = "member") -> Person:
+        """An agent of exactly that name, with a key of its own."""
+        made = self.stranger(name)
+        self.admit(made, role)
+        return made
+
+    def admit(self, person: Person, role: str | None = None) -> None:
+        """Let a person's key log in under their name."""
+        self.operate("keys_add", name=person.name, public_key=person.public_key, role=role)
+
+
+class Refusal(Exception):
+    """An operation was refused; the message says why."""

@@ -1,0 +1,35 @@
+"""Limits for Lua hosts in tests, and `runs_on`, which runs the body of a script on one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from sshwarma.wrap.host import LuaHost, LuaLimits, LuaScript
+
+SHORT = LuaLimits(
+    seconds=0.4,
+    total_seconds=2.0,
+    memory=96 << 20,
+    output=100_000,
+    log=1_000,
+    snapshot=4 << 20,
+    calls=20,
+    workers=2,
+    waiting=3,
+)
+
+PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
+
+UNHURRIED = replace(SHORT, seconds=20.0, total_seconds=30.0)
+
+Run = Callable[..., Awaitable[Any]]
+
+
+def runs_on(host: LuaHost) -> Run:
+    async def run(body: str, snapshot: Any = None, *scripts: LuaScript, **given: Any) -> Any:
+        script = LuaScript("main", f"function main(s) {body}\nend")
+        return await host.run([script, *scripts], "main", snapshot or {}, **given)
+
+    return run

@@ -1,0 +1,230 @@
+"""A world served over HTTP in this process, and clients that hold tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+from prometheus_client import CollectorRegistry
+
+from sshwarma import verbs
+from sshwarma.admin import operations
+from sshwarma.mcp.server import clients as guests_module
+from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.server.server import McpServer
+from sshwarma.settings import HttpSettings, LimitSettings
+from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.web.api import HttpApi
+from sshwarma.web.http import HttpServer
+from sshwarma.world import agents, equipment, namespaces, things, tokens
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import PresentAgent
+from sshwarma.world.things import Thing
+from sshwarma.world.tokens import DAY_MS
+from sshwarma.world.world import World
+from support.services import ProviderBase, forget_services, services_in, use_services
+
+_ = verbs.__all__
+
+Call = Callable[[Caller, Thing, dict[str, Any]], Any]
+
+
+@dataclass
+class Workshop(ProviderBase):
+    """The provider of tools that tests make: each does what its test says."""
+
+    doing: dict[str, Call] = field(default_factory=dict)
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        done = self.doing[tool.name](caller, tool, arguments)
+        result: ToolResult = await done if asyncio.iscoroutine(done) else done
+        return result
+
+
+@dataclass
+class Served:
+    """The world, its port, and what tests do to them."""
+
+    world: World
+    limits: LimitSettings
+    url: str
+    guests: McpClients
+    workshop: Workshop
+
+    async def agent(self, name: str, role: str = "member") -> str:
+        made = await self.world.change(lambda tx: agents.create_agent(tx, name, role=role))
+        return made.id
+
+    async def token(self, name: str, scope: str = "build", **options: Any) -> str:
+        made = await operations.run_operation(
+            self.world, "token_new", {"name": name, "scope": scope, **options}
+        )
+        return str(made["token"])
+
+    async def newcomer(self, name: str, role: str = "member", scope: str = "build") -> str:
+        """Somebody new; their token."""
+        await self.agent(name, role)
+        return await self.token(name, scope)
+
+    async def do(self, name: str, line: str, room: str = "") -> Any:
+        """A line typed by somebody at a terminal, in a room or where they last were."""
+        agent = self.world.agents.find(name)
+        where = (await self.world.room_named(room)).id if room else agent.room_id
+        return await run_line(
+            Caller(self.world, services_in(self.world), self.limits, agent, where, "ssh"), line
+        )
+
+    async def tool(self, namespace: str, name: str, does: Call | None = None, **meta: Any) -> Thing:
+        """A tool of a namespace, which is made if need be; carried out by `does`."""
+
+        def work(tx: Any) -> Thing:
+            space = things.find_child(tx.conn, "mcps", namespace, "mcp") or things.create_thing(
+                tx, "mcps", "mcp", namespace, id=f"mcp-{namespace}", qualified_name=namespace
+            )
+            return things.create_thing(
+                tx,
+                space.id,
+                "tool",
+                name,
+                qualified_name=f"{namespace}:{name}",
+                description=f"Does {name}.",
+                metadata={"input_schema": {"type": "object"}, **meta},
+            )
+
+        made = await self.world.change(work)
+        self.workshop.doing[name] = does or (lambda *_: ToolResult("done"))
+        return made
+
+    async def spaced(self, namespace: str, name: str, does: Call) -> None:
+        """A tool of a dotted namespace that somebody made, which is made if need be."""
+
+        def work(tx: Any) -> None:
+            space = things.find_by_qualified_name(
+                tx.conn, namespace
+            ) or namespaces.create_namespace(tx, namespace, "root")
+            things.create_thing(
+                tx,
+                space.id,
+                "tool",
+                name,
+                qualified_name=f"{namespace}:{name}",
+                description=f"Does {name}.",
+                metadata={"input_schema": {"type": "object"}, "runs": "workshop"},
+            )
+
+        await self.world.change(work)
+        self.workshop.doing[name] = does
+
+    async def equip(self, context_id: str, *tools: Thing) -> None:
+        await self.world.change(lambda tx: equipment.equip_things(tx, context_id, list(tools)))
+
+    @asynccontextmanager
+    async def client(self, token: str, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
+        """An SDK client with a token, in one era of the protocol. One of the older hears what it
+        is told by itself from the start."""
+        headers = {"Authorization": f"Bearer {token}"}
+        hears = asyncio.Event()
+
+        async def answered(response: httpx2.Response) -> None:
+            if response.request.method == "GET":  # the stream by which it hears
+                hears.set()
+
+        hooks = {"response": [answered]}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=20, event_hooks=hooks) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode, **more) as client,
+        ):
+            if mode == "legacy":
+                await asyncio.wait_for(hears.wait(), 20)
+            yield client
+
+    def here(self, room_id: str = "lobby") -> dict[str, PresentAgent]:
+        """Who is in a room, by name."""
+        found = self.world.presence.in_room(room_id)
+        return {self.world.agents.name_of(present.agent_id): present for present in found}
+
+    async def told(self, room_id: str, *words: str) -> None:
+        """Wait until a room's newest rows are these: a row is written after what it tells of."""
+
+        async def newest() -> list[str]:
+            return [row.content for row in await self.world.tail(room_id, len(words))]
+
+        async with asyncio.timeout(20):
+            while await newest() != [*words]:  # noqa: ASYNC110 - as in `until`
+                await asyncio.sleep(0.01)
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(seconds):
+            while not is_so():  # noqa: ASYNC110 - what it is about has no event of its own
+                await asyncio.sleep(0.01)
+
+
+def words(result: CallToolResult) -> str:
+    """The text of a result."""
+    return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+class Expiry:
+    """When tokens that expire do: not before a test says so, however slow the machine is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def soon(self) -> None:
+        """What is opened by a token from now on ends after a moment, as if it expired then."""
+        self._monkeypatch.setattr(guests_module, "_seconds_left", lambda token: 0.5)
+
+    def past(self) -> None:
+        """Every token that expires has expired."""
+        self._monkeypatch.setattr(tokens, "now_ms", lambda: now_ms() + 2 * DAY_MS)
+
+
+@asynccontextmanager
+async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
+    """A world of its own, served."""
+    bounds = LimitSettings(
+        **{"lines_per_10_seconds": 10_000, "requests_per_10_seconds": 10_000, **limits}
+    )
+    world = await World.open(path, tool_specs())
+    workshop = Workshop()
+    providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
+    tools = Tools(world, _Providers(providers, workshop))
+    services = use_services(world, tools=tools)
+    pace = LineRateLimiter(bounds.lines_per_10_seconds)
+    door = McpServer(world, services, bounds, HttpSettings(), pace)
+    http = HttpServer(
+        world, CollectorRegistry(), HttpApi(world, services, bounds, pace), {"/mcp": door.http}
+    )
+    await http.start("127.0.0.1", 0)
+    door.start()
+    yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)
+    await door.stop()
+    await http.stop()
+    await world.close()
+    forget_services(world)
+
+
+class _Providers(dict[str, Any]):
+    """Namespaces that tests make are carried out by the workshop."""
+
+    def __init__(self, known: dict[str, Any], workshop: Workshop) -> None:
+        super().__init__(known)
+        self._workshop = workshop
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._workshop if key.startswith(("mcp-", "workshop")) else super().get(key, default)

@@ -1,0 +1,183 @@
+"""A world without doors, and people who stand in it: what the tests of world and verbs share."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from sqlalchemy import text
+
+from sshwarma import verbs
+from sshwarma.settings import LimitSettings
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import agents, things
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+from sshwarma.world.loadout import Loadout
+from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+from support.services import forget_services, services_in
+
+_ = verbs.__all__  # importing the package declared every verb
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Someone:
+    """An agent with one link. What it may do is read anew for every line, as a door would."""
+
+    world: World
+    id: str
+    link: AgentConnection
+    limits: LimitSettings = field(default_factory=LimitSettings)
+
+    @property
+    def agent(self) -> Agent:
+        found = self.world.agents.get(self.id)
+        assert found is not None
+        return found
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def room_id(self) -> str:
+        return self.link.room_id
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(
+            self.world,
+            services_in(self.world),
+            self.limits,
+            self.agent,
+            self.link.room_id,
+            self.link.door,
+            self.link,
+        )
+
+
+async def do(someone: Someone, line: str, piped: str | None = None) -> Any:
+    """What the line gives, typed by that person where they stand."""
+    return await run_line(someone.caller, line, piped)
+
+
+async def refused(someone: Someone, line: str, piped: str | None = None) -> WorldError:
+    """Why the line is refused; an error if it is not, or if it changes anything."""
+    before = await everything(someone.world)
+    with pytest.raises(WorldError) as caught:
+        await do(someone, line, piped)
+    assert await everything(someone.world) == before
+    return caught.value
+
+
+async def everything(world: World) -> dict[str, list[Any]]:
+    """All that is stored, and who stands where: to see that nothing has changed."""
+    tables = ("things", "equipped", "exits", "rows", "row_tags", "room_members", "agent_keys",
+              "invites", "audit", "turns", "tool_calls", "tool_overrides")  # fmt: skip
+
+    def dump(conn: Any) -> dict[str, list[Any]]:
+        return {
+            table: sorted(repr(row) for row in conn.execute(text(f"SELECT * FROM {table}")).all())
+            for table in tables
+        }
+
+    return await world.store.read(dump) | {
+        "presence": sorted((link.agent_id, link.room_id) for link in world.presence)
+    }
+
+
+async def make(world: World, *args: Any, **values: Any) -> Thing:
+    """A thing: parent id, kind, name."""
+    return await world.change(lambda tx: things.create_thing(tx, *args, **values))
+
+
+async def settle(world: World, work: Callable[[Change], T]) -> T:
+    return await world.change(work)
+
+
+async def tool_names(world: World, room_id: str | None, agent_id: str | None) -> list[str]:
+    """Names of what can be used there, but for what is always there."""
+    load: Loadout = await world.loadout(room_id, agent_id)
+    return [item.thing.label for item in load.usable if item.by != "always"]
+
+
+async def arrive(
+    world: World,
+    name: str,
+    *,
+    role: str = "member",
+    kind: str = "person",
+    room: str = "lobby",
+    door: Door = "ssh",
+) -> Someone:
+    """Somebody new, standing in a room."""
+    agent = await world.change(lambda tx: agents.create_agent(tx, name, role=role, kind=kind))
+    link = AgentConnection(agent.id, room, door)
+    world.presence.enter(link)
+    return Someone(world, agent.id, link)
+
+
+@pytest.fixture(scope="session")
+def newborn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a world that was just made, to be copied."""
+    path = tmp_path_factory.mktemp("newborn") / "world.db"
+
+    async def once() -> None:
+        await (await World.open(path, tool_specs())).close()
+
+    asyncio.run(once())
+    assert not path.with_name("world.db-wal").exists()
+    return path
+
+
+@pytest.fixture
+async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
+    """A new world, closed afterwards; it must leave neither a task nor a thread behind."""
+    path = tmp_path / "world.db"
+    shutil.copyfile(newborn, path)
+    before, threads = asyncio.all_tasks(), set(threading.enumerate())
+    opened = await World.open(path, tool_specs())
+    yield opened
+    await opened.close()
+    forget_services(opened)
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not left
+    started = set(threading.enumerate()) - threads
+    assert not [thread for thread in started if thread.name.startswith("store-")]
+
+
+@pytest.fixture
+async def alice(world: World) -> Someone:
+    """The owner of the server."""
+    return await arrive(world, "alice", role="owner")
+
+
+@pytest.fixture
+async def bob(world: World) -> Someone:
+    """A member."""
+    return await arrive(world, "bob")
+
+
+@pytest.fixture
+async def guest(world: World) -> Someone:
+    """Somebody who may enter and talk, and no more."""
+    return await arrive(world, "gast", role="guest")
+
+
+@pytest.fixture
+async def qwen(world: World) -> Someone:
+    """A model."""
+    return await arrive(world, "qwen", kind="model", door="model")
