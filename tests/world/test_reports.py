@@ -94,7 +94,7 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
         things.create_thing(tx, vault, "tool", SECRET, qualified_name=f"vault:{SECRET}",
                       description=SECRET, metadata={"input_schema": {"title": SECRET}})  # fmt: skip
         tx.conn.execute(insert(tool_calls).values(
-            id=row.id, chat_id=vault, tool_id=SECRET, args=SECRET, status="success",
+            id=row.id, room_id=vault, tool_id=SECRET, args=SECRET, status="success",
             started_at="2026-01-01",
         ))  # fmt: skip
         usage.record_usage(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)

@@ -45,8 +45,8 @@ def record_call_start(
     tx.conn.execute(
         insert(tool_calls).values(
             id=row.id,
-            chat_id=room_id,
-            message_id=parent_row_id,
+            room_id=room_id,
+            row_id=parent_row_id,
             tool_id=tool,
             args=text,
             status="running",

@@ -3,6 +3,9 @@
 Times are milliseconds since the Unix epoch in INTEGER columns; tables whose rows people
 read in reports hold ISO text. Nothing is hard-deleted but by `/gc purge`: `deleted_at`
 is set instead, and unique indexes count live rows only.
+
+A column whose name a seed document gives (`tool_calls.chat_id`) keeps it in the database; in code
+its key is the word of the glossary (`tool_calls.c.room_id`).
 """
 
 from __future__ import annotations
@@ -257,8 +260,8 @@ tool_calls = Table(
     "tool_calls",
     metadata,
     Column("id", Text, primary_key=True),  # the id of its tool.call row
-    Column("chat_id", Text, ForeignKey("things.id"), nullable=False),
-    Column("message_id", Text),
+    Column("chat_id", Text, ForeignKey("things.id"), key="room_id", nullable=False),
+    Column("message_id", Text, key="row_id"),
     Column("tool_id", Text, nullable=False),
     Column("args", Text, nullable=False),
     Column("result", Text),
@@ -270,7 +273,7 @@ tool_calls = Table(
     Column("pre_manifest_id", Text),
     Column("post_manifest_id", Text),
     Index("ix_tool_calls_tool", "tool_id", "started_at"),
-    Index("ix_tool_calls_chat", "chat_id", "started_at"),
+    Index("ix_tool_calls_chat", "room_id", "started_at"),
 )
 
 attachments = Table(
@@ -319,20 +322,20 @@ workspace_manifests = Table(
     "workspace_manifests",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("chat_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("chat_id", Text, ForeignKey("things.id"), key="room_id", nullable=False),
     Column("parent_id", Text, ForeignKey("workspace_manifests.id")),
     Column("files", Text, nullable=False),
     Column("created_at", Text, nullable=False),
     Column("source", Text, nullable=False),
     Column("source_ref", Text),
-    Index("ix_workspace_manifests_chat", "chat_id"),
+    Index("ix_workspace_manifests_chat", "room_id"),
 )
 
 usage = Table(
     "usage",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("session_id", Text, ForeignKey("things.id"), nullable=False),
+    Column("session_id", Text, ForeignKey("things.id"), key="room_id", nullable=False),
     Column("agent_id", Text, ForeignKey("things.id")),
     Column("turn_id", Text, ForeignKey("turns.id")),
     Column("model", Text, nullable=False),
@@ -342,7 +345,7 @@ usage = Table(
     Column("estimated", Integer, nullable=False, server_default="0"),
     Column("created_at", Text, nullable=False),
     Column("cost", Float),  # US dollars; NULL where the price is not known
-    Index("ix_usage_session", "session_id"),
+    Index("ix_usage_session", "room_id"),
     sqlite_autoincrement=True,
 )
 

@@ -95,9 +95,9 @@ def read_usage_by_room(
     """The same for each room in which anything was used, also rooms that are gone, by name."""
     query = (
         select(things.c.name, *_USAGE_SUMS)
-        .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.session_id))
+        .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.room_id))
         .where(_usage_filter(None, agent_id))
-        .group_by(usage.c.session_id)
+        .group_by(usage.c.room_id)
         .order_by(things.c.name)
     )
     return tuple((name or "(gone)", UsageTotals(*sums)) for name, *sums in conn.execute(query))
@@ -174,13 +174,13 @@ def read_time_range(
 
 def _usage_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
     return and_(
-        usage.c.session_id == room_id if room_id is not None else true(),
+        usage.c.room_id == room_id if room_id is not None else true(),
         usage.c.agent_id == agent_id if agent_id is not None else true(),
     )
 
 
 def _calls_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
     return and_(
-        tool_calls.c.chat_id == room_id if room_id is not None else true(),
+        tool_calls.c.room_id == room_id if room_id is not None else true(),
         rows.c.author_id == agent_id if agent_id is not None else true(),
     )

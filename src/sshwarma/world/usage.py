@@ -28,7 +28,7 @@ def record_usage(
     at = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
-            session_id=room_id,
+            room_id=room_id,
             agent_id=agent_id,
             turn_id=turn_id,
             model=model,
