@@ -230,7 +230,7 @@ class Terminal:
         for key in self._parser.feed(data):
             if not self._keys.try_take():
                 self._parser.reset()
-                self._tell("that is more than a person types: some keys were dropped")
+                self._tell("too much input at once: some keys were dropped")
                 break
             self._press(key)
         self._echo()

@@ -113,7 +113,7 @@ class HttpApi:
             case {"line": str(line), **others} if line.strip() and not others:
                 result = await run_line(caller, line)
                 return {"result": dump_json(result), "text": render_plain(draw_result(result))}
-        raise Invalid('The request must be {"line": TEXT}.', hint='As in {"line": "/look"}')
+        raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -125,7 +125,8 @@ class HttpApi:
         agent = self._world.agents.get(token.agent_id) if token else None
         if token is None or agent is None or agent.disabled:
             raise Unauthorized(
-                "That needs an agent's token.", hint="sshwarma token new NAME makes one."
+                "The bearer token is missing or invalid.",
+                hint="Make one with sshwarma token new NAME.",
             )
         self._pace.check(agent.id)
         caller = Caller(
@@ -146,13 +147,13 @@ class HttpApi:
         async for chunk in request.stream():
             body += chunk
             if len(body) > limit:
-                raise Invalid(f"The request is over {limit} bytes, which is the most.")
+                raise Invalid(f"The request body is too long (limit {limit} bytes).")
         try:
             arguments = json.loads(body or b"{}")
         except ValueError as error:
-            raise Invalid(f"The request is not JSON: {error}.") from error
+            raise Invalid(f"The request body is not JSON: {error}.") from error
         if not isinstance(arguments, dict):
-            raise Invalid("The request must be a JSON object of arguments by name.")
+            raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
 
 

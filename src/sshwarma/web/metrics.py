@@ -48,22 +48,24 @@ class WorldMetricsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         world, ssh = self._world, self._ssh
-        yield GaugeMetricFamily("sshwarma_connections", "Live ssh connections.", ssh.connections)
+        yield GaugeMetricFamily("sshwarma_connections", "Open ssh connections.", ssh.connections)
         yield GaugeMetricFamily(
-            "sshwarma_present", "Links that stand in a room.", len(world.presence)
+            "sshwarma_present", "Connections that are in a room.", len(world.presence)
         )
         yield CounterMetricFamily(
             "sshwarma_accepted", "Connections accepted.", ssh.counters.accepted
         )
         yield CounterMetricFamily(
-            "sshwarma_authenticated", "Connections that proved a key.", ssh.counters.authenticated
+            "sshwarma_authenticated",
+            "Connections authenticated by a key.",
+            ssh.counters.authenticated,
         )
         yield CounterMetricFamily(
-            "sshwarma_auth_failed", "Connections that did not.", ssh.counters.auth_failed
+            "sshwarma_auth_failed",
+            "Connections that failed to authenticate.",
+            ssh.counters.auth_failed,
         )
-        refused = CounterMetricFamily(
-            "sshwarma_refused", "Connections turned away.", labels=["reason"]
-        )
+        refused = CounterMetricFamily("sshwarma_refused", "Connections refused.", labels=["reason"])
         for reason, count in ssh.counters.refused.items():
             refused.add_metric([reason], count)
         yield refused
@@ -76,12 +78,14 @@ class WorldMetricsCollector(Collector):
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
         yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)
         yield CounterMetricFamily(
-            "sshwarma_failed_commits", "Transactions that failed.", counts.failed_commits
+            "sshwarma_failed_commits", "Transactions that failed to commit.", counts.failed_commits
         )
         yield CounterMetricFamily(
             "sshwarma_commit_seconds", "Time spent in transactions.", counts.commit_seconds
         )
-        yield CounterMetricFamily("sshwarma_reads", "Queries read from the database.", counts.reads)
+        yield CounterMetricFamily(
+            "sshwarma_reads", "Read queries run on the database.", counts.reads
+        )
 
 
 class LoopLagMonitor:
@@ -90,7 +94,7 @@ class LoopLagMonitor:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
             "sshwarma_loop_lag_seconds",
-            "How late a timer of the event loop ran.",
+            "Delay of an event loop timer, in seconds.",
             buckets=LAG_BUCKETS_SECONDS,
             registry=registry,
         )

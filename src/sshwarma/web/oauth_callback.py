@@ -53,12 +53,12 @@ def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
 
 def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
-        return _render_page(405, "This page is only looked at.")
+        return _render_page(405, "Method not allowed: use GET.")
     try:
         name = signing.came_back(dict(request.query_params))
     except WorldError as refused:
         return _render_page(400, str(refused))
-    return _render_page(200, f"The answer for {name} has arrived. You can close this page.")
+    return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")
 
 
 def _serve_client_metadata(ours: ClientMetadata) -> Response:
