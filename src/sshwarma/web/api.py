@@ -1,12 +1,11 @@
-"""The HTTP API: every verb by name, for whoever holds an agent's bearer token.
+"""The HTTP API: every verb by name, authorized by an agent's bearer token.
 
-    GET  /api/v1/verbs          what there is, with the JSON Schema of its arguments
+    GET  /api/v1/verbs          list of verbs with the JSON Schemas of their arguments
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
-    POST /api/v1/line           {"line": "/look"} -> the same, for a line as one would type it
+    POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
 
-A verb is done where the agent last stood, or in `?room=NAME`, as far as the scope of the token
-goes. Refusals are
-{"error": CODE, "message": …, "hint": …} with the status that fits the code.
+A verb runs in the agent's last room, or in `?room=NAME`, within the scope of the token. A refusal
+is {"error": CODE, "message": …, "hint": …} with the HTTP status of its code.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Unauthorized(WorldError):
 
 
 class HttpApi:
-    """The routes, over one world."""
+    """The API routes of one world."""
 
     def __init__(
         self, world: World, services: Services, limits: LimitSettings, pace: LineRateLimiter
@@ -76,7 +75,7 @@ class HttpApi:
             except WorldError as refused:
                 return JSONResponse(_error_body(refused), status_code=HTTP_STATUSES[refused.code])
             except ClientDisconnect:
-                return Response(status_code=499)  # nobody reads it
+                return Response(status_code=499)  # the client is gone
 
         return endpoint
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads: running totals of the other parts, collected when it asks."""
+"""Prometheus metrics: running totals of the other parts, collected per scrape."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DoorCounters(Protocol):
 
 
 class MeasuredDoor(Protocol):
-    """A door that people connect to, as far as it is measured."""
+    """The measured interface of a door that people connect to."""
 
     @property
     def connections(self) -> int: ...
@@ -39,7 +39,7 @@ class MeasuredDoor(Protocol):
 
 
 class WorldMetricsCollector(Collector):
-    """Reads counters of the world, the ssh door and the search for namespaces."""
+    """A Prometheus collector for counters of the world, the ssh door and namespace search."""
 
     def __init__(self, world: World, ssh: MeasuredDoor, search: NamespaceSearch) -> None:
         self._world = world
@@ -71,7 +71,7 @@ class WorldMetricsCollector(Collector):
         yield refused
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
-            "Searches for a namespace that no word answered, so that vectors were compared.",
+            "Namespace searches without a word match, answered by comparing vectors.",
             self._search.embedded,
         )
         counts = world.store.counts
@@ -89,7 +89,7 @@ class WorldMetricsCollector(Collector):
 
 
 class LoopLagMonitor:
-    """How late the event loop runs what is due: the first sign that something blocks it."""
+    """Measures the delay of event loop timers, the first sign that something blocks the loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
@@ -100,7 +100,7 @@ class LoopLagMonitor:
         )
 
     async def watch(self) -> None:
-        """Measure until cancelled."""
+        """Measure the delay until cancelled."""
         while True:
             due = time.perf_counter() + LAG_PROBE_SECONDS
             await asyncio.sleep(LAG_PROBE_SECONDS)

@@ -34,9 +34,12 @@ INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 
 @dataclass(eq=False)
 class SshContext:
-    """The world and the shared parts of the ssh door. `channels` are what `ssh host NAME` runs
-    instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
-    the reason."""
+    """The world and the shared parts of the ssh door.
+
+    Attributes:
+        channels: line services by name, which `ssh host NAME` runs instead of a verb.
+        farewells: callbacks that end open channels when the server stops; each takes the reason.
+    """
 
     world: World
     services: Services
@@ -137,7 +140,7 @@ def draw_question(event: QuestionAsked) -> Block:
 
 
 def is_concurrent_line(typed: str) -> bool:
-    """Whether a line is one that does not wait for the line before it."""
+    """Return whether a line runs at once, without waiting for the line before it."""
     found = find_typed(typed) if typed.startswith("/") else None
     return found is not None and found[0].aside
 

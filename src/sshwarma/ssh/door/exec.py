@@ -175,7 +175,7 @@ class ExecHandler:
             elif find_entry(first) is not None:
                 return None
             else:
-                # An alias takes none; a command that somebody made takes what comes.
+                # An alias takes no piped text; a command made in the world does.
                 if first[1:].lower() in self._house.agent(self._agent_id).aliases:
                     return None
                 lacks = False

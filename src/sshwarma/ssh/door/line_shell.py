@@ -65,7 +65,7 @@ class LineShellHandler:
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
         for raw in whole:
             if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
-                self._say(b"Too many lines at once; the rest was not read.\n")
+                self._say(b"Too many lines at once; the rest was ignored.\n")
                 return
             self._take(raw.decode("utf-8", "replace").rstrip("\r"))
 

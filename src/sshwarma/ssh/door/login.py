@@ -107,6 +107,10 @@ class WorldAuthenticator:
         return self._registration.mode == "invite"
 
     def _count(self, address: str) -> None:
-        """Count one attempt to register; codes cannot be guessed faster than people arrive."""
+        """Count one attempt to register, so that invite codes cannot be guessed fast.
+
+        Raises:
+            WorldError: if the address has used up its attempts in REGISTRATION_WINDOW_SECONDS.
+        """
         if self._registrations.hit(address) > 0:
-            raise WorldError("Too many have registered from your address.", hint="Try in an hour.")
+            raise WorldError("Too many registrations from your address.", hint="Retry in an hour.")

@@ -166,7 +166,7 @@ class ShellHandler:
             self._print(block(line(("dim", "Leave with Ctrl-D or /quit."))))
 
     def _stop_answers(self) -> bool:
-        """Stop what models are answering this agent here. Whether there was something."""
+        """Stop the models' answers to this agent here; return whether any was running."""
         turns = self._house.services.turns
         return bool(turns.stop(self._room_id, opened_by=self._agent_id))
 

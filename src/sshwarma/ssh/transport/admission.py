@@ -31,27 +31,27 @@ MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory; the longest idle are dropped first."""
 
 LOG_KINDS = 1_000
-"""Kinds of log messages counted at most: each event has a few fixed kinds."""
+"""Kinds of log messages counted; each event has a few fixed kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise.
+    """Every limit of the ssh door, in seconds or bytes unless the name says otherwise.
 
-    What an operator can set has its default in `SshSettings` alone.
+    Limits that an operator can set have their defaults in `SshSettings` alone.
     """
 
-    # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
+    # Before authentication. A handshake costs about 5 ms of CPU, a silent socket one slot.
     pending: int = DEFAULTS.max_pending
     """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
     pending_per_address: int = DEFAULTS.max_pending_per_address
-    """Of these from one address: one address alone cannot fill the house."""
+    """Unauthenticated connections from one address, so that one address cannot take all slots."""
     silent_seconds: float = 0.25
     """Silence after which a connection may lose its slot; real clients send at once."""
     patience_seconds: float = 2.0
-    """A handshake older than this makes room too, when the slots are full."""
+    """Age at which a handshake may lose its slot when all slots are taken."""
     login_seconds: float = DEFAULTS.login_seconds
-    """From connect to authenticated; then the connection is dropped."""
+    """Time from connect to authenticated, after which the connection is dropped."""
     enter_seconds: float = 10.0
     """Time the world may take to admit an authenticated peer."""
     key_tries: int = 10
@@ -64,21 +64,21 @@ class AdmissionLimits:
     failure_half_life: float = 60.0
     """Half-life of the failure count."""
     shut_seconds_max: float = 60.0
-    """The longest an address is shut out: many people may share one."""
+    """Longest time an address is shut out; many people may share one address."""
     exempt_loopback: bool = not DEFAULTS.limit_loopback
-    """Spare 127.0.0.1 and ::1 what is counted per address. For tests, and behind a local proxy."""
+    """Exempt 127.0.0.1 and ::1 from limits per address, for tests and behind a local proxy."""
 
-    # After it.
+    # After authentication.
     connections: int = DEFAULTS.max_connections
     """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
     connections_per_address: int = DEFAULTS.max_connections_per_address
-    """From one address: an office behind one router, not a flood."""
+    """Connections from one address: enough for an office behind one router, not for a flood."""
     connections_per_key: int = DEFAULTS.max_connections_per_key
-    """Of one key: a person's terminals and scripts."""
+    """Connections with one key: a person's terminals and scripts."""
     channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
     keepalive_seconds: float = DEFAULTS.keepalive_seconds
-    """Silence after which the peer is asked whether it lives."""
+    """Silence after which a keepalive is sent."""
     keepalive_misses: int = 3
     """Silent intervals before a peer counts as dead: 45 s, so no ghost lasts a minute."""
     rekey_burst: int = 16
@@ -102,11 +102,11 @@ class AdmissionLimits:
     command_bytes: int = 64 * 1024
     """Longest `ssh host COMMAND`; longer text comes by standard input."""
     env_bytes: int = 256
-    """The longest environment value kept."""
+    """Longest environment value kept."""
     columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
-    """Narrowest and widest terminal believed."""
+    """Smallest and largest terminal width used."""
     rows: tuple[int, int] = (MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)
-    """Lowest and highest terminal believed."""
+    """Smallest and largest terminal height used."""
     resize_seconds: float = 0.03
     """Resizes within this time are delivered as one; dragging a window sends hundreds."""
 
@@ -115,7 +115,7 @@ class AdmissionLimits:
 
     @classmethod
     def of(cls, settings: SshSettings) -> AdmissionLimits:
-        """The limits of a server with these settings."""
+        """Return the limits of a server with these settings."""
         return cls(
             pending=settings.max_pending,
             pending_per_address=settings.max_pending_per_address,
@@ -312,7 +312,7 @@ class LogThrottle:
         self._unlogged: Counter[str] = Counter()
 
     def note(self, event: str, kind: str = "", **facts: object) -> None:
-        """Log `event` unless the same event and kind was logged within the window."""
+        """Log `event` unless the same event and kind were logged within the window."""
         name = f"{event}/{kind}"
         if self._window.hit(name) > 0:
             self._unlogged[name] += 1

@@ -90,7 +90,7 @@ class LeanConnection(AsyncsshConnection):
             )
 
     async def before_key_exchange(self) -> None:
-        """Make a client that asks too often wait."""
+        """Delay a client that requests key exchanges too often."""
         wait = self._rekeys.take()
         if wait > 0 and self.socket_transport:
             self.socket_transport.pause_reading()

@@ -73,7 +73,9 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
         UnusableKey: if the text is not exactly one key of an accepted kind.
     """
     if len(text) > MAX_PUBLIC_KEY_CHARACTERS:
-        raise UnusableKey(f"that is {len(text)} characters; a public key is one short line")
+        raise UnusableKey(
+            f"too long for a public key ({len(text)} characters, limit {MAX_PUBLIC_KEY_CHARACTERS})"
+        )
     if "PRIVATE KEY" in text:
         raise UnusableKey("this is a private key; use the file whose name ends in .pub")
     lines = [line.strip() for line in text.splitlines()]
