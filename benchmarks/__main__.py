@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after another: `make bench`."""
+"""Run every benchmark, one after another: `make bench`."""
 
 from __future__ import annotations
 

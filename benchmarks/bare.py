@@ -1,15 +1,15 @@
-"""The floor: ssh that only echoes, in a process of its own, and clients in another.
+"""The baseline: an ssh server that only echoes, and its clients, in separate processes.
 
     python benchmarks/bare.py --variant lean        # serve; prints {"port": ...}
 
-Other benchmarks import `Server` and `Clients` from here, to drive both and read the server's CPU:
+Other benchmarks import `Server` and `Clients` from here, to control both and read the server's CPU:
 
     async with Server("stock") as server, Clients(server.port) as clients:
         before = await server.cpu()
         await clients.do("connect", 200)
 
-Variants: `stock`, asyncssh as it comes but with AES-GCM; `lean`, its connection replaced by our
-LeanConnection; `door`, the whole of sshwarma.ssh.transport.server with its guards.
+Variants: `stock` is unmodified asyncssh with AES-GCM; `lean` uses our LeanConnection; `door` is the
+whole of sshwarma.ssh.transport.server with its guards.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ MANY = AdmissionLimits(
 )
 
 channels: dict[Any, None] = {}
-"""Every open shell of this server process, to say a line to."""
+"""Open shells of this server process; `say` writes lines to all of them."""
 
 
 class EchoSession(asyncssh.SSHServerSession[bytes]):
-    """Writes back what comes, through asyncssh's own channel interface."""
+    """Echoes input through asyncssh's own channel interface."""
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         self._chan = chan
@@ -65,7 +65,7 @@ class EchoSession(asyncssh.SSHServerSession[bytes]):
 
 
 class EchoOwner(asyncssh.SSHServer):
-    """Lets everyone in."""
+    """Accepts every client."""
 
     def public_key_auth_supported(self) -> bool:
         return True
@@ -78,7 +78,7 @@ class EchoOwner(asyncssh.SSHServer):
 
 
 class EchoWorld:
-    """The same through our ports: gate, sessions and handlers."""
+    """The same server through our ports: authenticator, handler factory and handlers."""
 
     def acceptable(self, username: str, fingerprint: str) -> bool:
         return True
@@ -98,7 +98,7 @@ class EchoWorld:
 
 
 class EchoHandler:
-    """Writes back what comes."""
+    """Echoes input through our channel interface."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -148,7 +148,7 @@ async def start(variant: str) -> int:
 
 
 async def say(lines: int) -> None:
-    """Write lines to every shell, letting the loop turn after each."""
+    """Write lines to every shell, with a turn of the loop after each."""
     for _ in range(lines):
         for channel in channels:
             channel.write(LINE)
@@ -156,7 +156,7 @@ async def say(lines: int) -> None:
 
 
 async def serve(variant: str) -> None:
-    """Serve, and obey lines of JSON: ["cpu", 0], ["say", lines]."""
+    """Serve, and execute orders in lines of JSON: ["cpu", 0], ["say", lines]."""
     port = await start(variant)
     _answer({"port": port})
     async for order, count in _orders():
@@ -185,8 +185,10 @@ class Client:
 
 
 async def be_clients(port: int) -> None:
-    """Log in, echo and read as told: ["connect", n], ["echo", keys], ["echo_alone", keys], ["read",
-    lines]."""
+    """Run clients on orders from standard input.
+
+    Orders: ["connect", n], ["visit", times], ["echo", keys], ["echo_alone", keys], ["read", lines].
+    """
     key = asyncssh.generate_private_key("ssh-ed25519")
     clients: list[Client] = []
 
@@ -227,7 +229,7 @@ async def be_clients(port: int) -> None:
 
 
 async def _spread(count: int, do: Any, workers: int = 8) -> None:
-    """Do something `count` times, a few at a time, in order."""
+    """Call `do` with each number below `count`, by `workers` concurrent tasks, in order."""
     numbers = iter(range(count))
 
     async def work() -> None:
@@ -238,7 +240,7 @@ async def _spread(count: int, do: Any, workers: int = 8) -> None:
 
 
 class Child:
-    """One of the above in a process of its own, obeying orders one at a time."""
+    """A server or clients in a process of their own, which executes one order at a time."""
 
     def __init__(self, *arguments: str) -> None:
         self._arguments = arguments
@@ -257,7 +259,7 @@ class Child:
         await self._process.wait()
 
     async def do(self, order: str, count: int = 0) -> dict[str, Any]:
-        """Give an order and wait for its answer."""
+        """Send an order and wait for its answer."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps([order, count]).encode() + b"\n")
         return await self._hear()
@@ -280,12 +282,12 @@ class Server(Child):
         return int(self.hello["port"])
 
     async def cpu(self) -> float:
-        """Seconds of CPU it has used."""
+        """Return the CPU seconds that the server has used."""
         return float((await self.do("cpu"))["cpu"])
 
 
 class Clients(Child):
-    """Clients of it."""
+    """Clients of a bare server."""
 
     def __init__(self, port: int) -> None:
         super().__init__("--clients-of", str(port))

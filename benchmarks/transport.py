@@ -1,9 +1,10 @@
-"""What a login, a key echoed and a line to 200 listeners cost the server, stock and ours.
+"""Server cost of a login, an echoed key and a line to 200 listeners, stock and ours.
 
     python benchmarks/transport.py
 
-CPU time of the server process only; clients run in another. Variants take turns, several rounds,
-and the median is printed: read the ratios, the absolutes are this machine's.
+It measures the CPU time of the server process only; clients run in another. Variants alternate for
+several rounds and the median is printed. Absolute figures depend on the machine; compare the
+ratios.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ MEASURES = {
 
 
 async def measure(variant: str) -> dict[str, float]:
-    """One round of one variant: seconds of server CPU for each measure."""
+    """Run one round of a variant; return seconds of server CPU for each measure."""
     async with Server(variant) as server, Clients(server.port) as clients:
         marks = [await server.cpu()]
         await clients.do("connect", LISTENERS)
         marks.append(await server.cpu())
         await clients.do("echo", ECHOES)
         marks.append(await server.cpu())
-        # Only as far ahead as their ssh windows allow, so that no variant buffers.
+        # Write within the clients' ssh windows, so that no variant buffers.
         await asyncio.gather(clients.do("read", LINES), server.do("say", LINES))
         marks.append(await server.cpu())
     spent = [after - before for before, after in pairwise(marks)]

@@ -1,9 +1,9 @@
-"""What people cost a real server, beside bare asyncssh in the same run.
+"""Cost of people on a real server, compared with bare asyncssh in the same run.
 
     python benchmarks/world.py [--people 200 …]
 
-Every figure has its floor beside it: bare asyncssh with the same cipher, stock or with our lean
-write path, echoing or writing the same number of lines. Read the ratios.
+Every figure is printed beside its baseline: bare asyncssh with the same cipher, stock or with our
+fast send path, echoing or writing the same number of lines. Compare the ratios.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALL_LINES = 10
 
 
 async def bare(variant: str, people: int) -> dict[str, float]:
-    """Login, echo and line figures of a bare server."""
+    """Measure login, echo and lines on a bare server."""
     async with Server(variant) as server, Clients(server.port) as clients:
         memory = _pss(server._process.pid)
         await clients.do("visit", WARM_UP)
@@ -55,8 +55,11 @@ async def bare(variant: str, people: int) -> dict[str, float]:
 
 
 async def ours(people: int) -> tuple[dict[str, float], str, str]:
-    """The same of a world, with everybody in the lobby; and the loop's lag, as a rule and while all
-    of them talk at once."""
+    """Measure the same on a world with everybody in the lobby.
+
+    Returns:
+        The figures, the p99 loop lag in normal use, and that while everybody talks at once.
+    """
     talkers = min(TALKERS, people // 2)
     async with World(people) as world, Crowd(world) as crowd:
         await crowd.do("visit", WARM_UP)
@@ -65,9 +68,9 @@ async def ours(people: int) -> tuple[dict[str, float], str, str]:
         first_in = world.cpu()
         took = await crowd.do("connect", people)
         logged_in = world.cpu()
-        await asyncio.sleep(1.5)  # let the index and idle work settle before memory is read
+        await asyncio.sleep(1.5)  # let the index and idle work finish before reading the memory
         grown = world.memory() - memory
-        await crowd.do("look", people)  # the first key of each has their input history read
+        await crowd.do("look", people)  # the first key of each person reads their input history
         before = world.cpu()
         look = await crowd.do("look", LOOKS)
         looked = world.cpu()
@@ -111,7 +114,7 @@ def _pss(pid: int) -> float:
 
 
 def _lag(metrics: str, before: str = "") -> str:
-    """The bucket that holds the 99th percentile of loop lag, since `before` if given."""
+    """Return the bucket with the 99th percentile of loop lag, since `before` if given."""
     known = _buckets(before)
     buckets = {edge: count - known.get(edge, 0.0) for edge, count in _buckets(metrics).items()}
     total = max(buckets.values())
@@ -127,9 +130,9 @@ async def main(people: int) -> None:
     stock, lean = await bare("stock", people), await bare("lean", people)
     mine, lag, all_lag = await ours(people)
     rows = [
-        ("login and leaving, alone, CPU ms", 1e3, mine["login"], stock["login"], "stock", "<= 1.3"),
+        ("login and logout, alone, CPU ms", 1e3, mine["login"], stock["login"], "stock", "<= 1.3"),
         (
-            "login that a crowd sees, ms",
+            "login in a crowded room, ms",
             1e3,
             mine["crowd_login"],
             stock["crowd_login"],
@@ -145,7 +148,7 @@ async def main(people: int) -> None:
         ("a key, server CPU us", 1e6, mine["key"], stock["echo"], "stock echo", ""),
     ]
     print(f"{people} people in one room; p99 loop lag <= {lag} s (must be under 0.05)")
-    print(f"all of them talking: {mine['all']:.0f} lines a second, p99 loop lag <= {all_lag} s")
+    print(f"everybody talking: {mine['all']:.0f} lines a second, p99 loop lag <= {all_lag} s")
     print(f"{'':<34}{'ours':>12}{'bare':>12}{'ratio':>8}   floor, target")
     for name, unit, value, floor, what, target in rows:
         ratio = f"{value / floor:8.2f}" if floor else f"{'-':>8}"

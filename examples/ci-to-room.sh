@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tell a room how a build went, and keep the failure in its journal where models see it.
+# Report the result of a build to a room; a failure goes into the room's journal, which models see.
 #   ci-to-room.sh HOST ROOM COMMAND...
 set -u
 host=$1 room=$2

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Bring an MCP server of your own into a room, for as long as this runs:
+# Offer your own MCP server to a room while this runs:
 #
 #   examples/offer.sh NAME HOST [--room ROOM] -- COMMAND ARGUMENTS...
 #   examples/offer.sh files example.org --room workshop -- npx -y @modelcontextprotocol/server-filesystem ~/notes
 #
-# HOST is whatever ssh takes, with its options in SSH: SSH="ssh -p 2222" examples/offer.sh ...
-# A pipe goes one way only, so the way back is a named one.
+# HOST is an ssh destination; put options of ssh into SSH: SSH="ssh -p 2222" examples/offer.sh ...
+# A pipe has one direction only, so a named pipe is used for the other.
 set -eu
 
 name=$1 host=$2

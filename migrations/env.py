@@ -1,4 +1,4 @@
-"""Alembic's environment: runs on the connection that the program hands over."""
+"""Alembic environment: runs migrations on the connection that the program passes."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""The tables of the world."""
+"""Create the tables of the world."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Views for reports, and the full-text index over rows."""
+"""Create the reporting views and the full-text index over rows."""
 
 from alembic import op
 
@@ -129,7 +129,7 @@ VIEWS = {
 def upgrade() -> None:
     for name, query in VIEWS.items():
         op.execute(f"CREATE VIEW {name} AS {query}")
-    # The index holds no text of its own: it points into `rows` by `n`, which VACUUM keeps.
+    # The index stores no text: it refers to `rows` by `n`, which VACUUM keeps.
     op.execute(
         "CREATE VIRTUAL TABLE rows_fts USING fts5(content, content='rows', content_rowid='n',"
         " tokenize='unicode61 remove_diacritics 2')"

@@ -1,4 +1,4 @@
-"""Bearer tokens of agents, for doors that have no key."""
+"""Create bearer tokens of agents, for doors without ssh keys."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What a turn answers, so that it is whole with its request; what an answer of a provider cost."""
+"""Add the request row of a turn, so that a turn includes its request, and the cost of usage."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,8 +1,10 @@
-"""The reporting views with their rules whole: a request belongs to the turn it opened, what is
-undone is dropped with its turn, switches and texts that people have set win over those of a tool's
-maker, and every computed column says its type."""
+"""Complete the rules of the reporting views.
 
-# ruff: noqa: S608 - what is put into these texts is written here too
+A request belongs to the turn it opened. Undone rows are dropped with their turn. Switches and texts
+that people set override those of a tool's maker. Every computed column declares its type.
+"""
+
+# ruff: noqa: S608 - only constants of this file are put into the SQL
 
 import textwrap
 
@@ -16,7 +18,7 @@ depends_on = None
 
 
 def _moment(column: str) -> str:
-    """Milliseconds since the epoch as SQLite's own text for a time, in UTC."""
+    """Return SQL for milliseconds since the epoch as SQLite's time text, in UTC."""
     return f"CAST(strftime('%Y-%m-%d %H:%M:%f', {column} / 1000.0, 'unixepoch') AS TEXT)"
 
 
@@ -33,8 +35,8 @@ def _flag(of: str, key: str) -> str:
 
 
 VIEWS = {
-    # A row that opened several turns belongs to the first that is not undone. `presence` is who
-    # came and went, which nobody said.
+    # A row that opened several turns belongs to the first that is not undone. `presence` rows
+    # record arrivals and departures, so their role is `system`.
     "messages": f"""
         SELECT rows.n AS id,
                rows.room_id AS session_id,
@@ -68,7 +70,7 @@ VIEWS = {
             ORDER BY opened.status = 'dropped', opened.id LIMIT 1
         ), rows.turn_id)
     """,
-    # A skill keeps the number it was given when it was made.
+    # A skill keeps the number it got when it was created.
     "skills": f"""
         SELECT {_meta("skill", "number", "INTEGER")} AS id,
                CAST(CASE WHEN skill.name LIKE 'skill:%' THEN substr(skill.name, 7)
@@ -85,8 +87,8 @@ VIEWS = {
                    AS context_size
         FROM things AS room WHERE room.kind = 'room' AND room.deleted_at IS NULL
     """,
-    # Each model keeps a state of its own in a room, so that two do not overwrite each other: the
-    # key is session_id with agent.
+    # Each model has its own state in a room, so that two do not overwrite each other: the key is
+    # session_id with agent.
     "session_state": f"""
         SELECT room.id AS session_id,
                state.name AS agent,
@@ -99,8 +101,8 @@ VIEWS = {
           AND holder.deleted_at IS NULL AND room.deleted_at IS NULL
           AND json_extract(state.metadata, '$.role') = 'state'
     """,
-    # The columns of both kinds of report that have this name. `tool_id` and `name` are the one
-    # canonical name; what is in `tool_overrides` wins over what the tool's maker says.
+    # The columns of both reports with this name. `tool_id` and `name` are both the canonical
+    # name; values in `tool_overrides` override those of the tool's maker.
     "tools": f"""
         SELECT tool.qualified_name AS tool_id,
                CASE WHEN owner.kind = 'toolset' THEN owner.qualified_name

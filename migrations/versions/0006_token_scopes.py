@@ -1,4 +1,4 @@
-"""How far a token lets its agent go. Those there are may do all that their agents may."""
+"""Add the scope of a token; existing tokens keep all rights of their agents."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What answers have shown before they are rows; and the turns that follow a turn, found quickly."""
+"""Add drafts, the text of answers that are not rows yet, and an index of following turns."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Bytes that tools gave."""
+"""Add attachments: binary results of tools."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -169,7 +169,7 @@ def test_it_is_a_subsystem_too(alice: Person) -> None:
 def test_a_person_at_a_terminal_is_told_what_it_is(alice: Person) -> None:
     done = alice.run("mcp", b"", "-tt")
     assert done.status == 1
-    assert "This speaks to programs." in done.out + done.err
+    assert "This service is for programs, not terminals." in done.out + done.err
 
 
 def test_a_stranger_gets_none_of_it(world: Server) -> None:

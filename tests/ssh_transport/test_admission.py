@@ -100,7 +100,7 @@ def test_one_key_may_hold_only_so_many() -> None:
     book = Book(connections_per_key=1)
     first, second = book.knock(), book.knock()
     book.authenticated(first, "SHA256:a")
-    with pytest.raises(Rejected, match="already has 1 connections"):
+    with pytest.raises(Rejected, match=r"already has 1 connections \(the limit\)"):
         book.authenticated(second, "SHA256:a")
     book.leave(first)
     book.leave(first)

@@ -86,9 +86,9 @@ def test_a_security_key_is_read(line: str) -> None:
     ("text", "reason"),
     [
         ("", "found 0 lines"),
-        ("nonsense", "not a public key"),
-        ("ssh-ed25519 AAAA", "not a public key"),
-        ("ssh-ed25519 \0\x1b[2J", "not a public key"),
+        ("nonsense", "not an OpenSSH public key"),
+        ("ssh-ed25519 AAAA", "not an OpenSSH public key"),
+        ("ssh-ed25519 \0\x1b[2J", "not an OpenSSH public key"),
         ("x" * 20_000, "20000 characters"),
         (
             asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode(),

@@ -150,7 +150,7 @@ async def test_the_stock_client_asking_for_everything_still_works(
 async def test_forwarding_a_pipe_is_refused(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "-W", "127.0.0.1:22", ""))
     assert done.status == 255
-    assert b"only sessions are served here" in done.err
+    assert b"only session channels are allowed" in done.err
 
 
 async def test_a_tiny_packet_size_is_refused(server: SshServer, connect: Connect) -> None:

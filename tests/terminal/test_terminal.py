@@ -260,7 +260,7 @@ def test_input_without_an_end_is_refused_once(sit: Sit) -> None:
         alice.type("x" * 4096)
     alice.wait()
     assert len(alice.terminal.draft) == 64 * 1024
-    told = [row for row in alice.glass.everything() if "too much" in row]
+    told = [row for row in alice.glass.everything() if "the line is too long" in row]
     assert len(told) == 1
 
 

@@ -89,7 +89,7 @@ async def test_connections_have_a_most_and_the_next_is_told(
     reader, writer = await connect(port)
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
-    assert b"3 connections are open, which is the most." in answer
+    assert b"Too many connections (limit 3)." in answer
     assert b" 200 " in await ask(links[0])
     for one in (*links, (reader, writer)):
         one[1].close()

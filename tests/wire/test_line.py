@@ -127,7 +127,7 @@ def test_ctrl_c_clears_the_line_and_ctrl_d_leaves_only_an_empty_one(
     screen.press("ctrl-c")
     screen.wait_for_prompt("lobby")
     screen.press("ctrl-c")
-    screen.wait_for("Ctrl-D or /quit leaves.")
+    screen.wait_for("Leave with Ctrl-D or /quit.")
     screen.type("abc")
     screen.press("home", "ctrl-d")
     screen.wait_for_input("lobby> bc")

@@ -161,7 +161,7 @@ def test_a_pipe_that_comes_too_late_is_told_so_and_can_be_waited_for(slow_house:
         assert late.stdin and late.stderr
         late.stdin.write(b"the log\n")
         late.stdin.flush()
-        assert b"With --stdin it is waited for." in late.stderr.readline()
+        assert b"Use --stdin to wait for it." in late.stderr.readline()
         assert one.run("stop @tale").status == 0
         late.communicate(timeout=30)
     with subprocess.Popen([*one.ssh(), "note what failed: --stdin"], **piped) as patient:

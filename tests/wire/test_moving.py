@@ -376,7 +376,7 @@ def test_a_login_lands_in_the_lobby_and_says_where_one_was_or_there_if_so_set(
     alice: Person, room: str
 ) -> None:
     screen = alice.sit()
-    screen.wait_for(f"You were last in {room}: /join {room} goes back.")
+    screen.wait_for(f"You were last in {room}. Go back: /join {room}")
     alice.does("set start last")
     screen.enter(f"/join {room}")
     screen.wait_for_prompt(room)

@@ -22,7 +22,7 @@ def test_who_is_muted_hears_but_cannot_talk_until_unmuted(
     for line in ("hello", "/me waves", "/note this"):
         his.enter(line)
     his.wait_for_count(f"You are muted in {room} for another 10 min: cool down.", 3)
-    his.wait_for("not said: hello")
+    his.wait_for("not sent: hello")
     alice.does("say you hear this")
     his.wait_for("you hear this")
     alice.does(f"mute {bob.name} off")

@@ -142,7 +142,7 @@ def test_the_browser_comes_back_to_our_own_port(
     assert begun["redirect"] == f"http://{server.http}/oauth/callback"
     wrong = load(f"{begun['redirect']}?code=abc&state=nobody")
     assert "No sign-in waits for that" in wrong
-    assert "The answer for guarded has arrived." in load(visit(begun["address"]))
+    assert "Received the sign-in response for guarded." in load(visit(begun["address"]))
     screen.wait_for("guarded: You are signed in.", SECONDS)
     until(server, "guarded", "up")
 

@@ -1,1 +1,1 @@
-"""The screen: text, keys, line editor, completion menu, frames. Knows no world and no ssh."""
+"""The terminal: text, keys, line editor, completion menu, frames; independent of world and ssh."""

@@ -1,7 +1,7 @@
-"""The text being edited: a string, a cursor, what was cut, and what can be undone.
+"""The text being edited: a string, a cursor, the cut text and the undo steps.
 
-The cursor always stands on a cluster boundary, so it is never inside a character. The text holds
-no control character but the newline and never more than MAX_DRAFT_BYTES bytes.
+The cursor is always on a grapheme cluster boundary, so it is never inside a character. Newline is
+the only control character in the text, which has at most MAX_DRAFT_BYTES bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sshwarma.terminal.escape import TAB_SPACES
 from sshwarma.terminal.width import cluster_end, cluster_start, cluster_width, snap_to_boundary
 
 MAX_UNDO_STEPS: Final = 64
-"""Steps that can be undone, as long as they add up to at most UNDO_SIZE characters."""
+"""Steps that can be undone; all steps together hold at most MAX_UNDO_CHARACTERS."""
 
 MAX_UNDO_CHARACTERS: Final = 4 * MAX_DRAFT_BYTES
 
@@ -31,13 +31,13 @@ class Buffer:
         self.cursor = 0
         self.cut = ""
         self._undo: list[tuple[str, int]] | None = None
-        self._typing = False  # whether the last change was typing, which is undone as one step
+        self._typing = False  # whether the last change was typing; a run of typing is one step
         self._bytes = 0  # at least the size of the text in UTF-8
 
-    # -- changing
+    # -- changes
 
     def insert(self, text: str, *, typed: bool = False) -> bool:
-        """Put text in at the cursor; False, and nothing changes, when it would not fit.
+        """Insert text at the cursor; return False, unchanged, if it does not fit.
 
         Tabs become spaces; other control characters are removed. `typed` text is undone together
         with the typing before it.
@@ -57,7 +57,7 @@ class Buffer:
         return True
 
     def delete(self, start: int, end: int) -> str:
-        """Take out and return the text between two places, in either order."""
+        """Remove and return the text between two positions, in either order."""
         start, end = sorted((max(0, start), min(len(self.text), end)))
         gone = self.text[start:end]
         if gone:
@@ -69,17 +69,17 @@ class Buffer:
         return gone
 
     def kill(self, start: int, end: int) -> None:
-        """Delete, and keep what was deleted for `yank`."""
+        """Delete text and keep it for `yank`."""
         gone = self.delete(start, end)
         if gone:
             self.cut = gone
 
     def yank(self) -> bool:
-        """Insert what was last killed; False when it would not fit."""
+        """Insert the text killed last; return False if it does not fit."""
         return self.insert(self.cut)
 
     def replace(self, start: int, end: int, text: str) -> bool:
-        """Put `text` in the place of a part, with the cursor behind it; False if it is too long."""
+        """Replace a range and put the cursor after it; return False if the text does not fit."""
         whole = self.text[:start] + text + self.text[end:]
         if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_DRAFT_BYTES:
             return False
@@ -88,7 +88,7 @@ class Buffer:
         return True
 
     def set(self, text: str, cursor: int | None = None) -> None:
-        """Take another text, as from history; what cannot be held is left out."""
+        """Replace the whole text, as from history; drop control characters and the excess."""
         self._remember()
         text = _CONTROL_CHARACTERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
         if len(text) * 4 > MAX_DRAFT_BYTES:
@@ -96,7 +96,7 @@ class Buffer:
         self._put(text, len(text) if cursor is None else cursor)
 
     def clear(self) -> None:
-        """Begin a new line: nothing to undo, what was cut is kept."""
+        """Start a new line: drop the undo steps, keep the cut text."""
         self.text = ""
         self.cursor = self._bytes = 0
         self._undo = None
@@ -114,13 +114,13 @@ class Buffer:
             self.replace(start, end, self.text[middle:end] + self.text[start:middle])
 
     def undo(self) -> bool:
-        """Back to before the last change; False when there is none to take back."""
+        """Undo the last change; return False if there is none."""
         if not self._undo:
             return False
         self._put(*self._undo.pop())
         return True
 
-    # -- places
+    # -- positions
 
     def left(self, at: int) -> int:
         return cluster_start(self.text, at)
@@ -136,7 +136,7 @@ class Buffer:
         return len(self.text) if end < 0 else end
 
     def word_left(self, at: int) -> int:
-        """The start of the word before a place; a word is letters, digits and `_`."""
+        """Return the start of the word before a position; a word is letters, digits and `_`."""
         text = self.text
         while at > 0 and not _is_word_character(text[at - 1]):
             at -= 1
@@ -145,7 +145,7 @@ class Buffer:
         return snap_to_boundary(text, at)
 
     def word_right(self, at: int) -> int:
-        """The end of the word after a place."""
+        """Return the end of the word after a position."""
         text, size = self.text, len(self.text)
         while at < size and not _is_word_character(text[at]):
             at += 1
@@ -154,7 +154,7 @@ class Buffer:
         return snap_to_boundary(text, at)
 
     def space_left(self, at: int) -> int:
-        """The start of the run of non-spaces before a place, as Ctrl-W cuts."""
+        """Return the start of the non-spaces before a position, as Ctrl-W cuts."""
         text = self.text
         while at > 0 and text[at - 1].isspace():
             at -= 1
@@ -163,12 +163,12 @@ class Buffer:
         return snap_to_boundary(text, at)
 
     def move(self, at: int) -> None:
-        """Put the cursor at the nearest boundary not before a place."""
+        """Put the cursor at the nearest cluster boundary at or after a position."""
         self.cursor = snap_to_boundary(self.text, at)
         self._typing = False
 
     def move_lines(self, count: int) -> bool:
-        """The cursor `count` lines down (negative: up); False when there are not so many."""
+        """Move the cursor `count` lines down (negative: up); return False without such a line."""
         start, column = self.line_start(self.cursor), 0
         column = self.cursor - start
         for _ in range(abs(count)):
@@ -184,10 +184,10 @@ class Buffer:
         self.move(min(start + column, self.line_end(start)))
         return True
 
-    # -- inside
+    # -- internals
 
     def _fits(self, text: str) -> bool:
-        # Four bytes a character is the most there can be; count only when that is too much.
+        # A character has at most four bytes; count exactly only above that estimate.
         self._bytes += 4 * len(text)
         if self._bytes <= MAX_DRAFT_BYTES:
             return True
@@ -224,5 +224,5 @@ def _utf8_size(text: str) -> int:
 
 
 def _is_word_character(char: str) -> bool:
-    # Combining marks are part of the word they stand in; they are neither letters nor digits.
+    # Combining marks are part of their word, although they are neither letters nor digits.
     return char.isalnum() or char == "_" or (char > "\u02ff" and cluster_width(char) == 0)

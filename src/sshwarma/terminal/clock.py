@@ -1,9 +1,8 @@
-"""When frames are drawn: one timer for every terminal of the server.
+"""The frame clock: one timer that paces drawing for all terminals of the server.
 
-The first change after a quiet time is drawn in the next turn of the loop; after that there is at
-most one frame in FRAME seconds. A thousand lines said in one turn are one frame a terminal. Where a
-crowd makes drawing dear, frames are further apart, so that drawing takes a quarter of the time at
-most.
+The first change after a pause is drawn in the next turn of the loop; after that there is at most
+one frame per FRAME_SECONDS. A thousand lines in one turn are one frame per terminal. When a crowd
+makes drawing slow, frames are further apart, so that drawing takes at most a quarter of the time.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 FRAME_SECONDS: Final = 0.02
-"""Seconds between two frames."""
+"""Shortest time between two frames."""
 
 MAX_FRAME_SECONDS: Final = 0.1
-"""Seconds between two frames, however long they take."""
+"""Longest time between two frames, however long drawing takes."""
 
 MAX_FRAMES_PER_TURN: Final = 100
 """Terminals drawn in one turn of the loop: about 5 ms."""
 
 FRAME_REST_FACTOR: Final = 3
-"""Times as long as a frame took is waited before the next."""
+"""The wait before the next frame, as a multiple of the time that drawing took."""
 
 
 class FrameTarget(Protocol):
-    """Who has frames drawn."""
+    """A terminal whose frames the clock draws."""
 
     def frame(self) -> None:
-        """Write what has changed."""
+        """Write the changes since the last frame."""
 
 
 class FrameClock:
-    """Shared by all terminals of one loop."""
+    """The frame timer shared by all terminals of one event loop."""
 
     __slots__ = ("_dirty", "_drawing", "_last", "_scheduled", "_wait", "loop")
 
@@ -46,13 +45,13 @@ class FrameClock:
         self._scheduled = False
 
     def mark(self, terminal: FrameTarget) -> None:
-        """Have the terminal's `frame` called soon, once for all marks until then."""
+        """Schedule the terminal's `frame`, once for all marks until then."""
         self._dirty[terminal] = None
         if not self._scheduled:
             self._schedule()
 
     def forget(self, terminal: FrameTarget) -> None:
-        """The terminal is gone."""
+        """Remove a closed terminal."""
         self._dirty.pop(terminal, None)
         self._drawing.pop(terminal, None)
 
@@ -79,14 +78,14 @@ class FrameClock:
         self._draw()
 
     def _draw(self) -> None:
-        """Some of the frames; the rest in the next turns, so that a crowd's do not hold up keys."""
+        """Draw some frames, the rest in the next turns, so that a crowd does not delay keys."""
         drawing = self._drawing
         try:
             for _ in range(min(MAX_FRAMES_PER_TURN, len(drawing))):
                 terminal, _ = drawing.popitem()
                 terminal.frame()
         finally:
-            # One that fails is reported by the loop; the others get their frame all the same.
+            # The loop reports a failing terminal; the others still get their frame.
             if drawing:
                 self.loop.call_soon(self._draw)
             else:

@@ -1,7 +1,7 @@
-"""Completion: what a source proposes, and the menu a person chooses from.
+"""Completion: candidates from a source, and the menu a person chooses from.
 
-The source is asked in a task of its own, so keys are never held up by it; an answer to a line
-that has changed since is dropped by whoever asked.
+The source runs in a task of its own, so it never delays keys. The requester drops an answer for a
+line that has changed since.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ _MAX_DISPLAY_COLUMNS: Final = 32  # columns of the left part of the menu, before
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One proposal: `text` takes the place of the line from `start` to the cursor.
+    """A completion candidate: `text` replaces the line from `start` to the cursor.
 
-    display: what the menu shows, `text` if empty. note: a word of explanation beside it.
-    space: whether a space follows when it is the one chosen.
+    Attributes:
+        display: the menu's label; `text` if empty.
+        note: a short explanation beside the label.
+        space: whether a space follows when the candidate is chosen.
     """
 
     text: str
@@ -41,13 +43,13 @@ class Candidate:
 
 
 CompletionSource: TypeAlias = Callable[[str, int], Awaitable[Sequence[Candidate]]]
-"""Called with the text and the cursor (in code points) of the line as it is."""
+"""A completion source, called with the line's text and cursor (in code points)."""
 
 CompletionCallback: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
 
 
 class CompletionRequest:
-    """A question under way to a source. A newer one is to cancel it."""
+    """A running request to a source; cancel it before starting a newer one."""
 
     __slots__ = ("_task",)
 
@@ -70,7 +72,7 @@ class CompletionRequest:
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
-    """A source that fails proposes nothing; its error goes where the loop's errors go."""
+    """Report a source's failure to the loop's exception handler; it gives no candidates."""
     if not task.cancelled() and (error := task.exception()):
         task.get_loop().call_exception_handler(
             {"message": "completion failed", "exception": error, "task": task}
@@ -78,23 +80,23 @@ def _report_failure(task: asyncio.Task[None]) -> None:
 
 
 def common_prefix(candidates: Sequence[Candidate]) -> str:
-    """The beginning all candidates have in common, if they replace the same part of the line."""
+    """Return the prefix common to all candidates; "" if they replace different ranges."""
     if len({candidate.start for candidate in candidates}) != 1:
         return ""
     texts = [candidate.text for candidate in candidates]
     low, high = min(texts), max(texts)
     size = next((at for at, char in enumerate(low) if char != high[at]), len(low))
     common = low[:size]
-    # Half a character is not something to insert.
+    # Do not cut inside a grapheme cluster.
     while common and any(snap_to_boundary(text, len(common)) != len(common) for text in texts):
         common = common[:-1]
     return common
 
 
 class CandidateMenu:
-    """Several candidates, one of them chosen or none yet.
+    """A menu of candidates with at most one chosen.
 
-    `text` and `cursor` are the line as it was when the menu opened.
+    `text` and `cursor` are those of the line when the menu opened.
     """
 
     __slots__ = ("candidates", "cursor", "index", "text")
@@ -110,14 +112,14 @@ class CandidateMenu:
         return self.candidates[self.index] if self.index >= 0 else None
 
     def step(self, by: int) -> Candidate:
-        """Choose the next (1) or the previous (-1) candidate, round and round."""
+        """Choose the next (1) or previous (-1) candidate, wrapping around."""
         if self.index < 0 and by < 0:
             self.index = 0
         self.index = (self.index + by) % len(self.candidates)
         return self.candidates[self.index]
 
     def lines(self, height: int) -> list[Line]:
-        """At most `height` lines of the menu, the chosen one among them."""
+        """Draw at most `height` lines of the menu, including the chosen one."""
         count = len(self.candidates)
         height = min(height, MAX_MENU_ROWS, count)
         if height <= 0:

@@ -1,4 +1,4 @@
-"""Tab at the prompt: asking the source, putting in what is certain, choosing from a menu."""
+"""Tab completion: requests candidates, inserts the common prefix, runs the menu."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ _PREVIOUS_KEYS: Final = ("s-tab", "up", "c-p")
 
 
 class TabCompletion:
-    """Completion of one person's line. `answered` is called when an answer has changed what is to
-    be seen; the other methods are called in the course of a key."""
+    """Tab completion of one person's line.
+
+    `answered` is called when candidates have changed the line or the menu. The methods are called
+    while a key is processed.
+    """
 
     __slots__ = ("_answered", "_editor", "_loop", "_output", "_request", "_source")
 
@@ -44,7 +47,7 @@ class TabCompletion:
         self._request: CompletionRequest | None = None
 
     def ask(self) -> None:
-        """Ask the source about the line as it is."""
+        """Request candidates for the current line."""
         self.close()
         buffer = self._editor.buffer
         self._request = CompletionRequest(
@@ -52,7 +55,7 @@ class TabCompletion:
         )
 
     def press(self, key: KeyPress) -> bool:
-        """A key; False when there is no menu, or the key closes it and means something else."""
+        """Process a key for the menu; return False if the key still needs processing."""
         menu = self._output.view.menu
         if menu is None:
             return False
@@ -74,14 +77,14 @@ class TabCompletion:
         return False
 
     def close(self) -> None:
-        """Close the menu, and wait for no answer."""
+        """Close the menu and cancel the request."""
         self._output.view.menu = None
         if self._request is not None:
             self._request.cancel()
             self._request = None
 
     def _answer(self, text: str, cursor: int, candidates: Sequence[Candidate]) -> None:
-        """What the source proposed for a line, unless the line is another by now."""
+        """Process the candidates for a line, unless the line has changed."""
         self._request = None
         buffer = self._editor.buffer
         searching = self._editor.searching is not None

@@ -1,8 +1,8 @@
-"""The line editor: keys in, a changed text out. No screen, no I/O.
+"""The line editor: applies keys to a text. It has no screen and no I/O.
 
-`Editor.press` takes a key and answers with an Act for its owner. Emacs keys always; vi's command
-mode on top of them when asked for. Enter submits; Alt-Enter begins another line of the same
-message, and so does a newline in a paste.
+`Editor.press` takes a key and returns an EditorAction for its owner. Emacs keys always work; vi's
+command mode is optional. Enter submits; Alt-Enter, or a newline in a paste, starts another line of
+the same message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_QUERY_CHARACTERS: Final = 200
 
 
 class EditorAction(Enum):
-    """What the owner is to do after a key."""
+    """The action that the editor's owner takes after a key."""
 
     NOTHING = "nothing"
     DRAW = "draw"  # the text or the cursor may have changed
@@ -36,7 +36,10 @@ class EditorAction(Enum):
 
 
 class Editor:
-    """One person's line. `notice` holds a refusal to be shown, until the owner clears it."""
+    """The line editor of one person.
+
+    `notice` holds a refusal to show, until the owner clears it.
+    """
 
     __slots__ = ("_found", "_query", "buffer", "history", "notice", "submit_limit", "vi")
 
@@ -46,30 +49,30 @@ class Editor:
         self.vi = ViMode() if vi else None
         self.notice = ""
         self.submit_limit = DEFAULT_LINE_BYTES
-        self._query: str | None = None  # what Ctrl-R looks for, while it does
+        self._query: str | None = None  # the query of a running history search (Ctrl-R)
         self._found: int | None = None
 
     @property
     def text(self) -> str:
-        """What is shown as being edited: the draft, or what a search has found."""
+        """The text shown at the prompt: the draft, or the line that a search found."""
         if self._query is None:
             return self.buffer.text
         return "" if self._found is None else self.history[self._found]
 
     @property
     def cursor(self) -> int:
-        """Where the cursor stands in `text`."""
+        """The cursor's position in `text`."""
         if self._query is None:
             return self.buffer.cursor
         return max(0, self.text.find(self._query))
 
     @property
     def searching(self) -> str | None:
-        """The query of the history search that is under way, or None."""
+        """The query of the running history search, or None."""
         return self._query
 
     def take(self) -> str:
-        """The submitted line; the editor begins a new one and history has it."""
+        """Return the submitted line, add it to the history and start a new one."""
         line = self.buffer.text
         self.history.add(line)
         self.buffer.clear()
@@ -88,7 +91,7 @@ class Editor:
             self.vi.reset()
 
     def press(self, key: KeyPress) -> EditorAction:
-        """Take one key."""
+        """Process one key."""
         if self._query is not None:
             return self._search(key)
         name = key.name
@@ -112,7 +115,7 @@ class Editor:
         if name == "text":
             return self._command(vi, key.data)
         if len(name) == 3 and name.startswith("m-"):
-            # Escape and a letter in one packet; alt means nothing else in vi.
+            # Escape and a letter in one packet; alt has no other meaning in vi.
             vi.escape(self.buffer)
             return self._command(vi, name[2])
         if not vi.insert and name == "backspace":
@@ -139,7 +142,7 @@ class Editor:
         return EditorAction.DRAW
 
     def _refuse(self) -> EditorAction:
-        self.notice = f"that is too much for one line: the limit is {MAX_DRAFT_BYTES} bytes"
+        self.notice = f"the line is too long: the limit is {MAX_DRAFT_BYTES} bytes"
         return EditorAction.BELL
 
     # -- history search
@@ -257,7 +260,7 @@ class Editor:
 
 
 def _move_binding(place: Callable[[Buffer, int], int]) -> Callable[[Editor], EditorAction]:
-    """A binding that moves the cursor."""
+    """Return a binding that moves the cursor."""
 
     def binding(editor: Editor) -> EditorAction:
         editor.buffer.move(place(editor.buffer, editor.buffer.cursor))
@@ -267,7 +270,7 @@ def _move_binding(place: Callable[[Buffer, int], int]) -> Callable[[Editor], Edi
 
 
 def _kill_binding(place: Callable[[Buffer, int], int]) -> Callable[[Editor], EditorAction]:
-    """A binding that kills from the cursor to a place."""
+    """Return a binding that kills from the cursor to a position."""
 
     def binding(editor: Editor) -> EditorAction:
         buffer = editor.buffer

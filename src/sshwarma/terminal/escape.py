@@ -1,8 +1,8 @@
-"""Makes any text harmless on a terminal: what would act on it is shown instead.
+"""Escaping of text for terminals: control characters are shown and have no effect.
 
-`escape_controls` is the only way text from people, models and tools reaches a screen. Its output
-holds no control, format, surrogate or line-separator character, except a zero-width joiner inside
-an emoji sequence.
+All text from people, models and tools passes `escape_controls` before it reaches a screen. Its
+output holds no control, format, surrogate or line-separator character, except a zero-width joiner
+inside an emoji sequence.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sshwarma.terminal.width import MAX_COMBINING_MARKS, cluster_width
 TAB_SPACES: Final = " " * 4
 
 _JOINER: Final = "\u200d"
-_MAX_JOINERS: Final = 4  # the longest emoji in use (a kiss with two skin tones) joins three times
+_MAX_JOINERS: Final = 4  # the longest emoji in use (a kiss with two skin tones) has three joiners
 
 # Categories Cc, Cf, Cs, Zl and Zp as of Unicode 17, written out because reading them from
-# unicodedata costs 150 ms at import; tests/terminal/test_safe.py compares the two. Then the
-# characters of other categories that take no room or carry hidden text: Hangul fillers, the
+# unicodedata costs 150 ms at import; tests/terminal/test_safe.py compares the two. Also the
+# characters of other categories that have no width or carry hidden text: Hangul fillers, the
 # combining grapheme joiner, Mongolian and plane-14 variation selectors, noncharacters.
 _UNSAFE_CHARACTERS: Final = (
     "\x00-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
@@ -37,17 +37,17 @@ _UNSAFE: Final = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """The text with every control character and sequence shown: `^[`, `^?`, `<U+202E>`.
+    """Return the text with control characters made visible: `^[`, `^?`, `<U+202E>`.
 
-    A tab becomes four spaces. At most MARKS_MAX combining marks stay on a base character; the
-    rest are dropped. Nothing else is lost, and safe text comes back as it is.
+    A tab becomes four spaces. At most MAX_COMBINING_MARKS combining marks stay on a base character;
+    the others are dropped. All other characters are kept; safe text is returned unchanged.
     """
     if text.isascii():
-        # str.isprintable is a tenth of the price of a regex search and exact for ASCII.
+        # str.isprintable costs a tenth of a regex search and is exact for ASCII.
         return text if text.isprintable() else _UNSAFE.sub(_show_character, text)
     if _UNSAFE.search(text):
         text = _UNSAFE.sub(_show_character, text)
-    # Not `width.clusters`, which takes a tower apart before anyone could see how high it is.
+    # Not `split_clusters`: it splits long clusters, so that their length would be hidden.
     if any(len(cluster) > MAX_COMBINING_MARKS for cluster in iter_graphemes(text)):
         text = "".join(map(_trim_cluster, iter_graphemes(text)))
     return text
@@ -66,7 +66,7 @@ def _show_character(match: re.Match[str]) -> str:
 
 
 def _trim_cluster(cluster: str) -> str:
-    """The cluster with its tower of marks, or its chain of joined emoji, cut short."""
+    """Limit a cluster's combining marks and joined emoji."""
     if len(cluster) <= MAX_COMBINING_MARKS:
         return cluster
     kept: list[str] = []
@@ -83,5 +83,5 @@ def _trim_cluster(cluster: str) -> str:
         else:
             marks = 0
         kept.append(char)
-    # A joiner with nothing after it joins with whatever is drawn next.
+    # A joiner at the end would join with the next text drawn.
     return "".join(kept).rstrip(_JOINER)

@@ -1,8 +1,8 @@
-"""Program text as lines of styled spans: what pygments finds in it, in styles of our own theme.
+"""Syntax highlighting: source code as lines of styled spans, by pygments in our theme's styles.
 
-Only languages that are named here are looked for, so that no name a model makes up loads anything.
-Highlighting is dear, about 1 to 2.5 ms a kilobyte, so what was highlighted is kept for a while;
-`highlight_code` may be called from any thread.
+Only the languages listed here are highlighted, so that a name made up by a model loads no module.
+Highlighting costs about 1 to 2.5 ms per kilobyte, so results are cached; `highlight_code` may be
+called from any thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sshwarma.common.limits import MAX_HIGHLIGHTED_CHARACTERS
 from sshwarma.terminal.text import Span, Style
 
 _SLOW_CODE: Final = re.compile(r"[^\n]{300}|\s{60}|([^\w\s])\1{90}|(?:[^\n]{0,3}\n){60}")
-"""What nobody writes by hand, and what some of pygments' expressions take far too long over: lines
-too long, long runs of space or of one mark, and of lines that have next to nothing."""
+"""Text that makes some of pygments' expressions far too slow: very long lines, long runs of spaces
+or of one punctuation mark, and many nearly empty lines. Nobody writes such code by hand."""
 
 CodeLines: TypeAlias = tuple[tuple[Span, ...], ...]
 
@@ -27,14 +27,14 @@ HIGHLIGHTED_LANGUAGES: Final = frozenset(
     php pl powershell proto protobuf ps1 py pycon python python3 r rb rs ruby rust scala scheme scss
     sh shell sql sqlite3 svg swift tex toml ts tsx typescript vim xml yaml yml zig zsh""".split()  # noqa: SIM905 - a hundred strings
 )
-"""What a fence may name for its code to be highlighted."""
+"""Language names of a fence whose code is highlighted."""
 
 _LANGUAGE_ALIASES: Final = {
     "fish": "bash", "jsonc": "json", "kt": "kotlin", "patch": "diff", "svg": "xml",
     "cs": "ts", "csharp": "ts", "groovy": "ts", "java": "ts", "scala": "kotlin",
 }  # fmt: skip
-"""What is read as another language: names pygments does not have, and languages near enough to one
-whose expressions do not take seconds over texts made for that, or a tenth of one to load."""
+"""Languages highlighted as another one: pygments lacks the name, or its lexer takes seconds for
+hostile text or 0.1 s to load, while a similar language's lexer does not."""
 
 _TOKEN_STYLES: Final[dict[str, Style]] = {
     "Token.Keyword": "code-keyword",
@@ -62,11 +62,11 @@ _TOKEN_STYLES: Final[dict[str, Style]] = {
     "Token.Generic.Prompt": "dim",
     "Token.Generic.Output": "dim",
 }
-"""A pygments token kind -> the style of it and of the kinds below it."""
+"""Pygments token kind -> style of it and of its sub-kinds."""
 
 
 def draw_code_lines(code: str, language: str) -> CodeLines:
-    """The lines of a piece of code, highlighted if its language is known and it is not too long."""
+    """Draw the lines of code, highlighted if the language is known and the code short enough."""
     language = language.lower()
     if (
         language in HIGHLIGHTED_LANGUAGES
@@ -83,17 +83,17 @@ def _plain_code_lines(code: str) -> CodeLines:
 
 @lru_cache(maxsize=256)
 def highlight_code(code: str, language: str) -> CodeLines:
-    """The lines of code in one of LANGUAGES; together they hold every character of it."""
-    # Imported late: most who start this program never see a piece of code in this process.
+    """Highlight code in one of HIGHLIGHTED_LANGUAGES; keep every character of it."""
+    # Imported late: most processes of this program never draw code.
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-    # One lexer a call: some keep state in themselves, and several threads may be here.
+    # One lexer per call: some lexers keep state, and several threads may run this.
     lexer = get_lexer_by_name(
         _LANGUAGE_ALIASES.get(language, language), stripnl=False, ensurenl=False
     )
     lines: list[list[Span]] = [[]]
     size = 0
-    # Some only know a line by the newline after it.
+    # Some lexers recognize a line only with its newline.
     for _, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
         size += len(text)
         style = style_of_token(kind)
@@ -102,12 +102,12 @@ def highlight_code(code: str, language: str) -> CodeLines:
         for other in others:
             lines.append([])
             _append_span(lines[-1], style, other)
-    # A few lexers, of prompts and their output, lose or repeat what they do not understand.
+    # A few lexers, of prompts and their output, lose or repeat text they do not understand.
     return tuple(map(tuple, lines[:-1])) if size == len(code) + 1 else _plain_code_lines(code)
 
 
 def _append_span(spans: list[Span], style: Style, text: str) -> None:
-    """Put text at the end of a line; spaces join whatever is there, equal styles are one span."""
+    """Append text to a line; merge it with the last span if the style is equal or it is space."""
     if not text:
         return
     if spans and (spans[-1][0] == style or text.isspace()):
@@ -118,7 +118,7 @@ def _append_span(spans: list[Span], style: Style, text: str) -> None:
 
 @lru_cache(maxsize=512)
 def style_of_token(kind: Any) -> Style:
-    """The style of a pygments token kind: its own, or that of the nearest kind above it."""
+    """Return the style of a pygments token kind, or of its nearest parent kind."""
     while kind is not None:
         style = _TOKEN_STYLES.get(str(kind))
         if style is not None:

@@ -1,7 +1,6 @@
-"""Lines submitted before: walking back through them by prefix, and searching.
+"""Input history: walking through submitted lines by prefix, and searching them.
 
-What the owner hands in is shared by reference and never changed; what this terminal adds is kept
-beside it.
+The owner's lines are shared by reference and never changed; lines of this terminal are kept apart.
 """
 
 from __future__ import annotations
@@ -10,21 +9,21 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_ADDED_LINES: Final = 500
-"""Lines kept of what this terminal submitted; the oldest go first."""
+"""Submitted lines kept per terminal; the oldest are dropped first."""
 
 MAX_SEARCHED_LINES: Final = 2000
-"""Lines a walk or a search looks at for one key."""
+"""Lines that a walk or a search examines for one key."""
 
 
 class InputHistory:
-    """Oldest first, like a file of lines."""
+    """The input history of a terminal, oldest line first."""
 
     __slots__ = ("_added", "_at", "_draft", "_older", "_shown")
 
     def __init__(self, older: Sequence[str] = ()) -> None:
         self._older = older
         self._added: list[str] = []
-        self._at = -1  # the line a walk stands on; -1 is none
+        self._at = -1  # index of the walk's current line; -1 without a walk
         self._draft = ""
         self._shown = ""
 
@@ -37,11 +36,11 @@ class InputHistory:
 
     @property
     def added(self) -> Sequence[str]:
-        """What was submitted here, oldest first."""
+        """Lines submitted here, oldest first."""
         return self._added
 
     def add(self, line: str) -> None:
-        """Keep a submitted line, unless it is blank or the same as the last."""
+        """Add a submitted line, unless it is blank or equal to the last."""
         self._at = -1
         if not line.strip() or (len(self) and self[len(self) - 1] == line):
             return
@@ -50,7 +49,7 @@ class InputHistory:
             del self._added[0]
 
     def up(self, text: str) -> str | None:
-        """The next older line that begins as the draft did; None when there is none."""
+        """Return the next older line with the draft as its prefix, or None."""
         if self._at < 0 or text != self._shown:
             self._at, self._draft = len(self), text
         for index in range(self._at - 1, max(-1, self._at - 1 - MAX_SEARCHED_LINES), -1):
@@ -61,7 +60,7 @@ class InputHistory:
         return None
 
     def down(self, text: str) -> str | None:
-        """The next newer such line, at last the draft; None when no walk is under way."""
+        """Return the next newer such line, or the draft at the end; None without a walk."""
         if self._at < 0 or text != self._shown:
             return None
         for index in range(self._at + 1, len(self)):
@@ -73,7 +72,7 @@ class InputHistory:
         return self._draft
 
     def find(self, query: str, newest: int) -> int | None:
-        """The index of the newest line at or before `newest` that contains `query`."""
+        """Return the index of the newest line up to `newest` that contains `query`, or None."""
         newest = min(newest, len(self) - 1)
         for index in range(newest, max(-1, newest - MAX_SEARCHED_LINES), -1):
             if query in self[index]:

@@ -1,10 +1,9 @@
-"""Bytes from a terminal to keys, one packet at a time.
+"""Key parser: bytes from a terminal to keys, one packet at a time.
 
 prompt_toolkit's Vt100Parser was measured first: 2.6 to 3.9 s of CPU per MiB of plain text, 50 to
-100 us a byte inside a long unknown sequence, a cache shared by everyone that grows with every
-unknown prefix, and no bound on an open paste. Here text is taken a run at a time (about 1 ms per
-MiB), what is held between packets is at most SEQUENCE_MAX characters or one paste, and every byte
-is looked at once.
+100 us a byte inside a long unknown sequence, a shared cache that grows with every unknown prefix,
+and no bound on an open paste. This parser takes text in runs (about 1 ms per MiB), holds at most
+MAX_SEQUENCE_CHARACTERS or one paste between packets, and examines every byte once.
 
 Key names: `text` and `paste` carry their text in `Key.data`. Others are `enter`, `tab`, `s-tab`,
 `backspace`, `escape`, `up`, `home`, `delete`...; `c-` is control, `m-` alt, `s-` shift, in the
@@ -21,7 +20,7 @@ from typing import Final, NamedTuple
 from sshwarma.common.limits import MAX_PASTE_CHARACTERS
 
 MAX_SEQUENCE_CHARACTERS: Final = 64
-"""Characters held of an unfinished escape sequence; a longer one is swallowed unseen."""
+"""Characters held of an unfinished escape sequence; a longer one is discarded."""
 
 
 class KeyPress(NamedTuple):
@@ -65,16 +64,16 @@ _CODE_KEYS: Final = {9: "tab", 13: "enter", 27: "escape", 127: "backspace", 8: "
 
 
 class _ParserMode:
-    """What the parser is inside of."""
+    """The state of the parser."""
 
     GROUND: Final = 0
     PASTE: Final = 1
-    STRING: Final = 2  # a control string: swallowed up to its end
-    LONG: Final = 3  # a CSI too long to be a key: swallowed up to its final byte
+    STRING: Final = 2  # in a control string: discard up to its end
+    LONG: Final = 3  # in a CSI too long to be a key: discard up to its final byte
 
 
 class KeyParser:
-    """Keys from the bytes of one terminal. `feed` never raises, whatever the bytes."""
+    """The key parser of one terminal; `feed` never raises, whatever the input."""
 
     __slots__ = ("_after_return", "_decode", "_held", "_mode", "_overflow", "_paste", "_size")
 
@@ -89,16 +88,16 @@ class KeyParser:
 
     @property
     def pending(self) -> bool:
-        """Whether something is held that `flush` would decide, such as a lone escape."""
+        """Whether `flush` would decide held input, such as a lone escape."""
         return bool(self._held) or self._mode != _ParserMode.GROUND
 
     @property
     def pasting(self) -> bool:
-        """Whether a paste has begun and not ended."""
+        """Whether a paste is open."""
         return self._mode == _ParserMode.PASTE
 
     def reset(self) -> None:
-        """Forget what is held and begin afresh."""
+        """Drop held input and return to the initial state."""
         self._held = ""
         self._mode = _ParserMode.GROUND
         self._paste = []
@@ -106,7 +105,7 @@ class KeyParser:
         self._overflow = False
 
     def flush(self) -> list[KeyPress]:
-        """What is held, taken for what it is now that nothing has followed it for a while.
+        """Return the keys of held input after a timeout without more input.
 
         A lone escape is the Escape key; an open paste ends; an unfinished sequence is dropped.
         """
@@ -122,7 +121,7 @@ class KeyParser:
         return []
 
     def feed(self, data: bytes) -> Iterator[KeyPress]:
-        """The keys that `data` completes. Consume them all, or call `reset`."""
+        """Yield the keys that `data` completes. Consume them all, or call `reset`."""
         text = self._held + self._decode(data)
         self._held = ""
         at, end = 0, len(text)
@@ -180,7 +179,7 @@ class KeyParser:
         return at + 2, None
 
     def _control(self, parameters: str, final: str) -> KeyPress | None:
-        """The key of a CSI sequence; None for replies, mouse, focus and whatever is unknown."""
+        """Return the key of a CSI sequence; None for replies, mouse, focus and unknown ones."""
         if parameters[:1] in ("?", ">", "<", "="):
             return None
         first, _, rest = parameters.partition(";")
@@ -197,7 +196,7 @@ class KeyParser:
         return _named_key(_LETTER_KEYS.get(final), _modifier_prefix(rest))
 
     def _swallow(self, text: str, at: int) -> int:
-        """Past the part of a control string or of an overlong sequence that is in `text`."""
+        """Return the position after the control string or overlong sequence in `text`."""
         body = _STRING_BODY if self._mode == _ParserMode.STRING else _CSI_BODY
         match = body.match(text, at)
         at = match.end() if match else at
@@ -246,7 +245,7 @@ def _normalize_newlines(text: str) -> str:
 
 
 def _modifier_prefix(parameter: str) -> str:
-    """The prefix for an xterm modifier parameter: 1 + shift 1 + alt 2 + control 4."""
+    """Return the prefix of an xterm modifier parameter: 1 + shift 1 + alt 2 + control 4."""
     digits = parameter.partition(":")[0].partition(";")[0]
     bits = int(digits) - 1 if digits.isdecimal() and len(digits) < 4 else 0
     return ("c-" if bits & 4 else "") + ("m-" if bits & 2 else "") + ("s-" if bits & 1 else "")
@@ -262,7 +261,7 @@ def _alt_key(char: str) -> KeyPress | None:
 
 
 def _key_of_code(code: str, shifts: str) -> KeyPress | None:
-    """The key whose Unicode code and modifiers a terminal spelled out."""
+    """Return the key with a given Unicode code and modifiers, or None."""
     digits = code.partition(":")[0]
     if not digits.isdecimal() or len(digits) > 7 or not 0 < int(digits) < 0xD800:
         return None

@@ -1,4 +1,4 @@
-"""The input on screen: text and cursor to rows and a cell."""
+"""Layout of the input: wraps its text into rows and places the cursor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sshwarma.terminal.width import cluster_width, split_clusters, text_width
 
 @dataclass(slots=True)
 class InputLayout:
-    """The rows of the input after the prompt, and where in them the cursor stands.
+    """The rows of the input after the prompt, and the cursor's place in them.
 
     `row` and `column` count from 0; the first row's column includes the prompt.
     """
@@ -21,7 +21,7 @@ class InputLayout:
     column: int = 0
 
     def window(self, height: int) -> tuple[list[str], int, int]:
-        """At most `height` rows around the cursor, the cursor's row in them, the first's number."""
+        """Return at most `height` rows around the cursor, its row in them, and their start."""
         if len(self.rows) <= height:
             return self.rows, self.row, 0
         top = max(0, min(self.row - height // 2, len(self.rows) - height))
@@ -29,10 +29,10 @@ class InputLayout:
 
 
 def lay_out_input(text: str, cursor: int, columns: int, prompt: int, utf8: bool) -> InputLayout:
-    """Lay the text out in rows of `columns`, behind a prompt of `prompt` columns.
+    """Lay the text out in rows of `columns`, after a prompt of `prompt` columns.
 
-    Rows after the first are indented to the prompt where it is short. A wrapped row never
-    splits a cluster. The cursor may stand one column behind the last.
+    Rows after the first are indented to a short prompt. A wrapped row never splits a grapheme
+    cluster. The cursor may be one column after the last.
     """
     indent = prompt if prompt <= columns // 3 else 2
     done = InputLayout()
@@ -54,7 +54,7 @@ def lay_out_input(text: str, cursor: int, columns: int, prompt: int, utf8: bool)
 def _wrap_rows(
     line: str, cursor: int, columns: int, first: int, indent: int
 ) -> Iterator[tuple[str, int]]:
-    """The rows of one logical line, each with the cursor's column, or -1 if it is elsewhere."""
+    """Yield the rows of a logical line, each with the cursor's column or -1."""
     if line.isascii() and line.isprintable():
         yield from _wrap_ascii_rows(line, cursor, columns, first, indent)
         return
@@ -77,7 +77,7 @@ def _wrap_rows(
 def _wrap_ascii_rows(
     line: str, cursor: int, columns: int, first: int, indent: int
 ) -> Iterator[tuple[str, int]]:
-    """The same where every character has one column: rows are slices."""
+    """Yield the rows of an ASCII line: one column per character, so rows are slices."""
     at, used = 0, first
     while True:
         end = at + columns - used

@@ -1,10 +1,8 @@
-"""Markdown to lines: headings, emphasis, code, lists, quotes, links and tables as a terminal can
-show them.
+"""Markdown to terminal lines: headings, emphasis, code, lists, quotes, links and tables.
 
-What models write is read as a chat, not as a page: a line break stays a line break, an empty line
-stays one, what is indented stays so, and nothing that was written vanishes but the marks that were
-understood. Work is bounded: longer texts are cut by whoever shows them, wild paragraphs and deep
-nesting are shown as they were written.
+Text of models is chat, not a page: line breaks, empty lines and indentation are kept, and only the
+parsed marks disappear. Work is bounded: callers cut long texts; paragraphs with too many marks and
+deep nesting are shown unparsed.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Line, Span, Style, Table, t
 
 MAX_PARAGRAPH_STARS: Final = 400
 MAX_PARAGRAPH_BRACKETS: Final = 100
-"""Stars and underscores, and opening brackets, in one paragraph that are looked at: what they could
-mean together costs more than in proportion. A paragraph with more is shown as it was written."""
+"""Stars and underscores, and opening brackets, in one parsed paragraph: parsing time grows faster
+than their number. A paragraph with more is shown unparsed."""
 
 MAX_CACHED_TEXTS: Final = 64
-"""Texts whose lines are kept for the next who looks at them."""
+"""Texts whose lines are cached for other viewers."""
 
 INDENT_COLUMNS: Final = 2
-"""Columns by which all but the first line of an answer are indented."""
+"""Indentation of all lines of an answer but the first."""
 
 _FENCED: Final = re.compile(r"^```([\w+#.-]*)[^\n`]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
 _SCHEME: Final = re.compile(r"(?:^|[^a-z0-9+.-])(https?)$", re.IGNORECASE)
@@ -42,8 +40,10 @@ _BULLET: Final = "• "
 
 
 def render_markdown(*head: Span, text: str) -> list[Line | Table]:
-    """A text in Markdown behind a head, as `headed` does it for plain text: a first paragraph
-    begins beside the head, anything else below it."""
+    """Render Markdown after a head, as `lines_with_head` does for plain text.
+
+    A first paragraph begins beside the head; any other block begins below it.
+    """
     first, below = _parse_body(text)
     beside = (
         Line((*head, *first.spans), INDENT_COLUMNS, first.edge)
@@ -54,8 +54,10 @@ def render_markdown(*head: Span, text: str) -> list[Line | Table]:
 
 
 def highlight_newest_code(text: str) -> None:
-    """Highlight the newest piece of code in a text that is still coming, so that it is ready when
-    the whole is shown. May be called from any thread."""
+    """Highlight the newest complete code block of a growing text, to fill the cache.
+
+    May be called from any thread.
+    """
     found = deque(_FENCED.finditer(text), maxlen=1)
     if found:
         draw_code_lines(found[0][2], found[0][1])
@@ -63,7 +65,7 @@ def highlight_newest_code(text: str) -> None:
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)
 def _parse_body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
-    """The line of a text that may stand beside a head, if it begins so, and the lines below."""
+    """Return the line that may stand beside a head, or None, and the lines below."""
     tokens = _make_parser().parse(text)
     if any(token.level >= MAX_MARKDOWN_LEVELS for token in tokens):
         written, *others = text_lines(text, indent=INDENT_COLUMNS)
@@ -78,10 +80,10 @@ def _parse_body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
 
 
 class _MarkdownPage:
-    """The lines drawn so far, and what begins the next: marks of lists and quotes.
+    """The lines drawn so far, and the marks of open lists and quotes.
 
-    `_levels` has, for the answer itself and each list item and quote that is open, what begins its
-    first line (None once that is used) and what begins the others.
+    `_levels` has, for the answer itself and each open list item and quote, the span that begins its
+    first line (None once used) and the span that begins its other lines.
     """
 
     def __init__(self, text: str) -> None:
@@ -122,7 +124,7 @@ class _MarkdownPage:
                     self._levels.append((("dim", "> "), ("dim", "> ")))
                 case "list_item_close" | "blockquote_close":
                     if self._levels[-1][0] is not None:
-                        self._add(())  # nothing was in it: its mark alone
+                        self._add(())  # an empty item: draw its mark alone
                     self._levels.pop()
                 case "bullet_list_close" | "ordered_list_close":
                     self._numbers.pop()
@@ -143,7 +145,7 @@ class _MarkdownPage:
         self._levels.append((("mark", mark), ("", " " * len(mark))))
 
     def _gap(self, token: Token) -> None:
-        """An empty line, where one was written before a block; none within the mark of an item."""
+        """Add an empty line if the source has one before the block, except right after a mark."""
         if not self.lines or not token.map or self._levels[-1][0] is not None:
             return
         above = token.map[0] - 1
@@ -153,17 +155,17 @@ class _MarkdownPage:
             self.lines.append(Line(_trim_trailing_spaces(self._edge())))
 
     def _edge(self) -> tuple[Span, ...]:
-        """What begins a line that is not the first of anything."""
+        """Return the start of a line that is not the first of its level."""
         return tuple(rest for _, rest in self._levels)
 
     def _begin(self) -> tuple[Span, ...]:
-        """What begins the next line; the marks in it are used up."""
+        """Return the start of the next line and mark its list marks as used."""
         begin = tuple(rest if first is None else first for first, rest in self._levels)
         self._levels = [(None, rest) for _, rest in self._levels]
         return begin
 
     def _add(self, spans: Sequence[Span], hang: int = 0) -> None:
-        """One line. When it is wrapped, the marks of quotes go on beside it."""
+        """Add one line; when it is wrapped, each row repeats the quote marks."""
         edge = self._edge()
         wide = sum(len(text) for _, text in edge)
         quoted = any(style for style, _ in edge)
@@ -177,7 +179,7 @@ class _MarkdownPage:
         )
 
     def _inline(self, opening: Token, inline: Token) -> None:
-        """A paragraph or a heading."""
+        """Draw a paragraph or a heading."""
         heading = opening.type == "heading_open"
         indent = "" if heading else self._indent(opening)
         for number, spans in enumerate(_inline_lines(inline, "heading" if heading else "text")):
@@ -192,14 +194,14 @@ class _MarkdownPage:
                 self._add((("", indent), *spans) if first and indent else spans)
 
     def _indent(self, opening: Token) -> str:
-        """The spaces a paragraph that is in nothing else was written with."""
+        """Return the source indentation of a top-level paragraph."""
         if opening.level or not opening.map or not self.lines:
             return ""
         written = self._source[opening.map[0]]
         return written[: len(written) - len(written.lstrip(" "))]
 
     def _code(self, token: Token) -> None:
-        """Code stands indented, with nothing in front of it that would be copied with it."""
+        """Draw indented code, without marks in front that would be copied with it."""
         language = token.info.split()[0] if token.info.strip() else ""
         pad = ("", " " * INDENT_COLUMNS)
         for spans in draw_code_lines(token.content.removesuffix("\n"), language):
@@ -231,7 +233,7 @@ class _MarkdownPage:
 
 
 def _trim_trailing_spaces(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Spans without spaces at their end."""
+    """Return spans without trailing spaces."""
     kept = list(spans)
     while kept and not kept[-1][1].strip():
         kept.pop()
@@ -241,15 +243,15 @@ def _trim_trailing_spaces(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
-    """Inline text in one line."""
+    """Return inline text as one line of spans."""
     return tuple(span for spans in _inline_lines(inline, style) for span in spans)
 
 
 def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
-    """The lines of inline text as spans: `base`, and in it what was emphasised, code and links."""
+    """Yield the lines of inline text as spans: `base` style, emphasis, code and links."""
     open_styles: list[Style] = []
     spans: list[Span] = []
-    links: list[tuple[str, int]] = []  # of each open link: its address, and where its text begins
+    links: list[tuple[str, int]] = []  # open links: the address and the start of the text
 
     def style(*more: Style) -> Style:
         found = dict.fromkeys((*open_styles, *more))
@@ -294,8 +296,10 @@ def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
 
 @lru_cache(maxsize=1)
 def _make_parser() -> MarkdownIt:
-    """CommonMark with tables. HTML is text like any other; definitions of references are too,
-    since what a model wrote is not to vanish."""
+    """Return a CommonMark parser with tables.
+
+    HTML and link reference definitions are parsed as text, so that no text of a model disappears.
+    """
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_MARKDOWN_LEVELS + 1})
     parser.enable("table").disable(["html_block", "html_inline", "reference"])
     parser.inline.ruler.at("newline", _parse_line_break)
@@ -305,7 +309,7 @@ def _make_parser() -> MarkdownIt:
 
 
 def _parse_tame_inline(state: StateCore) -> None:
-    """Look for marks in every paragraph but the wild ones."""
+    """Parse inline marks in every paragraph with an acceptable number of them."""
     for token in state.tokens:
         if token.type != "inline":
             continue
@@ -322,7 +326,7 @@ def _parse_tame_inline(state: StateCore) -> None:
 
 
 def _parse_line_break(state: StateInline, silent: bool) -> bool:
-    """A line break stays one, and the spaces after it too: in a chat they were meant."""
+    """Keep a line break and the spaces after it: in chat they are intended."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -333,7 +337,7 @@ def _parse_line_break(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_address(state: StateInline, silent: bool) -> bool:
-    """An address as it was written: underscores in it are no emphasis."""
+    """Parse a URL as a link, so that underscores in it are not emphasis."""
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False
     scheme = _SCHEME.search(state.pending[-8:])

@@ -1,8 +1,8 @@
-"""What is written to one person's terminal, and when.
+"""Output to one person's terminal, in frames.
 
-Blocks to print and changes of the view wait for the frame clock, or for a key that is to be echoed
-at once. While the writer is full nothing is written; printed blocks queue up to a bound, and what
-was dropped is said when the writer has room again.
+Printed blocks and view changes wait for the frame clock, or for a key that is echoed at once.
+While the writer is full nothing is written. Printed blocks then queue up to a limit; when the
+writer has room again, a notice says how many lines were dropped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sshwarma.terminal.screen import Screen, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, block, line
 
 MAX_RECENT_BLOCKS: Final = 200
-"""Blocks kept, by reference, to paint the screen again after a resize."""
+"""Blocks kept, by reference, to repaint the screen after a resize."""
 
 PROMPT_DELAY_SECONDS: Final = 1.0
-"""Where nothing can be erased, the prompt after a line waits so long for an answer."""
+"""Time that a plain screen waits for an answer before it prints the next prompt."""
 
 
 class TerminalOutput:
-    """One person's screen. `refresh` brings the view up to date before it is drawn."""
+    """The output of one person's terminal; `refresh` updates the view before drawing."""
 
     __slots__ = (
         "_answer", "_bell", "_changed", "_clock", "_pending", "_prelude", "_recent", "_refresh",
@@ -56,13 +56,13 @@ class TerminalOutput:
         self._prelude = b""  # written before the next frame: a change of mode
         self._skipped = 0
         self._bell = self._changed = self._repaint = False
-        self._answer: TimerHandle | None = None  # runs while the prompt waits for an answer
+        self._answer: TimerHandle | None = None  # set while the prompt waits for an answer
 
     @property
     def rows(self) -> int:
         return self._screen.rows
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
         self.open = True
@@ -70,7 +70,7 @@ class TerminalOutput:
         self.draw()
 
     def close(self) -> None:
-        """The last bytes: what waits, and a clean terminal with the cursor on a fresh line."""
+        """Write waiting blocks and restore the terminal, with the cursor on a new line."""
         committed = b"" if self.paused else self._committed()
         self.open = False
         self._clock.forget(self)
@@ -91,10 +91,10 @@ class TerminalOutput:
                 self._skipped = 0
             self.mark()
 
-    # -- what changes
+    # -- changes
 
     def mark(self) -> None:
-        """The view has changed: it is drawn with the next frame."""
+        """Draw the changed view with the next frame."""
         self._changed = True
         self._clock.mark(self)
 
@@ -109,7 +109,7 @@ class TerminalOutput:
         self._clock.mark(self)
 
     def repaint(self) -> None:
-        """All that is visible is drawn again."""
+        """Draw the whole visible screen again with the next frame."""
         self._repaint = True
         self.mark()
 
@@ -121,7 +121,7 @@ class TerminalOutput:
             self.repaint()
 
     def relook(self, look: DisplayOptions) -> None:
-        """Look otherwise from now on, also what is seen already."""
+        """Change the display options and repaint the screen with them."""
         if look == self.look:
             return
         if look.plain != self.look.plain:
@@ -131,10 +131,10 @@ class TerminalOutput:
         self.look = self._screen.look = look
         self.repaint()
 
-    # -- what is written
+    # -- writing
 
     def frame(self) -> None:
-        """Write what has changed since the last frame; the frame clock calls this."""
+        """Write the changes since the last frame; called by the frame clock."""
         if not self.open or self.paused:
             return
         if self._answer is not None:
@@ -157,13 +157,13 @@ class TerminalOutput:
             self._write(out)
 
     def draw(self) -> None:
-        """Write a frame now: the view has changed and somebody waits to see it."""
+        """Write a frame with the changed view now."""
         self._go_on()
         self._changed = True
         self.frame()
 
     def typed(self, text: str) -> bool:
-        """Echo text typed at the end of the draft; False where only a frame can show it."""
+        """Echo text typed at the end of the draft; return False if that needs a frame."""
         if self._changed or self.paused or not self.open:
             return False
         echo = self._screen.typed(text, self.view.text)
@@ -175,8 +175,11 @@ class TerminalOutput:
         return True
 
     def keep(self, *, answered: bool) -> None:
-        """Leave the line with the draft above as it stands, as where nothing can be erased. Nor
-        can a prompt be: where an answer is due, the next comes with it, if that is there soon."""
+        """Leave the submitted line on a plain screen, which can erase nothing.
+
+        It cannot erase a prompt either. So with `answered` the next prompt is printed with the
+        answer, or after PROMPT_DELAY_SECONDS.
+        """
         if self.open and not self.paused:
             self.draw()
             self._write(self._screen.submitted())
@@ -184,13 +187,13 @@ class TerminalOutput:
                 self._answer = self._clock.after(PROMPT_DELAY_SECONDS, self.draw)
 
     def _go_on(self) -> None:
-        """The prompt waits no longer."""
+        """Cancel the wait for an answer."""
         if self._answer is not None:
             self._answer.cancel()
             self._answer = None
 
     def _committed(self) -> bytes:
-        """The rows of all blocks that wait."""
+        """Render and remove all waiting blocks."""
         pending = self._pending
         if not pending:
             return b""

@@ -1,7 +1,7 @@
-"""The screen of a screen reader or a dumb terminal: lines, and backspaces in the last one.
+"""The screen for screen readers and dumb terminals: lines, and backspaces in the last one.
 
-No escape sequence at all, nothing above the last line is touched, no live area, no status. It has
-the methods of `screen.Screen`.
+It writes no escape sequence and never changes a line above the last. It has no live area and no
+status. It has the methods of `screen.Screen`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MIN_INPUT_COLUMNS: Final = 10
 
 
 class PlainScreen:
-    """The last line of a terminal that cannot move its cursor except back."""
+    """The last line of a terminal that can move its cursor only back."""
 
     __slots__ = ("_at", "_stale", "_units", "look", "rows")
 
@@ -28,15 +28,15 @@ class PlainScreen:
     def __init__(self, look: DisplayOptions, rows: int) -> None:
         self.look = look
         self.rows = rows
-        self._units: list[str] | None = None  # what stands in the last line, if it is ours
-        self._at = 0  # how many of them are before the cursor
+        self._units: list[str] | None = None  # clusters of the last line; None if not drawn here
+        self._at = 0  # number of clusters before the cursor
         self._stale = True
 
     def stale(self) -> None:
         self._stale = True
 
     def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
-        """Print `committed` on lines of its own, then the prompt and the draft again."""
+        """Print `committed` on its own lines, then the prompt and the draft again."""
         if committed:
             return (self.submitted() if self._units is not None else b"") + (
                 committed + self._update(view)
@@ -44,14 +44,14 @@ class PlainScreen:
         return self._update(view) if self._stale or self._units is None else b""
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
-        """The prompt and the draft on a new line: what is above stays as it is."""
+        """Print the prompt and the draft on a new line; keep the lines above."""
         return self.submitted() + self._update(view)
 
     def typed(self, text: str, before: str) -> bytes | None:
         return None
 
     def submitted(self) -> bytes:
-        """To a new line, if the last one has something."""
+        """Start a new line if the last one is not empty."""
         if self._units is None:
             return b""
         self._units = None
@@ -61,7 +61,7 @@ class PlainScreen:
         return self.submitted()
 
     def _update(self, view: ScreenView) -> bytes:
-        """Change the last line with as little as possible being spoken again."""
+        """Update the last line so that a screen reader repeats as little as possible."""
         self._stale = False
         prompt, _ = clip_spans(view.prompt, self.look, self.look.width - _MIN_INPUT_COLUMNS)
         start = [unit for _, text in prompt for unit in split_clusters(text)]
@@ -80,7 +80,7 @@ class PlainScreen:
         here, self._at = self._at, at
         appends = same == len(old) and here == len(old)
         if not appends and max(_units_width(old), _units_width(new)) >= self.look.width:
-            # A backspace does not go back over the edge: say the whole line again.
+            # A backspace does not cross the edge: print the whole line again.
             return b"\r\n" + self._bytes("".join(new) + _move_back(new[at:]))
         rest = max(0, _units_width(old[same:]) - _units_width(new[same:])) if new != old else 0
         if new == old:

@@ -1,7 +1,7 @@
-"""Blocks to bytes: escaped, word-wrapped by display width, coloured; once per look.
+"""Rendering of blocks to bytes: escaped, word-wrapped, coloured; once per display options.
 
-A line that goes to a whole room is one Block, rendered once for each width and theme in the
-room and kept in `Block.renderings`.
+A line for a whole room is one Block. It is rendered once for each width and theme in the room and
+cached in `Block.renderings`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from sshwarma.terminal.theme import RESET_SEQUENCE, style_sequence
 from sshwarma.terminal.width import clip_text, cluster_width, split_clusters, text_width
 
 MAX_RENDERINGS: Final = 16
-"""Looks kept in one block; the oldest goes first."""
+"""Renderings cached per block; the oldest is dropped first."""
 
 MIN_FOLD_COLUMNS: Final = 8
-"""Columns a folded text keeps at least; where there is less room, it gets a third of a row, and its
-line is wrapped."""
+"""Smallest width of a folded text; with less room it gets a third of a row and its line wraps."""
 
 _ASCII_MARKS: Final = str.maketrans(
     {
@@ -41,10 +40,13 @@ _WORD: Final = re.compile(" +|[^ ]+")
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
-    """How one person's terminal shows text; equal looks share renderings.
+    """Display options of a terminal; equal options share renderings.
 
-    width: columns of a row. theme: a name in `theme.THEMES`. utf8: false translates marks to
-    ASCII. plain: no SGR and no last column, for screen readers and dumb terminals.
+    Attributes:
+        width: columns of a row.
+        theme: a name in `theme.THEMES`.
+        utf8: False translates marks to ASCII.
+        plain: no SGR and no last column, for screen readers and dumb terminals.
     """
 
     width: int = 80
@@ -54,12 +56,12 @@ class DisplayOptions:
 
     @property
     def columns(self) -> int:
-        """Columns text may fill. A dumb terminal may wrap at once after its last column."""
+        """Columns for text; one less if plain: dumb terminals may wrap after the last column."""
         return self.width - 1 if self.plain else self.width
 
 
 def render_block(block: Block, look: DisplayOptions) -> bytes:
-    """The block as rows ending in CR LF, none wider than `look.columns`."""
+    """Render a block as rows ending in CR LF, at most `look.columns` wide."""
     memo = block.renderings
     done = memo.get(look)
     if done is None:
@@ -72,7 +74,7 @@ def render_block(block: Block, look: DisplayOptions) -> bytes:
 
 
 def render_plain(block: Block, utf8: bool = True) -> str:
-    """The block for a pipe: escaped, not wrapped, not coloured, lines joined by newlines."""
+    """Render a block for a pipe: escaped, unwrapped, uncoloured, joined by newlines."""
     return "\n".join(
         "".join(escape_text(text, utf8) for _, text in line.spans).rstrip(" ")
         for line in lay_out_block(block, DisplayOptions(utf8=utf8, plain=True))
@@ -80,7 +82,7 @@ def render_plain(block: Block, utf8: bool = True) -> str:
 
 
 def escape_text(text: str, utf8: bool = True) -> str:
-    """Escaped text, in ASCII unless `utf8`: known marks are translated, the rest is `?`."""
+    """Escape text; without `utf8`, translate known marks to ASCII and others to `?`."""
     text = escape_controls(text)
     if utf8 or text.isascii():
         return text
@@ -88,7 +90,7 @@ def escape_text(text: str, utf8: bool = True) -> str:
 
 
 def style_spans(spans: Sequence[Span], look: DisplayOptions) -> str:
-    """Spans that are already `escape_text`, with the colours of the look."""
+    """Join escaped spans, with the colours of the display options."""
     if look.plain:
         return "".join(text for _, text in spans)
     theme = look.theme
@@ -103,7 +105,7 @@ def style_spans(spans: Sequence[Span], look: DisplayOptions) -> str:
 
 
 def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tuple[list[Span], int]:
-    """Spans escaped and cut to `columns`, and the columns they take."""
+    """Escape spans and cut them to `columns`; return them and their width."""
     kept: list[Span] = []
     used = 0
     for style, text in spans:
@@ -119,7 +121,7 @@ def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tup
 
 
 def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
-    """The lines of a block, its tables as they fit."""
+    """Yield the lines of a block, with its tables laid out."""
     for item in block.lines:
         if isinstance(item, Table):
             yield from _lay_out_table(item, look)
@@ -128,7 +130,7 @@ def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
 
 
 def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
-    """The rows of one logical line, coloured."""
+    """Yield the rows of one logical line, coloured."""
     spans = _escape_spans(line.spans, look)
     flat = "".join(text for _, text in spans)
     size = text_width(flat)
@@ -152,7 +154,7 @@ def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
 
 
 def _escape_spans(spans: Sequence[Span], look: DisplayOptions) -> list[Span]:
-    """Spans escaped, without those that only stand in for styles if there are styles."""
+    """Escape spans; drop PLAIN_ONLY_STYLE spans unless the output is plain."""
     utf8 = look.utf8
     return [
         (style, escape_text(text, utf8))
@@ -162,8 +164,10 @@ def _escape_spans(spans: Sequence[Span], look: DisplayOptions) -> list[Span]:
 
 
 def _lay_out_table(table: Table, look: DisplayOptions) -> Iterator[Line]:
-    """A table with its columns side by side if they fit, else a cell a line. Where nothing is
-    drawn, as for a screen reader, a cell a line is what can be followed."""
+    """Lay out a table with columns side by side if they fit, else one cell per line.
+
+    Plain output always has one cell per line, which a screen reader can follow.
+    """
     rows = [[_escape_spans(cell, look) for cell in row] for row in table.rows]
     sizes = [[sum(text_width(text) for _, text in cell) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
@@ -185,10 +189,10 @@ def _lay_out_table(table: Table, look: DisplayOptions) -> Iterator[Line]:
 
 
 def _row_bounds(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
-    """Where each row starts and ends: first `columns` wide, then `columns - hang`.
+    """Yield the start and end of each row: first `columns` wide, then `columns - hang`.
 
-    Breaks at spaces, which vanish there. A word is taken to the next row whole when it fits in
-    one and is ASCII; other scripts break between any two clusters.
+    Rows break at spaces, which are dropped there. An ASCII word that fits in one row moves to the
+    next row whole; other scripts break between any two clusters.
     """
     start = end = used = 0
     room = columns
@@ -199,8 +203,8 @@ def _row_bounds(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]
             end, used = match.end(), used + size
             continue
         if word[0] == " ":
-            # The gap at which the row is broken: nothing of it is shown, unless it begins the
-            # line, where the row is broken after it.
+            # Drop the spaces at which the row breaks. Spaces at the start of the line are kept
+            # and the row breaks after them.
             yield start, end
             start, used, room = match.end(), 0, columns - hang
             end = start
@@ -224,14 +228,14 @@ def _row_bounds(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]
 
 
 def _strip_end(text: str, start: int, end: int) -> int:
-    """The end of text[start:end] without trailing spaces, unless it is nothing but spaces."""
+    """Return the end of text[start:end] without trailing spaces, unless it is all spaces."""
     stripped = text[start:end].rstrip(" ")
     return start + len(stripped) if stripped else end
 
 
 def _cut_spans(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
-    """The spans of each row: rows say where in the joined text they start and end, in order."""
-    at = number = 0  # where the span of that number begins
+    """Yield the spans of each row; rows are ordered ranges of the joined text."""
+    at = number = 0  # the start of span `number` in the joined text
     for start, end in rows:
         kept: list[Span] = []
         while number < len(spans):
@@ -240,7 +244,7 @@ def _cut_spans(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterat
             if low < high:
                 kept.append((style, text[low:high]))
             if at + len(text) > end:
-                break  # the next row may have some of it
+                break  # the rest of the span belongs to the next row
             at += len(text)
             number += 1
         yield kept

@@ -1,14 +1,14 @@
-"""Frames: what must be written so that the screen shows the view.
+"""Frames: the bytes that make a terminal show the view.
 
-Above is committed scrollback, which belongs to the terminal and is never touched again. Below it
-is one region: the live area, the prompt with the input, the completion menu, the status. To print,
-the region is erased, the lines are written and the region is drawn again; both byte strings are
-kept, so a line above somebody's prompt costs a concatenation.
+The upper part is committed scrollback, which belongs to the terminal and is never changed. Below
+it is one region: the live area, the prompt with the input, the completion menu, the status. To
+print, the region is erased, the lines are written and the region is drawn again. Both byte strings
+are cached, so a line above somebody's prompt costs a concatenation.
 
-Widths may lie: a terminal can draw an emoji wider than we think. While a frame is drawn, automatic
-wrapping is off, rows are counted from the region's top and columns from the left edge, so a wrong
-width spoils one row and nothing else. It is on again at the end of each frame, because a client
-that dies there could not restore it.
+Widths may be wrong: a terminal can draw an emoji wider than we compute. While a frame is drawn,
+automatic wrapping is off, rows are counted from the region's top and columns from the left edge, so
+a wrong width spoils one row only. Each frame ends with wrapping on, because a client that dies
+could not restore it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MIN_INPUT_COLUMNS: Final = 10  # columns left for the input beside the longest 
 
 @dataclass(frozen=True, slots=True)
 class LiveBlock:
-    """A block that may still change, and under it a line on how far it is, cut to the width."""
+    """A block that may still change, and its progress line, cut to the width."""
 
     block: Block
     progress: Line | None = None
@@ -52,7 +52,7 @@ class LiveBlock:
 
 @dataclass(slots=True)
 class ScreenView:
-    """What the region shows. The terminal changes it and then asks for a frame."""
+    """The contents of the region. The terminal changes it and then requests a frame."""
 
     prompt: Sequence[Span] = ()
     text: str = ""
@@ -63,7 +63,7 @@ class ScreenView:
 
 
 def clamp_size(columns: int, rows: int) -> tuple[int, int]:
-    """A size that can be drawn in: 20..500 x 5..200, and 80 x 24 where it is unknown (zero)."""
+    """Clamp a size to 20..500 x 5..200; an unknown size (zero) becomes 80 x 24."""
     return (
         min(max(columns, MIN_TERMINAL_COLUMNS), MAX_TERMINAL_COLUMNS)
         if columns > 0
@@ -73,7 +73,7 @@ def clamp_size(columns: int, rows: int) -> tuple[int, int]:
 
 
 class Screen:
-    """What is on one terminal now, and the bytes that change it."""
+    """The state of one terminal's screen, and the bytes that change it."""
 
     __slots__ = ("_appends", "_certain", "_column", "_erase", "_region", "_row", "look", "rows")
 
@@ -85,17 +85,17 @@ class Screen:
         self.rows = rows
         self._region: bytes | None = None
         self._erase = b"\r" + _ERASE_BELOW + _WRAP_OFF
-        self._row = 0  # the cursor's row, counted from the top of the region as it is drawn
+        self._row = 0  # the cursor's row, counted from the top of the drawn region
         self._column = 0
-        self._appends = False  # whether the cursor stands at the end of the input's last row
-        self._certain = True  # whether that row is ASCII, where no terminal disagrees on widths
+        self._appends = False  # whether the cursor is at the end of the input's last row
+        self._certain = True  # whether that row is ASCII, whose width is the same everywhere
 
     def stale(self) -> None:
-        """The view has changed: the region must be composed again."""
+        """Drop the cached region, because the view has changed."""
         self._region = None
 
     def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
-        """Print `committed` rows above, and the region as it is now."""
+        """Print `committed` rows above the region, and draw the region."""
         erase = self._erase
         region = self._region
         if region is None:
@@ -103,7 +103,7 @@ class Screen:
         return erase + committed + region
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
-        """The whole screen again: the tail of the scrollback at this width, then the region."""
+        """Draw the whole screen: the tail of the scrollback at this width, then the region."""
         region = self._region = self._compose(view)
         room = self.rows - region.count(b"\n") - 1
         rows: list[bytes] = []
@@ -115,10 +115,10 @@ class Screen:
         return b"".join((_CURSOR_HOME, _ERASE_BELOW, _WRAP_OFF, *rows[-room:], region))
 
     def typed(self, text: str, before: str) -> bytes | None:
-        """Echo of `text` typed at the end of the input, behind `before`.
+        """Return the echo of `text` typed at the end of the input, after `before`.
 
-        None when that would not give what a frame gives: the row is full, or the text is not
-        simply put after what stands there.
+        None if only a frame can show it: the row is full, or the text joins with or changes the
+        text before it.
         """
         if not self._appends:
             return None
@@ -127,7 +127,7 @@ class Screen:
         else:
             if not self.look.utf8:
                 return None
-            tail = before[previous(before, len(before)) :]  # what the text may join with
+            tail = before[previous(before, len(before)) :]  # the cluster that text may join
             size = text_width(tail + text) - text_width(tail)
             if size < 0 or escape_controls(tail + text) != tail + text:
                 return None
@@ -139,18 +139,18 @@ class Screen:
         return text.encode() if self._certain else _WRAP_OFF + text.encode() + _WRAP_ON
 
     def submitted(self) -> bytes:
-        """Nothing: the terminal prints a submitted line into the scrollback like any other."""
+        """Return nothing: a submitted line is printed to the scrollback like any other."""
         return b""
 
     def leave(self) -> bytes:
-        """Take the region away; the cursor is left at the start of an empty row."""
+        """Erase the region and leave the cursor at the start of an empty row."""
         erase, self._erase = self._erase, b"\r" + _ERASE_BELOW + _WRAP_OFF
         self._region = None
         self._row, self._appends = 0, False
         return erase + _WRAP_ON
 
     def _compose(self, view: ScreenView) -> bytes:
-        """The bytes of the region, drawn downwards from its top row at column 0."""
+        """Compose the region's bytes, drawn downwards from its top row at column 0."""
         look, columns = self.look, self.look.width - 1
         left = self.rows - 1
         below: list[str] = []
@@ -185,8 +185,7 @@ class Screen:
         return drawn + (back + right).encode() + _WRAP_ON
 
     def _live(self, view: ScreenView, height: int) -> list[bytes]:
-        """The last rows of everything that is live, in at most `height` rows: as many for each as
-        for the others, and more where others need less."""
+        """Draw the last rows of all live blocks in at most `height` rows, divided fairly."""
         if height <= 0 or not view.live:
             return []
         shown = [self._live_rows(live) for live in list(view.live.values())[-height:]]
@@ -197,7 +196,7 @@ class Screen:
         ]
 
     def _live_rows(self, live: LiveBlock) -> list[bytes]:
-        # A bare CR or LF cannot be in a rendering: text is escaped.
+        # A rendering holds no bare CR or LF: text is escaped.
         rows = render_block(live.block, self.look).split(b"\r\n")[:-1]
         if live.progress is not None:
             rows.append(_render_progress(live.progress, self.look, self.look.width - 1))
@@ -205,9 +204,10 @@ class Screen:
 
 
 def divide_rows(needs: Sequence[int], height: int) -> list[int]:
-    """How many rows each gets who needs so many, of `height` in all: nobody more than it needs,
-    and nobody less than another unless it needs less, or the rows cannot be divided evenly, when
-    the later have the one more."""
+    """Divide `height` rows fairly, giving none more than it needs.
+
+    If the rows do not divide evenly, later ones get one row more.
+    """
     granted = [0] * len(needs)
     waiting = sorted(range(len(needs)), key=lambda at: (needs[at], at))
     while waiting:
@@ -218,8 +218,8 @@ def divide_rows(needs: Sequence[int], height: int) -> list[int]:
     return granted
 
 
-# A room's status, prompt and progress are the same for everyone in it whose terminal is as wide:
-# with 200 people the first two were half the cost of a redraw.
+# A room's status, prompt and progress are equal on all terminals of the same width, so they are
+# cached: with 200 people the first two were half the cost of a redraw.
 
 
 @lru_cache(maxsize=512)
@@ -238,6 +238,6 @@ def _render_progress(progress: Line, look: DisplayOptions, columns: int) -> byte
 
 @lru_cache(maxsize=512)
 def _render_prompt(spans: tuple[Span, ...], look: DisplayOptions, columns: int) -> tuple[str, int]:
-    """The prompt as it is written, and the columns it takes."""
+    """Render the prompt; return it and its width."""
     kept, used = clip_spans(spans, look, columns)
     return style_spans(kept, look), used

@@ -1,7 +1,7 @@
-"""One person's terminal: bytes in, callbacks out; blocks in, bytes out.
+"""One person's terminal: turns input bytes into callbacks, and blocks into output bytes.
 
-Binds the parser, the editor, completion and the output. Keys are echoed before `feed` returns;
-everything else waits for the frame clock. Nothing here blocks, and nothing grows without bound:
+It connects the parser, the editor, completion and the output. Keys are echoed before `feed`
+returns; other output waits for the frame clock. Nothing here blocks, and all memory is bounded:
 see the limits below and in keys, buffer, history and output.
 """
 
@@ -31,20 +31,21 @@ ESCAPE_WAIT_SECONDS: Final = 0.05
 """Seconds after which a lone escape is the Escape key."""
 
 PASTE_WAIT_SECONDS: Final = 1.0
-"""Seconds of silence after which a paste that was not closed is taken as it is."""
+"""Seconds of silence after which an unclosed paste ends."""
 
 MAX_INSTANT_DRAFT_CHARACTERS: Final = 4096
-"""Characters above which a changed draft is drawn with the next frame, not at once."""
+"""Length above which a changed draft is drawn with the next frame, not at once."""
 
 
 class Terminal:
     """The screen and keyboard of one person.
 
-    write: takes bytes for the client; called from `feed`, from the frame clock, `start`, `frame`
-    and `close`, and never while paused, except once by `close`. complete: the completion source,
-    see `completion.Source`. history: lines submitted before, oldest first, shared by reference and
-    never changed. echo: whether a submitted line stays in the scrollback; where the screen is
-    plain, it does.
+    Args:
+        write: takes bytes for the client; called from `feed`, the frame clock, `start`, `frame`
+            and `close`, and never while paused, except once by `close`.
+        complete: the completion source, see `completion.CompletionSource`.
+        history: lines submitted before, oldest first, shared by reference and never changed.
+        echo: returns whether a submitted line stays in the scrollback; on a plain screen all do.
     """
 
     __slots__ = (
@@ -88,13 +89,13 @@ class Terminal:
         self._timer: asyncio.TimerHandle | None = None
         self._keys = TokenBucket(MAX_KEYS_PER_SECOND, MAX_KEYS_BURST, clock.now)
         self._told = ""  # the last refusal shown
-        self._submitted = False  # whether the keys just taken submitted a line
+        self._submitted = False  # whether the keys just processed submitted a line
         self._typed = ""  # typed at the end of the draft and not yet echoed
-        self._changed = False  # whether keys did anything else that is to be seen
+        self._changed = False  # whether keys made another visible change
 
     @property
     def look(self) -> DisplayOptions:
-        """How this terminal shows text now."""
+        """The current display options."""
         return self._output.look
 
     @property
@@ -104,66 +105,65 @@ class Terminal:
 
     @property
     def history(self) -> InputHistory:
-        """Lines that Up walks through; `history.added` are those submitted here."""
+        """Lines that Up walks through; `history.added` has those submitted here."""
         return self._editor.history
 
     @property
     def draft(self) -> str:
-        """What is typed and not submitted."""
+        """The text typed and not submitted."""
         return self._editor.buffer.text
 
     @property
     def submit_limit(self) -> int:
-        """Bytes of UTF-8 a submitted line may have."""
+        """Longest submitted line in bytes of UTF-8."""
         return self._editor.submit_limit
 
     @submit_limit.setter
     def submit_limit(self, limit: int) -> None:
         self._editor.submit_limit = limit
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
-        """Take the client's terminal over and draw the prompt."""
+        """Set up the client's terminal and draw the prompt."""
         self._output.start()
 
     def close(self) -> None:
-        """Print what waits and give the terminal back clean, the cursor on a fresh line."""
+        """Print waiting blocks and restore the terminal, with the cursor on a new line."""
         if self._output.open:
             self._cancel_timer()
             self._choosing.close()
             self._output.close()
 
     def pause(self) -> None:
-        """The writer is full: write nothing until `resume`."""
+        """Write nothing until `resume`, because the writer is full."""
         self._output.pause()
 
     def resume(self) -> None:
-        """The writer has room again: say how much was skipped, and go on."""
+        """Write again, and print how many lines were skipped."""
         self._output.resume()
 
-    # -- what is shown
+    # -- contents
 
     def print(self, block: Block) -> None:
-        """Commit a block to the scrollback, with the next frame."""
+        """Print a block to the scrollback with the next frame."""
         self._output.print(block)
 
     def set_prompt(self, *spans: Span) -> None:
-        """What stands before the draft."""
+        """Set the prompt before the draft."""
         self._prompt = spans
         self._output.mark()
 
     def set_status(self, line: Line | None) -> None:
-        """The line under the prompt, cut to the width; None for none."""
+        """Set the line under the prompt, cut to the width; None removes it."""
         self._output.view.status = line
         self._output.mark()
 
     def set_live(self, key: str, block: Block | None, progress: Line | None = None) -> None:
-        """Show a block above the prompt that may still change, and under it how far it is; None
-        takes it away.
+        """Show a changing block and its progress line above the prompt; None removes it.
 
-        Blocks stand in the order their keys first came; together they get half of the screen,
-        shared evenly, and the newest rows of each are shown. A plain screen shows none.
+        Blocks appear in the order of their first calls. Together they get half of the screen,
+        divided fairly, and the newest rows of each are shown. A plain screen shows no live block.
         """
         if block is None:
             self._output.view.live.pop(key, None)
@@ -178,15 +178,15 @@ class Terminal:
         self._output.mark()
 
     def bell(self) -> None:
-        """Ring once, with the next frame."""
+        """Ring the bell once, with the next frame."""
         self._output.bell()
 
     def frame(self) -> None:
-        """Write now what waits for the next frame."""
+        """Write the next frame now."""
         self._output.frame()
 
     def resize(self, columns: int, rows: int) -> None:
-        """The client's window has another size; the next frame paints the screen again."""
+        """Set the size of the client's window and repaint with the next frame."""
         self._output.resize(columns, rows)
 
     def configure(
@@ -197,7 +197,7 @@ class Terminal:
         vi: bool | None = None,
         utf8: bool | None = None,
     ) -> None:
-        """Change how the terminal looks and edits; None leaves as it is."""
+        """Change display and editing options; None keeps the current value."""
         if vi is not None and vi != (self._editor.vi is not None):
             self._editor.vi = ViMode() if vi else None
         look = self.look
@@ -211,7 +211,7 @@ class Terminal:
         )
 
     def _show(self, view: ScreenView) -> None:
-        """Bring the view up to date with the editor."""
+        """Update the view from the editor."""
         editor = self._editor
         query = editor.searching
         view.prompt = (
@@ -219,18 +219,18 @@ class Terminal:
         )
         view.text = editor.text
         view.cursor = editor.cursor
-        # A frame shows all that was typed; what is echoed later must not show it again.
+        # A frame shows all typed text; a later echo must not repeat it.
         self._typed = ""
 
     # -- keys
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the client. Whatever they are, the work is bounded and nothing is raised."""
+        """Process bytes from the client, in bounded time and without raising."""
         self._cancel_timer()
         for key in self._parser.feed(data):
             if not self._keys.try_take():
                 self._parser.reset()
-                self._tell("that is more than a person types: some keys were dropped")
+                self._tell("too much input at once: some keys were dropped")
                 break
             self._press(key)
         self._echo()
@@ -239,12 +239,12 @@ class Terminal:
             self._timer = self._clock.after(wait, self._flush_keys)
 
     def _completed(self) -> None:
-        """A completion has changed the line or opened a menu."""
+        """Show the line or menu that a completion has changed."""
         self._changed = True
         self._echo()
 
     def _flush_keys(self) -> None:
-        """Nothing has followed half a sequence, or a paste without an end: take what is there."""
+        """Process an incomplete sequence or unclosed paste after its timeout."""
         self._timer = None
         for key in self._parser.flush():
             self._press(key)
@@ -256,12 +256,12 @@ class Terminal:
             self._timer = None
 
     def _echo(self) -> None:
-        """Show the keys just taken, at once unless the draft is long."""
+        """Show the keys just processed, at once unless the draft is long."""
         typed, self._typed = self._typed, ""
         changed, self._changed = self._changed, False
         if self._submitted:
-            # In the next turn of the loop, after whoever carries out the line has had one: most
-            # answers are there by then and go out in the same frame.
+            # Draw in the next turn of the loop, after the task that runs the line had one: most
+            # results are ready by then and go out in the same frame.
             self._submitted = False
             self._clock.soon(self._output.draw if self._editor.text else self._output.frame)
         elif changed or (typed and not self._output.typed(typed)):
@@ -277,7 +277,7 @@ class Terminal:
         if self._choosing.press(key):
             self._changed = True
             return
-        self._changed = self._changed or had_menu  # which the key has closed
+        self._changed = self._changed or had_menu  # the key has closed the menu
         editor = self._editor
         buffer = editor.buffer
         size = len(buffer.text)
@@ -306,7 +306,7 @@ class Terminal:
             self._output.repaint()
             self._changed = True
         elif act is EditorAction.BELL:
-            # Nothing on screen has changed: input past the limit is not to cost a frame a key.
+            # Draw no frame: the screen is unchanged, and input over the limit must cost little.
             self._output.bell()
             if self._editor.notice:
                 self._tell(self._editor.notice)
@@ -324,7 +324,7 @@ class Terminal:
         self._on_line(text)
 
     def _spoken(self, text: str) -> Block:
-        """The submitted line as it stays in the scrollback."""
+        """Draw the submitted line for the scrollback."""
         first, *rest = text.split("\n")
         pad = "  "
         return block(
@@ -333,7 +333,7 @@ class Terminal:
         )
 
     def _tell(self, notice: str) -> None:
-        """Show a refusal, once until a key is taken again."""
+        """Show a refusal once, until a key is accepted again."""
         if notice != self._told:
             self._told = notice
             self._output.print(block(line(("warn", notice))))

@@ -1,8 +1,8 @@
-"""Text as everyone hands it around: styled spans in lines in blocks, with no width and no colour.
+"""The text model: styled spans in lines in blocks, without width and colour.
 
 A view makes a Block; a terminal renders it for its width and theme; a pipe, a model and MCP
-take `plain()`. Span texts are data: rendering escapes whatever control sequences they hold, so
-nobody who builds a Block has to.
+use `plain()`. Span texts are data: rendering escapes their control sequences, so code that builds
+a Block need not.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 Style: TypeAlias = str
-"""A meaning, not a colour: one of STYLES, or several with spaces between. The theme says what each
-looks like."""
+"""A meaning, not a colour: one or several of STYLE_NAMES, separated by spaces. The theme defines
+the look of each."""
 
 PLAIN_ONLY_STYLE: Final = "bare"
-"""The style of what stands in for styles where there are none: a plain look and a pipe show it,
-other looks leave it out."""
+"""The style of text that replaces styles in plain output: plain screens and pipes show it, other
+output omits it."""
 
 STYLE_NAMES: Final = (
     "", "heading", "name", "self", "model", "room", "thing", "tool", "verb", "text", "emote",
@@ -32,9 +32,13 @@ Span: TypeAlias = tuple[Style, str]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One logical line. When it is wrapped, continuation rows are indented by `hang` columns, of
-    which `edge` fills the first: the mark of a quotation goes on beside all of it. A line that
-    is too long has its span of number `fold` cut before it is wrapped."""
+    """One logical line.
+
+    Attributes:
+        hang: columns by which continuation rows are indented when the line is wrapped.
+        edge: spans that begin each continuation row, such as quote marks; part of `hang`.
+        fold: index of the span that is cut before a too long line is wrapped.
+    """
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
@@ -47,10 +51,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, the first row the names of the columns. Where the columns do not fit side by
-    side, or nothing is drawn, each cell is a line of its own behind its name.
+    """A table. If its columns do not fit, or output is plain, each cell is a `name: value` line.
 
-    right: whether each column is aligned to the right. edge: what every row begins with.
+    Attributes:
+        rows: rows of cells; the first row has the column names.
+        right: for each column, whether it is right-aligned.
+        edge: spans that begin every row.
     """
 
     rows: tuple[tuple[tuple[Span, ...], ...], ...]
@@ -58,7 +64,7 @@ class Table:
     edge: tuple[Span, ...] = ()
 
     def listed(self) -> list[Line]:
-        """The table as lines: `name: value`, with an empty line between rows."""
+        """Return the table as `name: value` lines, with an empty line between rows."""
         names, *values = self.rows
         hang = sum(len(text) for _, text in self.edge) + 2
         between = Line(self.edge if any(text.strip() for _, text in self.edge) else ())
@@ -78,19 +84,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some lines that belong together. Shared by everyone who sees them, so rendered once
-    per width and theme: `renderings` is the renderer's memo and nobody else's."""
+    """Lines that belong together, shared by all viewers and rendered once per width and theme.
+
+    Only the renderer uses `renderings`, its cache.
+    """
 
     lines: tuple[Line | Table, ...] = ()
     renderings: dict[object, bytes] = field(default_factory=dict, repr=False)
 
     def plain(self) -> str:
-        """The text without styles, lines joined by newlines. Not escaped: see `render.plain`."""
+        """Return the text without styles, unescaped (see `render.render_plain`)."""
         return "\n".join(line.plain() for line in self.lines)
 
 
 def line(*parts: str | Span, hang: int = 0) -> Line:
-    """A line from plain strings and (style, text) pairs."""
+    """Make a line from plain strings and (style, text) pairs."""
     return Line(tuple(("", part) if isinstance(part, str) else part for part in parts), hang)
 
 
@@ -101,15 +109,14 @@ def block(*lines: Line | Table | str) -> Block:
 def lines_with_head(
     *head: str | Span, text: str, style: Style = "text", indent: int = 2
 ) -> list[Line]:
-    """A text of any number of lines behind a head: its first line beside it, the others below,
-    indented by `indent` columns."""
+    """Put a text after a head: its first line beside it, the others below, indented."""
     first, *more = text.split("\n")
     beside = line(*head, (style, first), hang=indent)
     return [beside, *(text_lines("\n".join(more), style, indent=indent) if more else ())]
 
 
 def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
-    """Text of several lines as Lines, each indented by `indent` columns, also when wrapped."""
+    """Yield the lines of a text, each indented by `indent` columns, also when wrapped."""
     pad = " " * indent
     for part in text.split("\n"):
         yield line(pad, (style, part), hang=indent)

@@ -1,6 +1,6 @@
-"""What each style looks like: a theme maps the names in `text.STYLES` to SGR parameters.
+"""Themes: each maps the names in `text.STYLE_NAMES` to SGR parameters.
 
-Only the sixteen colours a terminal lets its user choose are used. `mono` uses no colour at all.
+They use only the sixteen colours that users can choose in their terminal. `mono` uses no colour.
 """
 
 from __future__ import annotations
@@ -50,19 +50,18 @@ def _start_sequences(parameters: Mapping[str, str]) -> Mapping[str, str]:
 THEMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {DARK: _start_sequences(_DARK), LIGHT: _start_sequences(_LIGHT), MONO: _start_sequences(_MONO)}
 )
-"""Theme name -> style -> the sequence that starts it. A style without an entry is plain text."""
+"""Theme name -> style -> start sequence. A style without an entry is plain text."""
 
 
 @lru_cache(maxsize=512)
 def style_sequence(theme: str, style: str) -> str:
-    """The sequence that starts a style, or several at once; empty where they look like plain
-    text."""
+    """Return the sequence that starts one or several styles; "" if they look like plain text."""
     starts = THEMES[theme]
     return "".join(starts.get(name, "") for name in style.split())
 
 
 def choose_theme(name: str, *, no_color: bool = False) -> str:
-    """The theme to use when `name` is asked for: `mono` under NO_COLOR, `dark` when unknown."""
+    """Return the theme for a requested name: `mono` with NO_COLOR, `dark` if unknown."""
     if no_color:
         return MONO
     return name if name in THEMES else DARK

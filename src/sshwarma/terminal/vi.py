@@ -1,7 +1,7 @@
 """Vi's command mode over a Buffer: motions, operators, counts.
 
 h l w b e 0 ^ $ f t F T ; move; d c y take a motion or are doubled for the line; x X D C s S r p P
-u i a I A do what they do in vi. j k / and every key that is not text go to the editor.
+u i a I A act as in vi. j k / and every key that is not text go to the editor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from sshwarma.terminal.buffer import Buffer
 
 MAX_REPEAT_COUNT: Final = 999
-"""A larger count means this many."""
+"""Largest repeat count; a larger one is clamped."""
 
 
 class ViMode:
@@ -26,20 +26,20 @@ class ViMode:
         self.reset()
 
     def reset(self) -> None:
-        """Forget a half-typed command."""
+        """Drop an incomplete command."""
         self._count = ""
         self._operator = ""
-        self._wants = ""  # f t F T or r, when a character is to follow
+        self._wants = ""  # f t F T or r, while its character is expected
 
     def escape(self, buffer: Buffer) -> None:
-        """To command mode; the cursor goes onto the character before it."""
+        """Enter command mode; the cursor moves onto the character before it."""
         if self.insert and buffer.cursor > buffer.line_start(buffer.cursor):
             buffer.move(buffer.left(buffer.cursor))
         self.insert = False
         self.reset()
 
     def press(self, buffer: Buffer, char: str) -> str:
-        """One character in command mode. The answer is a key for the editor to press, or ""."""
+        """Process a character in command mode; return a key for the editor to press, or ""."""
         if self._wants:
             self._character(buffer, char)
         elif char.isdecimal() and char.isascii() and (char != "0" or self._count):
@@ -74,7 +74,7 @@ class ViMode:
         return min(int(self._count or "1"), MAX_REPEAT_COUNT)
 
     def _settle(self, buffer: Buffer) -> None:
-        """In command mode the cursor stands on a character, not behind the last."""
+        """Move the cursor onto the last character in command mode, if it is after it."""
         at = buffer.cursor
         if not self.insert and at == buffer.line_end(at) and at > buffer.line_start(at):
             buffer.move(buffer.left(at))
@@ -116,7 +116,7 @@ class ViMode:
         self._apply(buffer, at, buffer.right(at) if char == "e" else at)
 
     def _apply(self, buffer: Buffer, at: int, end: int) -> None:
-        """Move to `at`, or let the operator work up to `end`."""
+        """Move to `at`, or apply the operator up to `end`."""
         operator = self._operator
         self.reset()
         start = buffer.cursor
@@ -148,7 +148,7 @@ class ViMode:
 
 
 def _character_kind(text: str, at: int) -> int:
-    """0 for space, 1 for punctuation, 2 for word characters."""
+    """Classify a character: 0 for space, 1 for punctuation, 2 for word characters."""
     char = text[at]
     return 0 if char.isspace() else 2 if char.isalnum() or char == "_" else 1
 

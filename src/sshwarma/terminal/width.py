@@ -1,7 +1,7 @@
-"""How many columns text takes on a terminal, and where it may be cut.
+"""Display width of text, and the grapheme cluster boundaries at which it may be cut.
 
-Every measure is the sum over `split_clusters`, so cutting, wrapping and cursor placing agree with
-each other whatever the text. Text that may hold control characters goes through `safe` first.
+Every width is the sum over `split_clusters`, so cutting, wrapping and cursor placement agree for
+any text. Text that may hold control characters passes `escape_controls` first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from wcwidth import iter_graphemes, wcswidth
 
 MAX_COMBINING_MARKS: Final = 4
-"""Combining marks kept on one base character; a tower of more is cut (see `safe`)."""
+"""Combining marks kept on one base character; the others are dropped (see `escape`)."""
 
 MAX_CLUSTER_CODE_POINTS: Final = 24
 """Code points in one cluster. The longest emoji sequence in use has 10."""
@@ -22,10 +22,10 @@ _MAX_LOOKBACK_CODE_POINTS: Final = 2 * MAX_CLUSTER_CODE_POINTS
 
 
 def split_clusters(text: str) -> Iterator[str]:
-    """The pieces of text a cursor steps over: grapheme clusters at most two columns wide.
+    """Yield the cursor steps of a text: grapheme clusters at most two columns wide.
 
-    A cluster that would be wider (a run of Hangul initials) or longer than CLUSTER_MAX code
-    points is given a code point at a time, so that every piece fits in every row.
+    A wider cluster (a run of Hangul initials), or one longer than MAX_CLUSTER_CODE_POINTS, is
+    split into code points, so that every piece fits in every row.
     """
     if text.isascii():
         yield from text
@@ -41,19 +41,19 @@ def split_clusters(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def cluster_width(cluster: str) -> int:
-    """Columns one cluster takes: 0, 1 or 2. A control character counts as 0."""
+    """Return the columns of one cluster: 0, 1 or 2. A control character counts as 0."""
     return min(2, max(0, wcswidth(cluster)))
 
 
 def text_width(text: str) -> int:
-    """Columns the text takes on one row."""
+    """Return the columns of a text on one row."""
     if text.isascii():
         return len(text)
     return sum(map(cluster_width, split_clusters(text)))
 
 
 def clip_text(text: str, columns: int, mark: str = "…") -> str:
-    """The text if it fits in `columns`, else its beginning with `mark` at the end."""
+    """Cut a text to `columns`, with `mark` at the end if it is cut."""
     if text_width(text) <= columns:
         return text
     room = columns - text_width(mark)
@@ -71,7 +71,7 @@ def clip_text(text: str, columns: int, mark: str = "…") -> str:
 
 
 def cluster_end(text: str, at: int) -> int:
-    """Where the cluster that begins at `at` ends; the length of the text at its end."""
+    """Return the end of the cluster that begins at `at`, at most the text's length."""
     end = min(at + _MAX_LOOKBACK_CODE_POINTS, len(text))
     if at + 1 >= end or text[at : at + 2].isascii():
         return min(at + 1, len(text))
@@ -79,10 +79,10 @@ def cluster_end(text: str, at: int) -> int:
 
 
 def cluster_start(text: str, at: int) -> int:
-    """Where the cluster that ends at `at` begins; 0 at the beginning.
+    """Return the start of the cluster that ends at `at`, at least 0.
 
-    Looks back only as far as the nearest plain ASCII character or 2 * CLUSTER_MAX code points:
-    the cost of a step does not grow with the line.
+    Looks back only to the nearest ASCII character, at most 2 * MAX_CLUSTER_CODE_POINTS: the cost
+    of a step does not grow with the line.
     """
     if at <= 1 or text[at - 2 : at].isascii():
         return max(0, at - 1)
@@ -97,7 +97,7 @@ def cluster_start(text: str, at: int) -> int:
 
 
 def snap_to_boundary(text: str, at: int) -> int:
-    """`at` if a cluster ends there, else the end of the cluster it falls into."""
+    """Return `at` if it is a cluster boundary, else the end of its cluster."""
     if at <= 0 or at >= len(text) or text[at].isascii():
         return max(0, min(at, len(text)))
     start = cluster_start(text, at)

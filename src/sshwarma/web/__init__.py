@@ -1,1 +1,1 @@
-"""The web door: health, metrics, and the API."""
+"""The HTTP server: health, metrics and the API."""

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class HttpConnection(H11Protocol):
-    """uvicorn's HTTP connection, its state under names of our own."""
+    """uvicorn's HTTP connection, with public names for its state."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -24,14 +24,14 @@ class HttpConnection(H11Protocol):
         self.on_data()
 
     def on_connected(self) -> None:
-        """React to a new connection."""
+        """Handle a new connection."""
 
     def on_data(self) -> None:
-        """React to bytes that have just been parsed."""
+        """Handle bytes that were just parsed."""
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open, this one included."""
+        """Number of open connections, including this one."""
         return len(self.connections)
 
     @property
@@ -41,7 +41,7 @@ class HttpConnection(H11Protocol):
 
     @property
     def is_awaiting_head(self) -> bool:
-        """Whether no request is being answered: the next bytes are the head of one."""
+        """Whether no request is being answered, so that the next bytes are a request head."""
         return self.cycle is None or self.cycle.response_complete
 
     def close_with(self, response: bytes) -> None:

@@ -1,12 +1,11 @@
-"""The HTTP API: every verb by name, for whoever holds an agent's bearer token.
+"""The HTTP API: every verb by name, authorized by an agent's bearer token.
 
-    GET  /api/v1/verbs          what there is, with the JSON Schema of its arguments
+    GET  /api/v1/verbs          list of verbs with the JSON Schemas of their arguments
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
-    POST /api/v1/line           {"line": "/look"} -> the same, for a line as one would type it
+    POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
 
-A verb is done where the agent last stood, or in `?room=NAME`, as far as the scope of the token
-goes. Refusals are
-{"error": CODE, "message": …, "hint": …} with the status that fits the code.
+A verb runs in the agent's last room, or in `?room=NAME`, within the scope of the token. A refusal
+is {"error": CODE, "message": …, "hint": …} with the HTTP status of its code.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Unauthorized(WorldError):
 
 
 class HttpApi:
-    """The routes, over one world."""
+    """The API routes of one world."""
 
     def __init__(
         self, world: World, services: Services, limits: LimitSettings, pace: LineRateLimiter
@@ -76,7 +75,7 @@ class HttpApi:
             except WorldError as refused:
                 return JSONResponse(_error_body(refused), status_code=HTTP_STATUSES[refused.code])
             except ClientDisconnect:
-                return Response(status_code=499)  # nobody reads it
+                return Response(status_code=499)  # the client is gone
 
         return endpoint
 
@@ -113,7 +112,7 @@ class HttpApi:
             case {"line": str(line), **others} if line.strip() and not others:
                 result = await run_line(caller, line)
                 return {"result": dump_json(result), "text": render_plain(draw_result(result))}
-        raise Invalid('The request must be {"line": TEXT}.', hint='As in {"line": "/look"}')
+        raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -125,7 +124,8 @@ class HttpApi:
         agent = self._world.agents.get(token.agent_id) if token else None
         if token is None or agent is None or agent.disabled:
             raise Unauthorized(
-                "That needs an agent's token.", hint="sshwarma token new NAME makes one."
+                "The bearer token is missing or invalid.",
+                hint="Make one with sshwarma token new NAME.",
             )
         self._pace.check(agent.id)
         caller = Caller(
@@ -146,13 +146,13 @@ class HttpApi:
         async for chunk in request.stream():
             body += chunk
             if len(body) > limit:
-                raise Invalid(f"The request is over {limit} bytes, which is the most.")
+                raise Invalid(f"The request body is too long (limit {limit} bytes).")
         try:
             arguments = json.loads(body or b"{}")
         except ValueError as error:
-            raise Invalid(f"The request is not JSON: {error}.") from error
+            raise Invalid(f"The request body is not JSON: {error}.") from error
         if not isinstance(arguments, dict):
-            raise Invalid("The request must be a JSON object of arguments by name.")
+            raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
 
 

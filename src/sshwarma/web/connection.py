@@ -1,5 +1,7 @@
-"""A connection to the http port, which has so long to say what it wants: one that sends a request
-byte by byte, or nothing, must not keep others out."""
+"""HTTP connections with a count limit and a request timeout.
+
+A client that sends a request byte by byte, or nothing, must not keep others out.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _RESPONSE_TEMPLATE: Final = (
 
 
 class BoundedConnection(HttpConnection):
-    """What uvicorn makes for each connection."""
+    """The protocol that uvicorn makes for each connection."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -23,9 +25,7 @@ class BoundedConnection(HttpConnection):
 
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS:
-            words = (
-                f"{MAX_HTTP_CONNECTIONS} connections are open, which is the most. Try again soon."
-            )
+            words = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
             self._refuse("503 Service Unavailable", words)
         else:
             self._wait_for_head()
@@ -52,7 +52,7 @@ class BoundedConnection(HttpConnection):
             self._waiting = None
 
     def _too_slow(self) -> None:
-        words = f"The head of a request must be here in {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
+        words = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", words)
 
     def _refuse(self, status: str, words: str) -> None:

@@ -1,5 +1,4 @@
-"""The http port: /healthz says whether the world works, /metrics what it has done, /api does it,
-and what stands beside the web door has paths of its own."""
+"""The HTTP server: /healthz, /metrics, /api and the routes of other parts."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from sshwarma.world.world import World
 HEALTH_TIMEOUT_SECONDS = 5.0
 
 SHUTDOWN_TIMEOUT_SECONDS = 5
-"""What is still being answered when the server stops has this long."""
+"""Time for running requests to finish when the server stops."""
 
 
 class _EmbeddedServer(uvicorn.Server):
-    """A server inside ours: signals are the program's business."""
+    """A uvicorn server without signal handlers; the program handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -37,8 +36,10 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 class _AsgiEndpoint:
-    """An ASGI application as the endpoint of a route. Starlette takes a function for a handler of
-    requests, so that it must be an object."""
+    """An ASGI application as the endpoint of a route.
+
+    It must be an object: Starlette treats a function as a request handler.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,7 +49,7 @@ class _AsgiEndpoint:
 
 
 class HttpServer:
-    """The listening port. `start` returns when it accepts."""
+    """The HTTP server; `start` returns when it accepts connections."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class HttpServer:
         api: HttpApi,
         others: Mapping[str, ASGIApp] | None = None,
     ) -> None:
-        """`others` answer at their paths, each whatever the method is."""
+        """Make a server; `others` maps paths to applications that answer all methods there."""
         self._world = world
         self._api = api
         self._others = others or {}
@@ -67,10 +68,10 @@ class HttpServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen at HOST:PORT; port 0 picks a free one, then in `port`.
+        """Listen at HOST:PORT; port 0 picks a free one and stores it in `port`.
 
         Raises:
-            OSError: if the address cannot be had.
+            OSError: if the server cannot listen at the address.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -112,7 +113,7 @@ class HttpServer:
             await self._task
 
     async def _health(self, request: Request) -> Response:
-        """200 if the database can be written and read now, else 503."""
+        """Return 200 if the database can be written and read now, else 503."""
         try:
             async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
                 await self._world.store.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())

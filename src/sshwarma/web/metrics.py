@@ -1,4 +1,4 @@
-"""What Prometheus reads: running totals of the other parts, collected when it asks."""
+"""Prometheus metrics: running totals of the other parts, collected per scrape."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DoorCounters(Protocol):
 
 
 class MeasuredDoor(Protocol):
-    """A door that people connect to, as far as it is measured."""
+    """The measured interface of a door that people connect to."""
 
     @property
     def connections(self) -> int: ...
@@ -39,7 +39,7 @@ class MeasuredDoor(Protocol):
 
 
 class WorldMetricsCollector(Collector):
-    """Reads counters of the world, the ssh door and the search for namespaces."""
+    """A Prometheus collector for counters of the world, the ssh door and namespace search."""
 
     def __init__(self, world: World, ssh: MeasuredDoor, search: NamespaceSearch) -> None:
         self._world = world
@@ -48,55 +48,59 @@ class WorldMetricsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         world, ssh = self._world, self._ssh
-        yield GaugeMetricFamily("sshwarma_connections", "Live ssh connections.", ssh.connections)
+        yield GaugeMetricFamily("sshwarma_connections", "Open ssh connections.", ssh.connections)
         yield GaugeMetricFamily(
-            "sshwarma_present", "Links that stand in a room.", len(world.presence)
+            "sshwarma_present", "Connections that are in a room.", len(world.presence)
         )
         yield CounterMetricFamily(
             "sshwarma_accepted", "Connections accepted.", ssh.counters.accepted
         )
         yield CounterMetricFamily(
-            "sshwarma_authenticated", "Connections that proved a key.", ssh.counters.authenticated
+            "sshwarma_authenticated",
+            "Connections authenticated by a key.",
+            ssh.counters.authenticated,
         )
         yield CounterMetricFamily(
-            "sshwarma_auth_failed", "Connections that did not.", ssh.counters.auth_failed
+            "sshwarma_auth_failed",
+            "Connections that failed to authenticate.",
+            ssh.counters.auth_failed,
         )
-        refused = CounterMetricFamily(
-            "sshwarma_refused", "Connections turned away.", labels=["reason"]
-        )
+        refused = CounterMetricFamily("sshwarma_refused", "Connections refused.", labels=["reason"])
         for reason, count in ssh.counters.refused.items():
             refused.add_metric([reason], count)
         yield refused
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
-            "Searches for a namespace that no word answered, so that vectors were compared.",
+            "Namespace searches without a word match, answered by comparing vectors.",
             self._search.embedded,
         )
         counts = world.store.counts
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
         yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)
         yield CounterMetricFamily(
-            "sshwarma_failed_commits", "Transactions that failed.", counts.failed_commits
+            "sshwarma_failed_commits", "Transactions that failed to commit.", counts.failed_commits
         )
         yield CounterMetricFamily(
             "sshwarma_commit_seconds", "Time spent in transactions.", counts.commit_seconds
         )
-        yield CounterMetricFamily("sshwarma_reads", "Queries read from the database.", counts.reads)
+        yield CounterMetricFamily(
+            "sshwarma_reads", "Read queries run on the database.", counts.reads
+        )
 
 
 class LoopLagMonitor:
-    """How late the event loop runs what is due: the first sign that something blocks it."""
+    """Measures the delay of event loop timers, the first sign that something blocks the loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
             "sshwarma_loop_lag_seconds",
-            "How late a timer of the event loop ran.",
+            "Delay of an event loop timer, in seconds.",
             buckets=LAG_BUCKETS_SECONDS,
             registry=registry,
         )
 
     async def watch(self) -> None:
-        """Measure until cancelled."""
+        """Measure the delay until cancelled."""
         while True:
             due = time.perf_counter() + LAG_PROBE_SECONDS
             await asyncio.sleep(LAG_PROBE_SECONDS)

@@ -1,5 +1,8 @@
-"""Where sign-ins to MCP servers come back to: the browser of whoever signs in is led here by the
-authorization server. What it brings counts only if it holds the secret of a sign-in under way."""
+"""The OAuth callback page of sign-ins to MCP servers.
+
+The authorization server redirects the person's browser here. A callback counts only if it holds
+the secret of a pending sign-in.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,15 @@ RESPONSE_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""The address of this page holds a code: nobody else is to hear of it."""
+"""Headers that keep the callback URL, which holds an authorization code, from third parties."""
 
 
 def make_client_metadata(settings: HttpSettings, port: int | None) -> ClientMetadata:
-    """What authorization servers are told of us. Without a public URL pages come back to loopback:
-    to us, if the browser runs where we do, else to nobody, and the address is pasted."""
+    """Make our client metadata: the redirect URI and the client-id document.
+
+    Without a public URL the redirect goes to loopback. It reaches this server only if the browser
+    runs on the same machine; otherwise the person pastes the address.
+    """
     if settings.public_url:
         public = settings.public_url
         document = public + CLIENT_DOCUMENT_PATH if public.startswith("https://") else ""
@@ -40,7 +46,7 @@ def make_client_metadata(settings: HttpSettings, port: int | None) -> ClientMeta
 
 
 def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
-    """What answers at which path."""
+    """Return the ASGI applications by path."""
 
     async def callback(scope: Scope, receive: Receive, send: Send) -> None:
         await _handle_callback(signing, Request(scope))(scope, receive, send)
@@ -53,16 +59,16 @@ def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
 
 def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
-        return _render_page(405, "This page is only looked at.")
+        return _render_page(405, "Method not allowed: use GET.")
     try:
         name = signing.came_back(dict(request.query_params))
     except WorldError as refused:
         return _render_page(400, str(refused))
-    return _render_page(200, f"The answer for {name} has arrived. You can close this page.")
+    return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")
 
 
 def _serve_client_metadata(ours: ClientMetadata) -> Response:
-    """Who we are, for authorization servers that read it where its URL is our client id."""
+    """Serve the client-id document for authorization servers that use its URL as client id."""
     if not ours.document:
         return JSONResponse({"error": "not_found"}, status_code=404)
     return JSONResponse(

@@ -1,4 +1,4 @@
-"""What every handler of the ssh door shares, and the caller it acts as."""
+"""State shared by all handlers of the ssh door, and drawing helpers for them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.world import World
 
 INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
-"""What people type is stored in their input history this long after, all of it in one unit."""
+"""Delay before typed lines are stored in input histories, all in one unit of work."""
 
 
 @dataclass(eq=False)
 class SshContext:
-    """The world and the shared parts of the ssh door. `channels` are what `ssh host NAME` runs
-    instead of a verb. `farewells` end what is open, politely, when the server stops: each is given
-    the reason."""
+    """The world and the shared parts of the ssh door.
+
+    Attributes:
+        channels: line services by name, which `ssh host NAME` runs instead of a verb.
+        farewells: callbacks that end open channels when the server stops; each takes the reason.
+    """
 
     world: World
     services: Services
@@ -59,8 +62,10 @@ class SshContext:
         self.answers = LiveAnswerFeed(self.world, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
-        """Keep a line in its agent's input history: soon, together with everybody else's. One that
-        seems to hold a key is not kept."""
+        """Queue a typed line for its agent's input history, unless it seems to hold a secret.
+
+        Lines of all agents are stored together after INPUT_HISTORY_DELAY_SECONDS.
+        """
         if is_secret_line(typed):
             return
         self._typed.append((agent_id, typed))
@@ -79,7 +84,7 @@ class SshContext:
             )
 
     async def input_history(self, agent_id: str) -> list[str]:
-        """What the agent has typed, oldest first, up to the last line before it went away."""
+        """Return the lines that the agent typed, oldest first, including queued ones."""
         if any(typer == agent_id for typer, _ in self._typed):
             self._store_input()
         if self._storing is not None:
@@ -87,15 +92,15 @@ class SshContext:
         return await self.world.store.read(lambda conn: agents.read_input_history(conn, agent_id))
 
     async def settle(self) -> None:
-        """Store what waits to be, and wait for what runs in the background."""
+        """Store queued input and wait for all background tasks."""
         self._store_input()
         await self.background.join()
 
     def agent(self, agent_id: str) -> Agent:
-        """The agent as it is now.
+        """Return the agent's current state.
 
         Raises:
-            Forbidden: if it is gone or disabled: nothing more is done for it.
+            Forbidden: if the agent is deleted or disabled.
         """
         agent = self.world.agents.get(agent_id)
         if agent is None or agent.disabled:
@@ -108,15 +113,13 @@ class SshContext:
         return Caller(self.world, self.services, self.limits, agent, room_id, door, link)
 
     def utf8(self, env: dict[str, str]) -> bool:
-        """Whether a client's locale says UTF-8. Most terminals are, so one that says nothing of
-        its locale is taken for one."""
+        """Return whether a client's locale is UTF-8; True if the client sent no locale."""
         locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "UTF-8"
         return "utf" in locale.lower()
 
 
 def draw_refusal(refused: WorldError, typed: str = "") -> Block:
-    """A refusal as people read it; if it is about a word of what they typed, with a mark under
-    that word."""
+    """Draw a refusal, with a mark under the typed word that it is about, if any."""
     lines: list[Line] = []
     if refused.at is not None and typed and "\n" not in typed and refused.at[1] > 0:
         start, end = refused.at
@@ -130,19 +133,19 @@ def draw_refusal(refused: WorldError, typed: str = "") -> Block:
 
 
 def draw_question(event: QuestionAsked) -> Block:
-    """What a tool asks a person, or tells them alone."""
+    """Draw a tool's question or private message to one person."""
     does = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []
     return block(*lines_with_head(("tool", event.who), does, text=event.text), *hint)
 
 
 def is_concurrent_line(typed: str) -> bool:
-    """Whether a line is one that does not wait for the line before it."""
+    """Return whether a line runs at once, without waiting for the line before it."""
     found = find_typed(typed) if typed.startswith("/") else None
     return found is not None and found[0].aside
 
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:
-    """A Block for a pipe: plain, escaped, ended by a newline unless it is empty."""
+    """Encode a block for a pipe: plain, escaped, with a final newline unless it is empty."""
     text = render_plain(drawn, utf8=utf8)
     return (text.replace("\n", newline) + newline).encode() if text else b""

@@ -1,7 +1,7 @@
 """One command without a terminal: `ssh host look`, `ssh host inv --json`, `cat log | ssh host
 '@guide what failed?'`.
 
-Exit status: 0 done, 1 refused, 2 the words were wrong.
+Exit status: 0 done, 1 refused, 2 invalid arguments, 70 internal error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from sshwarma.world.errors import Invalid, NotFound, WorldError
 log = structlog.get_logger(__name__)
 
 PIPE_WAIT_SECONDS: Final = 0.3
-"""A command that can do without text waits this long for some to come from a pipe."""
+"""How long a command with optional text waits for piped input."""
 
 LATE_PIPE_MESSAGE: Final = (
-    b"What came from the pipe was not read: nothing had come in the first 0.3 s."
-    b" With --stdin it is waited for.\n"
+    b"Piped input ignored: nothing arrived in the first 0.3 s. Use --stdin to wait for it.\n"
 )
 
 _DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
 
 
 class ExecHandler:
-    """The handler of one command; `ports.Handler`."""
+    """A `ports.ChannelHandler` for one command."""
 
     def __init__(self, house: SshContext, agent_id: str, channel: Channel, command: str) -> None:
         self._house = house
@@ -55,15 +54,15 @@ class ExecHandler:
         self._room.set()
         self._utf8 = house.utf8(dict(channel.env))
         self._json = False
-        self._waits = False  # for what comes from the pipe, however long that takes
-        self._unread = False  # whether nobody will read what comes now, and that is not said yet
+        self._waits = False  # --stdin: wait for piped input without a time limit
+        self._unread = False  # piped input will be ignored and the client has no warning yet
         self._task = asyncio.get_running_loop().create_task(self._run(command))
 
     def data(self, data: bytes) -> None:
         if self._unread:
-            self._unread = False  # said once
+            self._unread = False  # warn once
             self._channel.write_stderr(LATE_PIPE_MESSAGE)
-        # One byte over the limit is kept, to know that there was more.
+        # Keep one byte over the limit, to detect longer input.
         self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
         self._came.set()
 
@@ -72,13 +71,13 @@ class ExecHandler:
         self._came.set()
 
     def resized(self, columns: int, rows: int) -> None:
-        """A command draws nothing that depends on the size."""
+        """Do nothing: the output does not depend on the size."""
 
     def interrupt(self) -> None:
         self._task.cancel()
 
     def pause(self) -> None:
-        """The answer is longer than what is read of it at once: the rest of it waits here."""
+        """Hold back the rest of the output until the client reads."""
         self._room.clear()
 
     def resume(self) -> None:
@@ -94,8 +93,8 @@ class ExecHandler:
             self._channel.exit(130)
             raise
         except Exception:
-            log.exception("a command failed")
-            self._channel.write_stderr(b"Something went wrong here; the operator can see what.\n")
+            log.exception("command failed")
+            self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
             status = 70
         self._channel.exit(status)
 
@@ -126,7 +125,7 @@ class ExecHandler:
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
-        """The command without this door's own flags: `--json`, `--stdin` and `--room NAME`."""
+        """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room."""
         room = ""
         for found in _DOOR_FLAG.finditer(f" {command}"):
             if found[1] == "json":
@@ -138,21 +137,30 @@ class ExecHandler:
         return _DOOR_FLAG.sub("", f" {command}").strip(), room
 
     async def _as_line(self, caller: Caller, command: str) -> str:
-        """The command as it would be typed: a verb needs no slash here, talk to somebody does not
-        get one."""
+        """Return the command as a typed line: add the slash that a verb may omit here.
+
+        Raises:
+            NotFound: if the first word is no verb, alias, command or mention.
+        """
         first = command.split(None, 1)[0] if command else ""
         if first.startswith(("/", "@")):
             return command
         known = find_entry(first) is not None or first.lower() in caller.agent.aliases
         if not known and await commands.find_typed_command(caller, f"/{command}") is None:
             split_verb(f"/{command}")  # raises, naming the nearest
-            raise NotFound("There is nothing to do.", hint="As in: ssh HOST look")
+            raise NotFound("The command is empty.", hint="Example: ssh HOST look")
         return f"/{command}"
 
     async def _text_from_pipe(self, line: str) -> str | None:
-        """What came on standard input, if the verb takes text. A verb that has none yet waits for
-        it; one that has some waits a moment, because a pipe may have more and a terminal has no
-        end, and with `--stdin` as long as it takes."""
+        """Read standard input if the verb takes text.
+
+        A verb without its required text waits until the input ends. A verb that has text waits
+        PIPE_WAIT_SECONDS for input to begin, because a pipe may add text but an interactive
+        terminal never ends its input. With `--stdin` it waits until the end.
+
+        Raises:
+            Invalid: if the input is longer than `limits.stdin_bytes`.
+        """
         if line.startswith("/"):
             first = line.split(None, 1)[0]
             if self._channel.has_pty:
@@ -167,7 +175,7 @@ class ExecHandler:
             elif find_entry(first) is not None:
                 return None
             else:
-                # An alias takes none; a command that somebody made takes what comes.
+                # An alias takes no piped text; a command made in the world does.
                 if first[1:].lower() in self._house.agent(self._agent_id).aliases:
                     return None
                 lacks = False
@@ -182,7 +190,7 @@ class ExecHandler:
         await self._ended.wait()
         if len(self._piped) > self._house.limits.stdin_bytes:
             limit = self._house.limits.stdin_bytes
-            raise Invalid(f"More than {limit} bytes came from the pipe, which is the most.")
+            raise Invalid(f"Piped input is too long (limit {limit} bytes).")
         return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
@@ -197,17 +205,17 @@ class ExecHandler:
         )
 
     async def _print_json(self, value: Any) -> None:
-        # In a thread: what a tool gave may be megabytes, and every character is looked at.
+        # In a thread: a tool result may be megabytes, and every character is checked.
         await self._print(await asyncio.to_thread(self._json_text, value))
 
     def _json_text(self, value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
-        # JSON escapes C0 itself; what else could move a terminal is escaped as JSON does.
+        # JSON escapes C0 itself; escape other non-printable characters in the same way.
         safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
         return encode_plain_block(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
 
     async def _print(self, text: bytes) -> None:
-        """Write all of it, as fast as it is read: a pager may take its time."""
+        """Write all of the text, at the speed at which the client reads."""
         for start in range(0, len(text), WRITE_CHUNK_BYTES):
             await self._room.wait()
             self._channel.write(text[start : start + WRITE_CHUNK_BYTES])

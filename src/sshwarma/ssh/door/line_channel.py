@@ -1,8 +1,7 @@
-"""A channel as lines of text, either way, and what may be run on one.
+"""A channel as lines of text in both directions, and the type of services that use one.
 
-A program that speaks in lines, as JSON-RPC does, is handed a `LineChannel` and reads and writes it
-at its own pace: a peer that sends faster than it is read is held back by the ssh window, and a
-writer waits while the peer does not read.
+A line-based service, such as JSON-RPC, gets a `LineChannel` and reads and writes at its own pace.
+The ssh window holds back a peer that sends too fast; a writer waits while the peer does not read.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ from typing import Final, TypeAlias
 from sshwarma.ssh.transport.ports import Channel
 
 MAX_UNREAD_BYTES: Final = 256 * 1024
-"""Bytes that came and were not read yet, above which the peer is held back, unless they are all
-one line."""
+"""Unread bytes above which the peer is held back, unless they are all one line."""
 
 WRITE_CHUNK_BYTES: Final = 16 * 1024
-"""Bytes written at a time: much less than what the channel may buffer."""
+"""Bytes per write: much less than the channel may buffer."""
 
 
 class LineChannel:
-    """One channel, for one reader and any number of writers."""
+    """One channel with one reader and any number of writers."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -37,17 +35,18 @@ class LineChannel:
         self._paused = False
 
     async def wait_for_input(self) -> None:
-        """Wait until the peer has sent something, or will send no more."""
+        """Wait until the peer has sent data or ended its input."""
         while not self._buffer and not self._ended:
             self._came.clear()
             await self._came.wait()
 
     async def read_line(self, limit: int) -> bytes | None:
-        """The next line, without its newline; None when no more will come. What came after the
-        last newline is a line too.
+        """Return the next line without its newline, or None at the end of input.
+
+        Text after the last newline counts as a line.
 
         Raises:
-            ValueError: if a line is over `limit` bytes; nothing more can be read then.
+            ValueError: if a line is over `limit` bytes; the channel is then at its end.
         """
         while True:
             at = self._buffer.find(b"\n", self._searched)
@@ -72,11 +71,10 @@ class LineChannel:
             await self._came.wait()
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, whole before those of any other writer; returns when the last of them could
-        be sent or buffered.
+        """Write bytes without interleaving other writers; return when all are sent or buffered.
 
         Raises:
-            ConnectionError: if the peer is gone.
+            ConnectionError: if the channel is closed.
         """
         async with self._writing:
             for start in range(0, len(data), WRITE_CHUNK_BYTES):
@@ -85,7 +83,7 @@ class LineChannel:
                     raise ConnectionError("the channel is closed")
                 self._channel.write(data[start : start + WRITE_CHUNK_BYTES])
 
-    # What the channel tells.
+    # Channel events
 
     def data(self, data: bytes) -> None:
         if self._ended:
@@ -110,7 +108,7 @@ class LineChannel:
         self._room.set()
 
     def _flow(self) -> None:
-        """Hold the peer back while a whole line waits to be read and much more has come."""
+        """Pause reading while a whole line is unread and the buffer is over its limit."""
         much = (
             len(self._buffer) > MAX_UNREAD_BYTES and self._buffer.find(b"\n", self._searched) >= 0
         )
@@ -123,5 +121,4 @@ class LineChannel:
 
 
 LineService: TypeAlias = Callable[[str, LineChannel], Awaitable[None]]
-"""What is run on a channel, for the agent of that id, until it returns. It raises world.errors
-Refused to say no."""
+"""A service, called with an agent id and a channel; it may raise world.errors.WorldError."""

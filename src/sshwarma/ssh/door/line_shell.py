@@ -1,5 +1,7 @@
-"""A shell without a terminal: lines in, plain text out, no prompt. For `ssh -T`, scripts and
-bots; what the room says is printed as it comes."""
+"""A shell without a terminal, for `ssh -T`, scripts and bots.
+
+It reads lines, prints plain text without a prompt, and prints new rows of the room as they come.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class LineShellHandler:
-    """The handler of one plain shell; `ports.Handler`."""
+    """A `ports.ChannelHandler` for one plain shell."""
 
     def __init__(
         self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
@@ -63,12 +65,12 @@ class LineShellHandler:
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
         for raw in whole:
             if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
-                self._say(b"Too many lines at once; the rest was not read.\n")
+                self._say(b"Too many lines at once; the rest was ignored.\n")
                 return
             self._take(raw.decode("utf-8", "replace").rstrip("\r"))
 
     def _take(self, typed: str) -> None:
-        """A line waits for those before it, but for one that such a line may wait for itself."""
+        """Queue a line, or run it at once if the running line may be waiting for it."""
         if self._running and is_concurrent_line(typed):
             self._house.background.spawn(self._carry_out(typed))
         else:
@@ -80,13 +82,13 @@ class LineShellHandler:
         self._lines.put_nowait(None)
 
     def resized(self, columns: int, rows: int) -> None:
-        """There is no screen."""
+        """Do nothing: a plain shell has no screen."""
 
     def interrupt(self) -> None:
         self._task.cancel()
 
     def pause(self) -> None:
-        """What is said meanwhile waits in the channel, up to its limit."""
+        """Do nothing: output waits in the channel's buffer, up to its limit."""
 
     def resume(self) -> None:
         """See `pause`."""
@@ -99,9 +101,8 @@ class LineShellHandler:
         stops = [world.bus.on_agent(self._agent_id, self._told)]
         room_id, stop_room = "", _do_nothing
         try:
-            await moving.record_arrival(
-                world, self._standing
-            )  # who hangs up amid it has come, and goes
+            # A client that hangs up during this has arrived and then departs.
+            await moving.record_arrival(world, self._standing)
             room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
@@ -115,8 +116,8 @@ class LineShellHandler:
                     room_id = self._standing.room_id
                     stop_room = world.bus.on_room(room_id, self._heard)
         except Exception:
-            log.exception("a plain shell failed")
-            self._say(b"Something went wrong here; the operator can see what.\n")
+            log.exception("plain shell failed")
+            self._say(b"Internal error. The server's log has the details.\n")
         finally:
             stop_room()
             for stop in stops:
@@ -126,7 +127,7 @@ class LineShellHandler:
             self._channel.exit(0)
 
     async def _carry_out(self, typed: str) -> bool:
-        """Do one line. Whether to go on."""
+        """Run one line and print its result; return False after a goodbye."""
         try:
             self._house.pace.check(self._agent_id)
             caller = self._house.caller(self._agent_id, "ssh", self._standing)
@@ -150,7 +151,7 @@ class LineShellHandler:
 
     def _heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
-            return  # its row will be printed when it is final
+            return  # the row is printed when it is final
         self._print(draw_row(event.row, self._house.world.agents, self._agent_id))
 
     def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
@@ -174,4 +175,4 @@ class LineShellHandler:
 
 
 def _do_nothing() -> None:
-    """What there is to stop before anything has begun."""
+    """Placeholder for an unsubscribe callback."""

@@ -1,8 +1,9 @@
-"""Answers that are still coming, as terminals show them: the newest of the text, and under it who
-answers, for how long, how much, and what it waits for.
+"""Live answers on terminals: the newest text, and a progress line below it.
 
-Made once for all terminals in a room. While anybody watches a turn, one timer for the whole server
-lets the seconds go on; without turns, or without watchers, there is none.
+The progress line shows the author, elapsed time, token count, and running tools or wait reason.
+
+Each answer is drawn once for all terminals in a room. One timer for the whole server redraws the
+elapsed time; it runs only while a watched room has a running turn.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from sshwarma.world.events import StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
 ELAPSED_REDRAW_SECONDS: Final = 0.25
-"""How often the elapsed time is drawn while nothing else comes."""
+"""Interval at which the elapsed time is redrawn while no other event comes."""
 
 MAX_SILENT_TURN_SECONDS: Final = 900.0
-"""A turn of which nothing was heard for so long is no longer shown. Every turn tells its end; this
-is for one whose end could not be told."""
+"""A turn without events for longer is hidden. Every turn publishes its end; this is the fallback
+for an end that was lost."""
 
 MAX_LIVE_CHARACTERS: Final = 6_000
 MAX_LIVE_LINES: Final = 100
-"""How much of a text is drawn while it grows: no live area shows more. The place where it is cut
-moves on in steps of LIVE_STEP, so that its rows do not jump with every word."""
+"""How much of a growing text is drawn: no live area shows more. The cut moves in steps of
+LIVE_CUT_STEP_CHARACTERS, so that rows do not jump with every word."""
 
 LIVE_CUT_STEP_CHARACTERS: Final = 2_000
 
@@ -41,8 +42,10 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswerView:
-    """An answer that is still coming: what there is of its text, and how far it is. Not all are
-    answers: a tool that somebody called says how far it is, too."""
+    """A running answer as drawn: its text so far and its progress line.
+
+    A tool that a person called shows its progress too; `answers` is then False.
+    """
 
     who: str
     text: Block
@@ -51,21 +54,21 @@ class LiveAnswerView:
 
 
 class AnswerWatcher(Protocol):
-    """A terminal that stands in a room."""
+    """A terminal that shows the live answers of a room."""
 
     def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
-        """An answer there is as far as this now; None: nothing more comes."""
+        """Show the current state of an answer; None removes it."""
 
 
 class _LiveTurn:
-    """One turn that runs. Its text is drawn when somebody watches and it has changed."""
+    """A running turn. Its text is drawn only when it is watched and has changed."""
 
     def __init__(self, who: str, answers: bool, event: StreamUpdated) -> None:
         self.who = who
         self.answers = answers
         self.event = event
         self.heard_at = time.monotonic()
-        self.fences = 0  # fences in the text when it was last looked at for finished code
+        self.fences = 0  # fences in the text at the last check for finished code
         self._drawn: tuple[str, Block] = ("", Block())
 
     def coming(self, now: float) -> LiveAnswerView:
@@ -80,7 +83,7 @@ class _LiveTurn:
 
 
 class LiveAnswerFeed:
-    """The answers that are coming in every room, and who watches them."""
+    """The running answers and the watchers of every room."""
 
     def __init__(
         self, world: World, in_background: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
@@ -95,7 +98,7 @@ class LiveAnswerFeed:
         world.bus.on(StreamEnded, self._ended)
 
     def watch(self, room_id: str, watcher: AnswerWatcher) -> None:
-        """Show what is coming in a room to a watcher, now and as it comes."""
+        """Show the running answers of a room to a watcher, now and after each change."""
         self._watchers.setdefault(room_id, {})[watcher] = None
         now = time.monotonic()
         for turn_id, answer in self._rooms.get(room_id, {}).items():
@@ -103,7 +106,7 @@ class LiveAnswerFeed:
         self._set_timer()
 
     def stop(self, room_id: str, watcher: AnswerWatcher) -> None:
-        """Show it to a watcher no more, and take away what it was shown."""
+        """Unsubscribe a watcher and remove the answers it shows."""
         watchers = self._watchers.get(room_id, {})
         if watcher not in watchers:
             return
@@ -142,8 +145,11 @@ class LiveAnswerFeed:
             watcher.show_answer(turn_id, coming)
 
     def _prepare(self, answer: _LiveTurn) -> None:
-        """Have a piece of code highlighted once it is whole, in a thread: it takes longer than
-        anything else in an answer, and will be there when the answer is."""
+        """Highlight a code block in a thread as soon as it is complete.
+
+        Highlighting is the slowest part of drawing an answer; this way it is cached when the
+        answer ends.
+        """
         text = answer.event.text
         if len(text) > MAX_SHOWN_ANSWER_CHARACTERS:
             return
@@ -154,10 +160,10 @@ class LiveAnswerFeed:
         if fences and fences % 2 == 0:
             self._preparing = self._in_background(asyncio.to_thread(highlight_newest_code, text))
 
-    # The seconds.
+    # Elapsed time
 
     def _set_timer(self) -> None:
-        """Have the timer run if somebody watches a turn, and only then."""
+        """Start the timer if any running turn is watched; stop it otherwise."""
         if not any(room_id in self._watchers for room_id in self._rooms):
             if self._timer is not None:
                 self._timer.cancel()
@@ -178,7 +184,7 @@ class LiveAnswerFeed:
 
 
 def cut_to_newest(text: str) -> str:
-    """The end of a text that is still growing: what is drawn of it."""
+    """Return the end of a growing text, the part that is drawn."""
     start = 0
     if len(text) > MAX_LIVE_CHARACTERS:
         start = (
@@ -218,6 +224,6 @@ def _format_token_count(count: int) -> str:
 
 
 def _format_tool_names(names: tuple[str, ...]) -> str:
-    """`look, who ×2`: tools without their namespaces, as a model's name of them has it."""
+    """Format tool names without their namespaces, counting repeats: `look, who ×2`."""
     counted = Counter(name.rpartition("__")[2] or name for name in names)
     return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.items())

@@ -1,4 +1,4 @@
-"""Who may come in: known keys at once, new ones as the registration mode says."""
+"""Key authentication: known keys are admitted, new ones by the registration mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_COUNTED_ADDRESSES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredUser:
-    """Somebody who has proven a key that nobody has yet. They may only register."""
+    """A peer with a verified key that belongs to no agent; it may only register."""
 
     peer: Peer
     why: str
@@ -30,13 +30,13 @@ class UnregisteredUser:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredUser:
-    """An agent who has proven one of its keys."""
+    """An agent authenticated by one of its keys."""
 
     agent_id: str
 
 
 class WorldAuthenticator:
-    """The `ports.Gate` of a world."""
+    """The `ports.Authenticator` of a world."""
 
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
         self._world = world
@@ -61,9 +61,9 @@ class WorldAuthenticator:
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
-                raise ports.Rejected("This server takes no new keys. Ask its operator for one.")
+                raise ports.Rejected("Registration is closed. Ask the operator to add your key.")
             case "invite":
-                return UnregisteredUser(peer, "This key is new here, and newcomers need an invite.")
+                return UnregisteredUser(peer, "Unknown key. Registration needs an invite code.")
             case "open":
                 try:
                     return RegisteredUser((await self.register(peer, peer.username)).id)
@@ -71,13 +71,13 @@ class WorldAuthenticator:
                     return UnregisteredUser(peer, str(refused))
 
     async def register(self, peer: Peer, name: str) -> agents.Agent:
-        """Make an agent for a newcomer in `open` mode.
+        """Create an agent for an unregistered peer in `open` mode.
 
         Raises:
-            WorldError: if the name cannot be had, or too many came from that address.
+            WorldError: if the name is invalid or taken, or the address registered too often.
         """
         if self._registration.mode != "open":
-            raise WorldError("This server takes newcomers only with an invite.")
+            raise WorldError("Registration needs an invite code.")
         self._count(peer.address)
         role = self._registration.role
         agent = await self._world.change(
@@ -87,13 +87,14 @@ class WorldAuthenticator:
         return agent
 
     async def redeem(self, peer: Peer, name: str, code: str) -> agents.Agent:
-        """Make an agent for a newcomer who has an invite code.
+        """Create an agent for an unregistered peer with an invite code.
 
         Raises:
-            WorldError: if the code is no good, or the name cannot be had.
+            WorldError: if the code is invalid, the name is invalid or taken, or the address
+                registered too often.
         """
         if self._registration.mode == "closed":
-            raise WorldError("This server takes no new keys.")
+            raise WorldError("Registration is closed.")
         self._count(peer.address)
         agent = await self._world.change(
             lambda tx: agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
@@ -106,6 +107,10 @@ class WorldAuthenticator:
         return self._registration.mode == "invite"
 
     def _count(self, address: str) -> None:
-        """Count one attempt to register; codes cannot be guessed faster than people arrive."""
+        """Count one attempt to register, so that invite codes cannot be guessed fast.
+
+        Raises:
+            WorldError: if the address has used up its attempts in REGISTRATION_WINDOW_SECONDS.
+        """
         if self._registrations.hit(address) > 0:
-            raise WorldError("Too many have registered from your address.", hint="Try in an hour.")
+            raise WorldError("Too many registrations from your address.", hint="Retry in an hour.")

@@ -1,7 +1,6 @@
-"""Bringing a server along: `ssh host offer NAME`, with an MCP server at the channel's other end.
+"""Offering an MCP server over ssh: `ssh host offer NAME`, with the server at the client's end.
 
-Its tools are in one room for as long as the channel lives; the one who offers must be allowed to
-build there.
+Its tools are in one room while the channel is open. The caller needs the `build` right there.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 async def serve_offer(
     house: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
 ) -> None:
-    """Have the tools of the server that speaks over `lines`, until it ends.
+    """Offer the tools of the MCP server behind `lines` in a room until the channel ends.
 
     Raises:
-        WorldError: if it may not be, or is no such server.
+        WorldError: if the arguments are wrong, the caller lacks the right, or the peer is no
+            MCP server.
     """
     name, room = _parse_offer_arguments(words)
     caller = await house.caller(agent_id, "mcp", None).where_it_may_be()
@@ -38,4 +38,4 @@ def _parse_offer_arguments(words: Sequence[str]) -> tuple[str, str | None]:
             return name, None
         case [name, "--room", room] | ["--room", room, name]:
             return name, room
-    raise Invalid("Say what its tools are to be called.", hint=f"Usage: {OFFER_USAGE}")
+    raise Invalid("Wrong arguments for `offer`.", hint=f"Usage: {OFFER_USAGE}")

@@ -1,4 +1,4 @@
-"""A newcomer's first connection: a proven key without a name becomes an agent here."""
+"""Registration over ssh: a verified key without an agent gets one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from sshwarma.world.errors import Conflict, WorldError
 
 
 class RegistrationShellHandler:
-    """Asks for a name and, where one is needed, an invite code; then the newcomer logs in again.
-    `ports.Handler`."""
+    """A `ports.ChannelHandler` that asks for a name and, in `invite` mode, an invite code.
+
+    After registration the person logs in again.
+    """
 
     def __init__(
         self,
@@ -58,13 +60,13 @@ class RegistrationShellHandler:
         self._answers.put_nowait(None)
 
     def resized(self, columns: int, rows: int) -> None:
-        """Two questions fit any window."""
+        """Do nothing: two questions fit any window."""
 
     def interrupt(self) -> None:
         self._answers.put_nowait(None)
 
     def pause(self) -> None:
-        """What is written here is short."""
+        """Do nothing: the output is short."""
 
     def resume(self) -> None:
         """See `pause`."""
@@ -76,7 +78,7 @@ class RegistrationShellHandler:
         try:
             done = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
         except TimeoutError:
-            self._say("\r\nThat took too long.\r\n")
+            self._say(f"\r\nTimed out after {REGISTRATION_TIMEOUT_SECONDS:.0f} s.\r\n")
             done = False
         self._channel.exit(0 if done else 1)
 
@@ -101,9 +103,9 @@ class RegistrationShellHandler:
             except WorldError as refused:
                 self._say(f"{escape_controls(str(refused))}\r\n")
                 if not isinstance(refused, Conflict):
-                    code = ""  # a taken name leaves the code good, and it need not be typed again
+                    code = ""  # after a taken name the code stays valid and is not asked for again
                 continue
-            self._say(f"Welcome, {agent.name}. Your key is known now: log in again.\r\n")
+            self._say(f"Welcome, {agent.name}. Your key is registered: log in again.\r\n")
             return True
         return False
 
@@ -117,7 +119,7 @@ class RegistrationShellHandler:
 
 
 class RegistrationExecHandler:
-    """`ssh NAME@host register [CODE]`, for those who have no terminal. `ports.Handler`."""
+    """A `ports.ChannelHandler` for `ssh NAME@host register [CODE]`, without a terminal."""
 
     def __init__(
         self, gate: WorldAuthenticator, newcomer: UnregisteredUser, channel: Channel, command: str
@@ -128,19 +130,19 @@ class RegistrationExecHandler:
         self._task = asyncio.get_running_loop().create_task(self._run(command.split()))
 
     def data(self, data: bytes) -> None:
-        """Nothing is read here."""
+        """Do nothing: the command reads no input."""
 
     def eof(self) -> None:
         """See `data`."""
 
     def resized(self, columns: int, rows: int) -> None:
-        """Nothing is drawn here."""
+        """Do nothing: the output does not depend on the size."""
 
     def interrupt(self) -> None:
         self._task.cancel()
 
     def pause(self) -> None:
-        """What is written here is short."""
+        """Do nothing: the output is short."""
 
     def resume(self) -> None:
         """See `pause`."""
@@ -170,5 +172,5 @@ class RegistrationExecHandler:
             self._channel.write_stderr(f"{escape_controls(str(refused))}\n".encode())
             self._channel.exit(1)
             return
-        self._channel.write(f"Welcome, {agent.name}. Your key is known now.\n".encode())
+        self._channel.write(f"Welcome, {agent.name}. Your key is registered.\n".encode())
         self._channel.exit(0)

@@ -1,6 +1,7 @@
-"""What one terminal shows of its room: what was said before, rows as they come, answers as they
-grow. Everything that differs between two viewers of one row is a few variants, each drawn once and
-shared by all who see that variant.
+"""The room as one terminal shows it: recent rows, new rows and live answers.
+
+Viewers of one row differ in a few variants only. Each variant is drawn once and shared by all
+terminals that show it.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from sshwarma.world.world import World
 
 
 class RoomView:
-    """One agent at one terminal."""
+    """The rows and answers of a room on one agent's terminal."""
 
     def __init__(self, world: World, agent_id: str, terminal: Terminal) -> None:
         self._world = world
         self._agent_id = agent_id
         self._terminal = terminal
-        self._announced: set[str] = set()  # turns a plain terminal was told of
+        self._announced: set[str] = set()  # turns announced on a plain terminal
         self._reading = RowDisplayOptions()
         self._rings = True
         self.configure()
 
     def configure(self) -> None:
-        """Show what comes from now on as the agent's settings say."""
+        """Apply the agent's preferences to rows drawn from now on."""
         agent = self._world.agents.get(self._agent_id)
         prefs = agent.prefs if agent is not None else {}
         self._reading = RowDisplayOptions(
@@ -51,41 +52,41 @@ class RoomView:
         )
         self._rings = read_preference(prefs, "bell") == "on"
 
-    # What was said before.
+    # Recent rows
 
     async def draw_ahead(self, rows: Iterable[Row]) -> None:
-        """Draw the answers among some rows in a thread: many long ones at once would hold up
-        everybody. What was drawn is kept for a while, so that printing them costs little."""
+        """Draw the answers among some rows in a thread, so that printing them is fast.
+
+        Many long answers drawn on the event loop would delay everyone. The drawings are cached.
+        """
         agents = self._world.agents
         texts = [cut_answer_text(row) for row in rows if is_by_model(row, agents)]
         if texts and self._reading.markdown:
             await asyncio.to_thread(lambda: [render_markdown(text=text) for text in texts])
 
     def last(self, rows: Iterable[Row], count: int) -> list[Row]:
-        """Those of the rows that are shown on entering: the last so many that were not only
-        comings and goings."""
+        """Return the last `count` visible rows to show on entry, without presence rows."""
         said = [
             row for row in rows if row.kind != "presence" and is_row_visible(row, self._reading)
         ]
         return said[max(0, len(said) - count) :]
 
     def replay(self, rows: Iterable[Row]) -> None:
-        """Print rows of before, with their times."""
+        """Print recent rows with their times."""
         reading = replace(self._reading, timestamps=True)
         for row in rows:
             self._terminal.print(draw_row(row, self._world.agents, self._agent_id, reading))
 
-    # What comes.
+    # New rows
 
     def heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
-        """Something happened in the room: its rows are printed. What streams is told by
-        `show_answer`."""
+        """Print a new row of the room; streamed text comes by `show_answer`."""
         if not isinstance(event, RowAppended):
             return
         row = event.row
         mine = row.author_id == self._agent_id
         if mine and row.kind in ("presence", "notice"):
-            return  # its own answer says so
+            return  # the result of its own line says so
         called = not mine and "@" in row.content and self._is_called(row.content)
         own_view = mine or called or row.kind == "tell"
         viewer_id = self._agent_id if own_view else None
@@ -105,8 +106,10 @@ class RoomView:
         return agent is not None and mentions.has_mention(text, agent.name)
 
     def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
-        """An answer has grown, or has ended. Where nothing can be redrawn, a line says that one
-        has begun."""
+        """Show a live answer, or remove it when it has ended.
+
+        A plain terminal cannot redraw; it prints one line when an answer begins.
+        """
         if coming is None:
             self._announced.discard(turn_id)
             self._terminal.set_live(turn_id, None)

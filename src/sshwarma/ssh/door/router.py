@@ -1,4 +1,4 @@
-"""Which handler a channel gets: a shell, a command, a service, or a newcomer's registration."""
+"""The choice of a channel's handler: shell, command, service or registration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
 
 
 class SessionRouter:
-    """The `ports.Sessions` of a world."""
+    """The `ports.HandlerFactory` of a world."""
 
     def __init__(self, house: SshContext) -> None:
         self._house = house
@@ -51,8 +51,10 @@ class SessionRouter:
         return ServiceHandler(self._house, agent_id, channel, service, waits=True)
 
     def _service(self, command: str) -> LineService | None:
-        """A service is called by its name and nothing more: with arguments it is a verb. Only
-        `serve_offer`, which is no verb, takes some."""
+        """Return the service that a command names, or None if the command is a verb.
+
+        A service takes no arguments, except `offer`: a service name with arguments is a verb.
+        """
         words = command.split()
         if words[:1] == ["offer"]:
             return partial(serve_offer, self._house, words[1:])

@@ -1,6 +1,6 @@
-"""Running a service on a channel: `ssh host mcp`, or `ssh -s host mcp`.
+"""The handler of a service on a channel: `ssh host mcp`, or `ssh -s host mcp`.
 
-Exit status: 0 when it is over, 1 if it was refused.
+Exit status: 0 ended, 1 refused, 70 internal error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class ServiceHandler:
-    """The handler of one service; `ports.Handler`."""
+    """A `ports.ChannelHandler` that runs one service."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ServiceHandler:
         *,
         waits: bool = False,
     ) -> None:
-        """`waits` for the first bytes before anything is written."""
+        """Start the service; with `waits`, only after the first bytes have arrived."""
         self._house = house
         self._channel = channel
         self._lines = LineChannel(channel)
@@ -46,7 +46,7 @@ class ServiceHandler:
         self._lines.eof()
 
     def resized(self, columns: int, rows: int) -> None:
-        """It draws nothing."""
+        """Do nothing: a service draws nothing."""
 
     def interrupt(self) -> None:
         self._interrupted = True
@@ -73,7 +73,7 @@ class ServiceHandler:
                 await self._lines.wait_for_input()
             if self._channel.has_pty:
                 raise Invalid(
-                    "This speaks to programs.", hint="Without a terminal: ssh -T HOST mcp"
+                    "This service is for programs, not terminals.", hint="Use: ssh -T HOST mcp"
                 )
             await self._service(agent_id, self._lines)
         except asyncio.CancelledError:
@@ -85,8 +85,8 @@ class ServiceHandler:
             )
             status = 1
         except Exception:
-            log.exception("a service failed")
-            self._channel.write_stderr(b"Something went wrong here; the operator can see what.\n")
+            log.exception("service failed")
+            self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
             status = 70
         finally:
             self._house.farewells.discard(self._farewell)

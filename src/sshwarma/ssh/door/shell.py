@@ -1,7 +1,7 @@
-"""A person's shell: a terminal on one side, the world on the other.
+"""A person's shell: connects a terminal to the world.
 
-Lines queue and are carried out one after another, so typing ahead works; whatever the room or
-somebody says is printed as it comes, by `hearing`.
+Lines are queued and run one after another, so typing ahead works. Rows of the room and private
+messages are printed as they come, by `RoomView`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_EARLY_INPUT_BYTES: Final = 65_536
 
 
 class ShellHandler:
-    """The handler of one shell with a pty; `ports.Handler`."""
+    """A `ports.ChannelHandler` for one shell with a pty."""
 
     def __init__(
         self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
@@ -62,7 +62,7 @@ class ShellHandler:
         self._standing = AgentConnection(agent_id, "lobby", "ssh")
         self._room_id = ""
         self._lines: deque[str] = deque()
-        self._running = False  # whether a line is being carried out
+        self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
         self._stop_room: Callable[[], None] = lambda: None
         self._history: list[str] = []
@@ -95,15 +95,15 @@ class ShellHandler:
         self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
         house.farewells.add(self._farewell)
 
-    # What the channel tells: see `ports.Handler`.
+    # Channel events: see `ports.ChannelHandler`.
 
     def data(self, data: bytes) -> None:
         self._standing.touch()
         if self._early is None:
             self.terminal.feed(data)
             return
-        # The first key may be Up: input waits until the history is there. Many who log in never
-        # press one.
+        # The first key may be Up, so input waits for the history. It is read at the first key
+        # because many logins never press one.
         self._early += data[: MAX_EARLY_INPUT_BYTES - len(self._early)]
         if self._history_task is None:
             self._history_task = asyncio.get_running_loop().create_task(self._read_history())
@@ -134,7 +134,7 @@ class ShellHandler:
     def closed(self, error: Exception | None) -> None:
         self._end()
 
-    # What the terminal tells.
+    # Terminal events
 
     def _entered(self, typed: str) -> None:
         if not typed.strip():
@@ -145,7 +145,7 @@ class ShellHandler:
                     line(
                         (
                             "error",
-                            f"{MAX_TYPED_AHEAD_LINES} lines wait already; that one was not taken.",
+                            f"{MAX_TYPED_AHEAD_LINES} lines are already queued; line dropped.",
                         )
                     )
                 )
@@ -163,10 +163,10 @@ class ShellHandler:
         if self._running:
             self._task.cancel()
         elif not self._stop_answers():
-            self._print(block(line(("dim", "Ctrl-D or /quit leaves."))))
+            self._print(block(line(("dim", "Leave with Ctrl-D or /quit."))))
 
     def _stop_answers(self) -> bool:
-        """Stop what models are answering this agent here. Whether there was something."""
+        """Stop the models' answers to this agent here; return whether any was running."""
         turns = self._house.services.turns
         return bool(turns.stop(self._room_id, opened_by=self._agent_id))
 
@@ -176,20 +176,20 @@ class ShellHandler:
     async def _complete(self, text: str, cursor: int) -> Sequence[Candidate]:
         return await complete(self._caller(), text, cursor)
 
-    # The life of the shell.
+    # Lifecycle
 
     async def _live(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run a part of the shell's life; what fails in it ends this link, and no other."""
+        """Run a coroutine of the shell; its failure ends this connection and no other."""
         try:
             await part
         except WorldError as refused:
             self._farewell(str(refused))
         except Exception:
-            log.exception("a shell failed", agent=self._agent_id)
-            self._farewell("Something went wrong here; the operator can see what.")
+            log.exception("shell failed", agent=self._agent_id)
+            self._farewell("Internal error. The server's log has the details.")
 
     async def _work(self) -> None:
-        """Carry out the lines that wait, one after another."""
+        """Run the queued lines, one after another."""
         while self._lines and not self._ended:
             await self._carry_out(self._lines.popleft())
 
@@ -215,7 +215,7 @@ class ShellHandler:
         await self._enter_room()
         if came_from != self._standing.room_id and start == "lobby":
             await self._remind_of(came_from)
-        # The first screen goes out whole, in one frame.
+        # Write the first screen in one frame.
         self.terminal.start()
         await self._work()
 
@@ -232,23 +232,23 @@ class ShellHandler:
         except NotFound:
             return
         self._print(
-            block(line(("dim", f"You were last in {room.name}: /join {room.name} goes back.")))
+            block(line(("dim", f"You were last in {room.name}. Go back: /join {room.name}")))
         )
 
     async def _enter_room(self) -> None:
-        """Show the room the link stands in now, and listen to it."""
+        """Show the connection's current room and subscribe to it."""
         self._leave_room()
         room_id = self._room_id = self._standing.room_id
         hearing, world = self._hearing, self._world
         room = await world.room(room_id)
         shown = int(read_preference(self._house.agent(self._agent_id).prefs, "history"))
-        # More than is shown: comings and goings must not take the place of what was said.
+        # Read more rows than are shown, because presence rows are left out.
         before = await world.tail(room_id, TAIL_ROWS)
         await hearing.draw_ahead(hearing.last(before, shown))
-        before = await world.tail(room_id, TAIL_ROWS)  # what was said meanwhile is in it
+        before = await world.tail(room_id, TAIL_ROWS)  # includes rows added meanwhile
         if self._ended:
             return
-        # From here to the end there is no wait: no row is missed and none is printed twice.
+        # No await between reading the tail and subscribing: no row is missed or printed twice.
         self._stop_room = world.bus.on_room(room_id, hearing.heard)
         hearing.replay(hearing.last(before, shown))
         self._house.feeds.watch(room, self)
@@ -256,14 +256,14 @@ class ShellHandler:
         self._print(draw_result(await read_room_details(self._caller())))
 
     def _leave_room(self) -> None:
-        """Listen to the room no more, and take away what shows how it is."""
+        """Unsubscribe from the room and remove its status and live answers."""
         self._stop_room()
         self._stop_room = lambda: None
         self._house.feeds.stop(self._room_id, self)
         self._house.answers.stop(self._room_id, self._hearing)
 
     async def _carry_out_aside(self, typed: str) -> None:
-        """Do a line that the one being carried out may wait for."""
+        """Run a line at once that the running line may be waiting for."""
         try:
             self._house.pace.check(self._agent_id)
             self._print(draw_result(await run_line(self._caller(), typed)))
@@ -271,14 +271,14 @@ class ShellHandler:
             self._print(draw_refusal(refused, typed))
 
     async def _carry_out(self, typed: str) -> None:
-        """Do one line and show what came of it."""
+        """Run one line and show its result."""
         self._running = True
         try:
             self._house.pace.check(self._agent_id)
             result = await run_line(self._caller(), typed)
         except WorldError as refused:
             if not _is_echoed(typed):
-                self._print(block(line(("dim", "not said: "), typed)))
+                self._print(block(line(("dim", "not sent: "), typed)))
             self._print(draw_refusal(refused, typed))
             return
         except asyncio.CancelledError:
@@ -306,9 +306,9 @@ class ShellHandler:
                 else draw_result(result)
             )
             self._print(said)
-            self.terminal.frame()  # an answer does not wait for the clock that paces the room
+            self.terminal.frame()  # a result does not wait for the frame clock
 
-    # What the world tells.
+    # World events
 
     def show_room(self, prompt: Span, status: Line) -> None:
         self.terminal.set_prompt(prompt)
@@ -327,7 +327,7 @@ class ShellHandler:
             self._background(self._put_out(event.reason))
 
     def _asked(self, event: QuestionAsked) -> None:
-        """A question to this agent alone."""
+        """Show a question to this agent alone."""
         self._print(draw_question(event))
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and agent.prefs.get("bell", "on") == "on":
@@ -352,7 +352,7 @@ class ShellHandler:
     # Ending.
 
     def _farewell(self, reason: str) -> None:
-        """Say why, leave the person's terminal clean, and close."""
+        """Print the reason, restore the person's terminal and close the channel."""
         if self._ended:
             return
         self.terminal.print(block(line(("dim", reason))))
@@ -394,5 +394,5 @@ def _is_preference_on(prefs: dict[str, Any], name: str) -> bool:
 
 
 def _is_echoed(typed: str) -> bool:
-    """Whether a line is shown where it was typed: what is said comes back as the room's own row."""
+    """Return whether a submitted line stays on screen; talk comes back as a row of the room."""
     return typed.startswith("/") and not typed.startswith("//")

@@ -1,7 +1,7 @@
-"""What terminals show of a room beside its log: the prompt and the status line.
+"""The prompt and status line of each room.
 
-Computed once for all terminals in a room, a moment after a change, so that a crowd that comes in
-together costs each of them a few redraws and not one an arrival.
+They are computed once for all terminals in a room, STATUS_REDRAW_DELAY_SECONDS after a change:
+when a crowd arrives together, each terminal redraws a few times, not once per arrival.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ STATUS_REDRAW_DELAY_SECONDS: Final = 0.1
 
 
 class StatusWatcher(Protocol):
-    """A terminal that stands in a room."""
+    """A terminal that shows a room's prompt and status line."""
 
     def show_room(self, prompt: Span, status: Line) -> None:
-        """The room's prompt and status line are these now."""
+        """Show the room's current prompt and status line."""
 
 
 class StatusLines:
-    """The watchers of every room."""
+    """The prompts and status lines of all rooms, and their watchers."""
 
     def __init__(
         self, world: World, in_background: Callable[[Coroutine[Any, Any, Any]], object]
@@ -41,7 +41,7 @@ class StatusLines:
         world.bus.on(WorldChanged, self._told)
 
     def watch(self, room: Room, watcher: StatusWatcher) -> None:
-        """Show a room to a watcher now, and whenever it changes."""
+        """Show a room's prompt and status to a watcher, now and after each change."""
         self._watchers.setdefault(room.id, set()).add(watcher)
         watcher.show_room(*self._shown(room))
 
@@ -68,7 +68,7 @@ class StatusLines:
         try:
             room = await self._world.room(room_id)
         except NotFound:
-            return  # it is being deleted, and its people are on their way out
+            return  # the room is being deleted and its people are moved out
         prompt, status = self._shown(room)
         for watcher in list(self._watchers.get(room_id, ())):
             watcher.show_room(prompt, status)

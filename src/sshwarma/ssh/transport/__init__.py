@@ -1,1 +1,1 @@
-"""asyncssh made lean and guarded; reaches the world through `ports` only."""
+"""The ssh transport over asyncssh, fast and bounded; reaches the world only by `ports`."""

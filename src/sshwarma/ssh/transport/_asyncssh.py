@@ -1,15 +1,15 @@
 """The private names of asyncssh: the one file that may use them.
 
-`AsyncsshConnection` and `AsyncsshChannel` do what asyncssh has no public name for and offer it to
-connection.py, guard.py and channel.py as public methods and hooks. They are subclasses; the
+`AsyncsshConnection` and `AsyncsshChannel` use private names where asyncssh has no public ones, and
+give connection.py, guard.py and channel.py public methods and hooks. They are subclasses; the
 installed package is never patched. tests/ssh_transport/test_asyncssh_shape.py holds the source
 that this was written against, and fails when a release changes it.
 
-The ways of a packet stand here whole, with direct attribute access: a line in a room of 200 is 200
-packets, and a property or a hook on that way costs each of them (benchmarks/transport.py).
-- AES-GCM takes the form that cipher.py gives it;
-- no MSG_IGNORE goes before each packet: it guards CBC chaining, which GCM does not have;
-- a packet of data is sealed and sent at once, by `send_data`, when nothing stands in its way.
+The send path of a packet is here as a whole, with direct attribute access: a line in a room of 200
+is 200 packets, and each pays for a property or hook on that path (benchmarks/transport.py).
+- AES-GCM uses the cached cipher of cipher.py.
+- No MSG_IGNORE precedes each packet: it guards CBC chaining, which GCM does not have.
+- `send_data` seals and sends a data packet at once if no key exchange or full buffer prevents it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from asyncssh.packet import SSHPacket, SSHPacketLogger
 from sshwarma.ssh.transport.cipher import CachedGCM
 
 MAX_DEFERRED_REPLIES = 1_000
-"""Replies held back while keys are exchanged; an honest client asks for none meanwhile."""
+"""Replies deferred during a key exchange; an honest client requests none meanwhile."""
 
-# Padding is sealed with the rest; under an AEAD its content tells nobody anything.
+# Padding is encrypted with the payload; under an AEAD its content reveals nothing.
 _PADDING = tuple(bytes(size) for size in range(32))
 _PADDING_SIZE = tuple(bytes((size,)) for size in range(32))
 
@@ -49,7 +49,7 @@ _DATA = bytes((MSG_CHANNEL_DATA,))
 
 
 def cached(encryption: Encryption | None) -> Encryption | None:
-    """Take over a GCM encryption just made by asyncssh; return any other as it is."""
+    """Return a cached form of a new GCM encryption; return any other unchanged."""
     if type(encryption) is GCMEncryption:
         cipher = encryption._cipher
         return CachedGCM(cipher, cipher._key, cipher._iv)
@@ -57,7 +57,7 @@ def cached(encryption: Encryption | None) -> Encryption | None:
 
 
 class AsyncsshConnection(SSHServerConnection):
-    """A server's connection with a short way for packets, and hooks for what it may be asked."""
+    """A server connection with a fast send path, and hooks for client requests."""
 
     def __init__(self, options: SSHServerConnectionOptions, owner: asyncssh.SSHServer) -> None:
         super().__init__(asyncio.get_running_loop(), options)
@@ -69,12 +69,12 @@ class AsyncsshConnection(SSHServerConnection):
 
     @property
     def socket_transport(self) -> asyncio.Transport | None:
-        """The socket, until the connection has ended."""
+        """The socket transport; None after the connection has ended."""
         return self._transport
 
     @property
     def event_loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it runs on."""
+        """The event loop of this connection."""
         return self._loop
 
     @property
@@ -89,7 +89,7 @@ class AsyncsshConnection(SSHServerConnection):
 
     @property
     def open_channels(self) -> Sequence[AsyncsshChannel]:
-        """The channels that the client has open, whatever they run."""
+        """The client's open channels, with or without a handler."""
         return cast("list[AsyncsshChannel]", list(self._channels.values()))
 
     @property
@@ -109,32 +109,32 @@ class AsyncsshConnection(SSHServerConnection):
         raise NotImplementedError
 
     def on_key_exchange_begun(self) -> None:
-        """React to our side of a key exchange having been sent."""
+        """Handle the start of a key exchange: our KEXINIT has been sent."""
 
     async def before_key_exchange(self) -> None:
-        """Wait, if the client asks for key exchanges too often."""
+        """Wait if the client requests key exchanges too often."""
 
     def on_key_exchange_done(self) -> None:
-        """React to new keys being in use."""
+        """Handle the end of a key exchange: the new keys are in use."""
 
     def on_auth_request(self) -> None:
-        """React to a new request for authentication."""
+        """Handle a new authentication request."""
 
     def on_cleanup(self) -> None:
-        """Release what the subclass holds; the connection has ended."""
+        """Release the subclass's resources; the connection has ended."""
 
     def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
-        """Return whether asyncssh may look at a request to open this kind of channel."""
+        """Return whether asyncssh may process a request to open this kind of channel."""
         return True
 
     def accepts_global_request(self, kind: bytes) -> bool:
-        """Return whether asyncssh may look at this kind of request."""
+        """Return whether asyncssh may process this kind of global request."""
         return True
 
     # Sending
 
     def send_data(self, head: bytes, data: bytes, size: int) -> bool:
-        """Seal and send one CHANNEL_DATA packet; False, with nothing done, if it must wait."""
+        """Seal and send one CHANNEL_DATA packet; return False, unsent, if it must wait."""
         encryption = self._send_encryption
         if type(encryption) is not CachedGCM or self.congested or not self._may_seal():
             return False
@@ -144,7 +144,7 @@ class AsyncsshConnection(SSHServerConnection):
     def send_packet(
         self, pkttype: int, *args: bytes, handler: SSHPacketLogger | None = None
     ) -> None:
-        """Send any packet, the short way where there is one."""
+        """Send any packet, on the fast path if possible."""
         encryption = self._send_encryption
         if pkttype > MSG_KEX_LAST and type(encryption) is CachedGCM and self._may_seal():
             self._send_sealed(encryption, b"".join((bytes((pkttype,)), *args)))
@@ -154,7 +154,7 @@ class AsyncsshConnection(SSHServerConnection):
         super().send_packet(pkttype, *args, handler=handler)
 
     def _may_seal(self) -> bool:
-        """Whether this is the plain case: logged in, no key exchange running or due."""
+        """Return whether the fast path is open: logged in, no key exchange running or due."""
         return (
             self._kex_complete
             and self._auth_complete
@@ -175,7 +175,7 @@ class AsyncsshConnection(SSHServerConnection):
         self._send(sealed)
 
     def send_newkeys(self, k: bytes, h: bytes) -> None:
-        """Take over the new ciphers, then send what waited for them."""
+        """Cache the new ciphers, then send the data that waited for them."""
         super().send_newkeys(k, h)
         self._send_encryption = cached(self._send_encryption)
         self._next_recv_encryption = cached(self._next_recv_encryption)
@@ -183,23 +183,23 @@ class AsyncsshConnection(SSHServerConnection):
         self.flush_channels()
 
     def flush_channels(self) -> None:
-        """Send what channels have buffered."""
+        """Send the data that channels have buffered."""
         for channel in self.open_channels:
             channel.flush()
 
     def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
-        """Say nothing, as the channel does."""
+        """Log nothing, as the channel does."""
 
     log_received_packet = log_sent_packet
 
     # Keepalives
 
     def _reset_keepalive_timer(self) -> None:
-        """Note the time: cheaper than a new timer for every key typed."""
+        """Record the time of input: cheaper than a new timer for every key typed."""
         self._heard = self._loop.time()
 
     def _keepalive_timer_callback(self) -> None:
-        """Ask only after a whole interval of silence."""
+        """Send a keepalive only after a whole interval of silence."""
         lately = self._heard + self._keepalive_interval - self._loop.time()
         if lately > 0.001:
             self._keepalive_count = 0
@@ -229,7 +229,7 @@ class AsyncsshConnection(SSHServerConnection):
         if self.accepts_channel(kind, ahead.get_uint32()):
             self._process_channel_open(pkttype, pktid, packet)
         else:
-            reason = "only sessions are served here"
+            reason = "only session channels are allowed"
             self.send_channel_open_failure(number, OPEN_ADMINISTRATIVELY_PROHIBITED, reason, "en")
 
     def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
@@ -247,7 +247,7 @@ class AsyncsshConnection(SSHServerConnection):
         self._send_disconnect(DISC_BY_APPLICATION, reason, "en")
 
     def force_close(self, error: Exception | None) -> None:
-        """End the connection now; what is still to be sent is dropped."""
+        """End the connection now and drop unsent data."""
         self._force_close(error)
 
     def _cleanup(self, exc: Exception | None) -> None:
@@ -309,7 +309,7 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
 
     @property
     def buffered(self) -> int:
-        """Bytes waiting for the peer."""
+        """Bytes buffered for the peer."""
         return self._send_buf_len
 
     # Hooks
@@ -319,11 +319,11 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         return True
 
     def accepts_request(self, kind: bytes) -> bool:
-        """Return whether asyncssh may look at this kind of request."""
+        """Return whether asyncssh may process this kind of channel request."""
         return True
 
     def on_buffer_full(self) -> None:
-        """React to a write of more than the buffer takes; the data is dropped."""
+        """Handle a write that overflows the buffer; the data is dropped."""
         raise NotImplementedError
 
     # Sending
@@ -331,12 +331,12 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
     def process_open(
         self, send_chan: int, send_window: int, send_pktsize: int, session: object
     ) -> None:
-        """Remember how each of our data packets begins."""
+        """Store the header of this channel's data packets."""
         self._head = _DATA + send_chan.to_bytes(4, "big")
         super().process_open(send_chan, send_window, send_pktsize, cast("Any", session))
 
     def write(self, data: bytes, datatype: int | None = None) -> None:
-        """Send now if the peer has room, else buffer; nothing once closed."""
+        """Send now if the peer's window has room, else buffer; do nothing once closed."""
         if self._send_state != "open" or not data:
             return
         size = len(data)
@@ -360,19 +360,19 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         self._flush_send_buf()
 
     def flush(self) -> None:
-        """Send what waited for the connection."""
+        """Send the buffered data."""
         if self._send_buf:
             self._flush_send_buf()
 
     def _flush_send_buf(self) -> None:
-        """Keep data here, where it is counted, while the connection cannot take it."""
+        """Keep data in this counted buffer while the connection cannot send."""
         if self._send_buf and not self._conn.is_flowing:
             self._pause_resume_writing()
         else:
             super()._flush_send_buf()
 
     def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
-        """Say nothing: composing the words costs as much as sealing the packet."""
+        """Log nothing: formatting the message costs as much as sealing the packet."""
 
     log_received_packet = log_sent_packet
 

@@ -1,6 +1,7 @@
-"""Who may take up our time before we know who they are: every limit, and the counting behind it.
+"""Admission control of the ssh door: every limit, and the counters behind them.
 
-Nothing here touches a socket or a clock of its own; the server tells it what happened and when.
+It protects the server from clients that are not authenticated yet. It uses no socket; the server
+reports events to it.
 """
 
 from __future__ import annotations
@@ -27,93 +28,94 @@ from sshwarma.ssh.transport.ports import Rejected
 DEFAULTS: Final = SshSettings()
 
 MAX_REMEMBERED_ADDRESSES = 10_000
-"""Addresses kept in memory at most; the longest idle are forgotten first."""
+"""Addresses kept in memory; the longest idle are dropped first."""
 
 LOG_KINDS = 1_000
-"""Kinds of log messages counted at most: each event has a few fixed kinds."""
+"""Kinds of log messages counted; each event has a few fixed kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Every bound of the ssh door. Seconds and bytes unless the name says otherwise.
+    """Every limit of the ssh door, in seconds or bytes unless the name says otherwise.
 
-    What an operator can set has its default in `SshSettings` alone.
+    Limits that an operator can set have their defaults in `SshSettings` alone.
     """
 
-    # Before authentication. A handshake costs us about 5 ms of CPU, a silent socket a slot.
+    # Before authentication. A handshake costs about 5 ms of CPU, a silent socket one slot.
     pending: int = DEFAULTS.max_pending
     """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
     pending_per_address: int = DEFAULTS.max_pending_per_address
-    """Of these from one address: one address alone cannot fill the house."""
+    """Unauthenticated connections from one address, so that one address cannot take all slots."""
     silent_seconds: float = 0.25
-    """A client speaks first and at once; one silent longer than this makes room for a newcomer."""
+    """Silence after which a connection may lose its slot; real clients send at once."""
     patience_seconds: float = 2.0
-    """A handshake older than this makes room too, when the slots are full."""
+    """Age at which a handshake may lose its slot when all slots are taken."""
     login_seconds: float = DEFAULTS.login_seconds
-    """From connect to authenticated; then the connection is dropped."""
+    """Time from connect to authenticated, after which the connection is dropped."""
     enter_seconds: float = 10.0
-    """How long the world may take to admit someone who has proved their key."""
+    """Time the world may take to admit an authenticated peer."""
     key_tries: int = 10
     """Keys refused on one connection; more than any honest agent holds."""
     auth_requests: int = 40
-    """Authentication requests of any kind on one connection: each key may be asked, then signed."""
+    """Authentication requests of any kind on one connection; each key may take a query and a
+    signature."""
     failures: int = 10
-    """Failed connections of one address that are free; each further one doubles its delay."""
+    """Failed connections of one address without delay; each further one doubles the delay."""
     failure_half_life: float = 60.0
-    """How fast failures are forgotten."""
+    """Half-life of the failure count."""
     shut_seconds_max: float = 60.0
-    """The longest an address is shut out: many people may share one."""
+    """Longest time an address is shut out; many people may share one address."""
     exempt_loopback: bool = not DEFAULTS.limit_loopback
-    """Spare 127.0.0.1 and ::1 what is counted per address. For tests, and behind a local proxy."""
+    """Exempt 127.0.0.1 and ::1 from limits per address, for tests and behind a local proxy."""
 
-    # After it.
+    # After authentication.
     connections: int = DEFAULTS.max_connections
     """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
     connections_per_address: int = DEFAULTS.max_connections_per_address
-    """From one address: an office behind one router, not a flood."""
+    """Connections from one address: enough for an office behind one router, not for a flood."""
     connections_per_key: int = DEFAULTS.max_connections_per_key
-    """Of one key: a person's terminals and scripts."""
+    """Connections with one key: a person's terminals and scripts."""
     channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
     keepalive_seconds: float = DEFAULTS.keepalive_seconds
-    """Silence after which the peer is asked whether it lives."""
+    """Silence after which a keepalive is sent."""
     keepalive_misses: int = 3
-    """Silent intervals before it is taken for dead: 45 s, so no ghost lasts a minute."""
+    """Silent intervals before a peer counts as dead: 45 s, so no ghost lasts a minute."""
     rekey_burst: int = 16
-    """Key exchanges a client may ask for at once; each costs about 1 ms of CPU."""
+    """Key exchanges a client may request at once; each costs about 1 ms of CPU."""
     rekeys_per_second: float = 4.0
-    """Further ones wait their turn, and that client's input with them."""
+    """Rate of further key exchanges; above it the exchange and the client's input wait."""
     rekey_grace: float = 20.0
-    """A key exchange begun and not finished by then ends the connection."""
+    """Time to finish a key exchange, after which the connection ends."""
     farewell_seconds: float = 2.0
-    """How long a polite goodbye waits for the peer to read what is still in our buffers."""
+    """Time that closing waits for the peer to read the buffered data."""
 
     # One channel.
     send_buffer_high: int = 64 * 1024
-    """Unsent bytes above which its handler is told to pause: a few full screens."""
+    """Unsent bytes above which the handler's `pause` is called: a few full screens."""
     send_buffer_low: int = 16 * 1024
-    """And at or below which it is told to resume."""
+    """Unsent bytes at or below which the handler's `resume` is called."""
     send_buffer_hard: int = 1024 * 1024
-    """Unsent bytes at which the connection is closed: its handler does not listen."""
+    """Unsent bytes at which the connection is closed, because its handler ignores `pause`."""
     receive_window: int = 512 * 1024
-    """What a client may send ahead while its handler has paused reading."""
+    """Bytes a client may send ahead while its handler has paused reading."""
     command_bytes: int = 64 * 1024
-    """The longest `ssh host COMMAND`; long text comes through standard input."""
+    """Longest `ssh host COMMAND`; longer text comes by standard input."""
     env_bytes: int = 256
-    """The longest environment value kept."""
+    """Longest environment value kept."""
     columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
-    """Narrowest and widest terminal believed."""
+    """Smallest and largest terminal width used."""
     rows: tuple[int, int] = (MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)
-    """Lowest and highest terminal believed."""
+    """Smallest and largest terminal height used."""
     resize_seconds: float = 0.03
-    """Resizes within this are delivered as one: a window dragged sends hundreds."""
+    """Resizes within this time are delivered as one; dragging a window sends hundreds."""
 
     log_window: float = 10.0
-    """Each kind of refusal is logged once in this long, with the count of those not logged."""
+    """Each kind of refusal is logged once per window, with the number left out before."""
 
     @classmethod
     def of(cls, settings: SshSettings) -> AdmissionLimits:
-        """The limits of a server with these settings."""
+        """Return the limits of a server with these settings."""
         return cls(
             pending=settings.max_pending,
             pending_per_address=settings.max_pending_per_address,
@@ -128,7 +130,7 @@ class AdmissionLimits:
 
 @dataclass(slots=True)
 class AdmissionCounters:
-    """What has happened so far, for the metrics page."""
+    """Running totals for the metrics page."""
 
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -138,7 +140,7 @@ class AdmissionCounters:
 
 
 class AdmissionRefused(Exception):
-    """Raised by `Admission.admit`; `reason` is one of a few fixed words, fit for a metric label."""
+    """A refusal by `Admission.admit`; `reason` is a fixed word, usable as a metric label."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -147,7 +149,7 @@ class AdmissionRefused(Exception):
 
 @dataclass(slots=True, eq=False)
 class AdmissionTicket:
-    """One connection's place, from accept to close."""
+    """One connection's slot, from accept to close."""
 
     group: str | None
     since: float
@@ -158,7 +160,7 @@ class AdmissionTicket:
 
 @dataclass(slots=True)
 class _AddressRecord:
-    """What is remembered of one address (an IPv6 /64 counts as one)."""
+    """The record of one address (an IPv6 /64 counts as one)."""
 
     open: int = 0
     failures: float = 0.0
@@ -167,7 +169,7 @@ class _AddressRecord:
 
 
 class Admission:
-    """The book of who is inside and who knocked."""
+    """Slots of pending and authenticated connections, and failures per address."""
 
     def __init__(
         self, limits: AdmissionLimits, clock: Callable[[], float] = time.monotonic
@@ -190,9 +192,10 @@ class Admission:
         return len(self._pending) + len(self._inside)
 
     def admit(self, address: str, drop: Callable[[], None]) -> AdmissionTicket:
-        """Give a new connection its place; `drop` must end it at once when its place is needed.
+        """Give a new connection a slot; `drop` must end it at once when the slot is needed.
 
-        :raises NotAdmitted: when there is none to give
+        Raises:
+            AdmissionRefused: if no slot is free or the address is over a limit.
         """
         limits, now = self._limits, self._clock()
         group = self._group(address)
@@ -216,22 +219,23 @@ class Admission:
         return ticket
 
     def authenticated(self, ticket: AdmissionTicket, fingerprint: str) -> None:
-        """Move a connection from the pending to those inside.
+        """Move a connection from pending to authenticated.
 
-        :raises Refused: when this key has enough connections already
+        Raises:
+            Rejected: if this key is at its limit of connections.
         """
         if ticket not in self._pending:
             return
         most = self._limits.connections_per_key
         if self._keys[fingerprint] >= most:
-            raise Rejected(f"this key already has {most} connections, the most allowed")
+            raise Rejected(f"this key already has {most} connections (the limit)")
         del self._pending[ticket]
         self._inside.add(ticket)
         self._keys[fingerprint] += 1
         ticket.key = fingerprint
 
     def failed(self, ticket: AdmissionTicket) -> None:
-        """Count a connection that tried and did not authenticate against its address."""
+        """Count a failed authentication against the connection's address."""
         if ticket.group is None:
             return
         limits, now, known = self._limits, self._clock(), self._remember(ticket.group)
@@ -244,7 +248,7 @@ class Admission:
             known.shut_until = now + min(limits.shut_seconds_max, 2 ** min(excess, 16))
 
     def leave(self, ticket: AdmissionTicket) -> None:
-        """Give a place back; again is harmless."""
+        """Release a slot; a second call does nothing."""
         if ticket in self._pending:
             del self._pending[ticket]
         elif ticket in self._inside:
@@ -259,7 +263,7 @@ class Admission:
             self._remember(ticket.group).open -= 1
 
     def _make_room(self, among: Iterable[AdmissionTicket], now: float) -> bool:
-        """Drop the oldest of those who say nothing, else the oldest slow one, if any."""
+        """Drop the oldest silent connection, else the oldest slow one; return False if none."""
         waiting = [(now - ticket.since, ticket) for ticket in among]
         silent = (t for age, t in waiting if not t.spoke and age >= self._limits.silent_seconds)
         slow = (t for age, t in waiting if age >= self._limits.patience_seconds)
@@ -271,7 +275,7 @@ class Admission:
         return True
 
     def _group(self, address: str) -> str | None:
-        """What is counted as one address; None when it is exempt."""
+        """Return the key by which an address is counted; None if it is exempt."""
         try:
             ip = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -293,14 +297,14 @@ class Admission:
         return known
 
     def _forget_idle(self) -> None:
-        """Forget the older half of those without a connection."""
+        """Drop the older half of the addresses without a connection."""
         idle = [group for group, known in self._addresses.items() if not known.open]
         for group in idle[: len(idle) // 2 + 1]:
             del self._addresses[group]
 
 
 class LogThrottle:
-    """A log that says each kind of thing once in a while, and how often it kept silent."""
+    """A log that writes each kind of event once per window, with the number left out."""
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = structlog.get_logger("sshwarma.ssh")
@@ -308,7 +312,7 @@ class LogThrottle:
         self._unlogged: Counter[str] = Counter()
 
     def note(self, event: str, kind: str = "", **facts: object) -> None:
-        """Log `event` unless the same event and kind was logged within the window."""
+        """Log `event` unless the same event and kind were logged within the window."""
         name = f"{event}/{kind}"
         if self._window.hit(name) > 0:
             self._unlogged[name] += 1

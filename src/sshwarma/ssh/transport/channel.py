@@ -1,8 +1,8 @@
-"""One session channel as handlers write to it: lean, bounded and deaf to most requests.
+"""A session channel that handlers write to: fast, bounded, and closed to most requests.
 
 A write that fits the peer's window is sealed and sent at once. A peer may stop reading at any
-moment: what cannot go out now stays in the channel's buffer, of which `Handler.pause` and `resume`
-tell, and never in asyncio's or asyncssh's.
+moment: unsent data stays in the channel's buffer, never in asyncio's or asyncssh's. Its limits
+call `ChannelHandler.pause` and `resume`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ALLOWED_CHANNEL_REQUESTS = frozenset(
         *(b"window-change", b"signal", b"break", b"keepalive@openssh.com"),
     }
 )
-"""What may be asked of a channel. X11, agents and what a later release may learn are refused."""
+"""Accepted channel requests. X11, agent forwarding and types of later releases are refused."""
 
 _INVALID_TERM_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_TERM_CHARACTERS = 64
 
 
 class LeanChannel(AsyncsshChannel):
-    """A session channel; what `ports.Channel` promises a handler."""
+    """A session channel; implements `ports.Channel`."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LeanChannel(AsyncsshChannel):
         window: int,
         max_packet_bytes: int,
     ) -> None:
-        """`farewell` ends the connection of a peer that does not read, with a reason."""
+        """Open a channel; `farewell` ends the connection of a peer that does not read."""
         super().__init__(connection, limits.send_buffer_hard, window, max_packet_bytes)
         self._limits = limits
         self._farewell = farewell
@@ -50,7 +50,7 @@ class LeanChannel(AsyncsshChannel):
 
     @property
     def term(self) -> str:
-        """The terminal type, made harmless."""
+        """The terminal type without characters outside [A-Za-z0-9._-]."""
         return _INVALID_TERM_CHARACTER.sub("", self.client_term or "")[:_MAX_TERM_CHARACTERS]
 
     @property
@@ -62,7 +62,7 @@ class LeanChannel(AsyncsshChannel):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The few variables kept, of what the client sent."""
+        """The client's environment variables that are allowed here."""
         return MappingProxyType({k.decode(): v.decode("utf-8") for k, v in self.client_env.items()})
 
     @property
@@ -71,11 +71,11 @@ class LeanChannel(AsyncsshChannel):
         return self.client_term is not None
 
     def on_buffer_full(self) -> None:
-        """End the connection: its peer does not read."""
-        self._farewell("you are not reading what you are sent")
+        """End the connection, because its peer does not read."""
+        self._farewell("your client has stopped reading its output")
 
     def accepts_env(self, name: bytes, value: bytes) -> bool:
-        """Keep the few names we use, short and readable; refuse the others."""
+        """Accept allowed names with short, printable values; refuse all others."""
         if name not in ALLOWED_ENV_NAMES or len(value) > self._limits.env_bytes:
             return False
         try:
@@ -92,7 +92,7 @@ def _clamp(value: int, bounds: tuple[int, int]) -> int:
     return max(bounds[0], min(value, bounds[1]))
 
 
-if TYPE_CHECKING:  # the promise made in ports.py, checked
+if TYPE_CHECKING:  # check that LeanChannel implements ports.Channel
 
     def _is_channel(channel: LeanChannel) -> Channel:
         return channel

@@ -1,6 +1,6 @@
-"""Someone at the door, from accept to close: their proof, their admission and their channels.
+"""A client's connection from accept to close: authentication, admission and channels.
 
-A public key is the only way in, and the identity is bound in one place, to the key that signed.
+A public key is the only way to log in. The identity is bound in one place, to the key that signed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_CLIENT_VERSION_CHARACTERS = 64
 
 
 class Acceptor(Protocol):
-    """What a connection needs of the server that accepted it."""
+    """The interface of the accepting server that a connection uses."""
 
     gate: Authenticator
     sessions: HandlerFactory
@@ -43,22 +43,22 @@ class Acceptor(Protocol):
     counters: AdmissionCounters
 
     def forget(self, visitor: ClientConnection) -> None:
-        """Someone is gone."""
+        """Remove a connection that has ended."""
 
     def refuse(self, reason: str, address: str) -> None:
-        """Someone was turned away."""
+        """Count and log a refused connection."""
 
     def auth_failed(
         self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
     ) -> None:
-        """Someone left who had tried and not authenticated."""
+        """Count and log a connection that tried to authenticate and failed."""
 
     def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
-        """Our own code failed on one connection."""
+        """Count and log a failure of our own code on one connection."""
 
 
 class ClientConnection(ConnectionOwner):
-    """One connection from accept to close; once let in, the world's `Link`."""
+    """One connection from accept to close; once admitted, the world's `ClientLink`."""
 
     def __init__(self, server: Acceptor, ticket: AdmissionTicket, address: str, port: int) -> None:
         self.server = server
@@ -77,78 +77,90 @@ class ClientConnection(ConnectionOwner):
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
 
-    # ports.Link
+    # ports.ClientLink
 
     @property
     def peer(self) -> Peer:
-        """Who it is."""
+        """The authenticated peer."""
         if self._peer is None:
             raise RuntimeError("not authenticated")
         return self._peer
 
     @property
     def identity(self) -> object:
-        """What the gate returned."""
+        """The identity that the authenticator returned."""
         return self._identity
 
     @property
     def channels(self) -> Collection[LeanChannel]:
-        """Those running a handler."""
+        """The channels that run a handler."""
         return tuple(self._running)
 
     @property
     def closed(self) -> bool:
-        """Ended, or about to."""
+        """Whether the connection has ended or is ending."""
         return self._conn.leaving or self._conn.is_closed()
 
     def close(self, reason: str) -> None:
-        """Disconnect politely."""
+        """Disconnect after sending buffered data and the reason."""
         self._conn.farewell(reason)
 
     def abort(self) -> None:
-        """Drop the connection without a word."""
+        """Drop the connection without a message."""
         self._conn.abort()
 
     # Authentication
 
     def connection_made(self, conn: SSHServerConnection) -> None:
-        """Meet the connection."""
+        """Store the connection."""
         self._conn = cast("GuardedConnection", conn)
 
     def begin_auth(self, username: str) -> bool:
-        """Nobody comes in without proof, whatever their name."""
+        """Require authentication for every user name."""
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """The only way in."""
+        """Allow public keys, the only method."""
         return True
 
     def auth_requested(self) -> None:
-        """A new request, of any kind and perhaps under a new name: earlier proof is void."""
+        """Count an authentication request and discard the proof of earlier ones.
+
+        Raises:
+            asyncssh.DisconnectError: if there were too many.
+        """
         self._proof = None
         self._requests += 1
         if self._requests > self.server.limits.auth_requests:
             raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many requests")
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Whether a signature by this key is worth checking; proof of nothing."""
+        """Return whether a signature by this key should be checked; it proves nothing."""
         self._last_key = key.get_fingerprint()
         return is_acceptable_key(key) and self.server.gate.acceptable(
             username[:MAX_USERNAME_CHARACTERS], self._last_key
         )
 
     def key_failed(self) -> None:
-        """A key was refused, or its signature was false."""
+        """Count a refused key or invalid signature.
+
+        Raises:
+            asyncssh.DisconnectError: if there were too many.
+        """
         self._failures += 1
         if self._failures >= self.server.limits.key_tries:
             raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many keys tried")
 
     def proved(self, username: str, key_data: bytes) -> None:
-        """This key has signed for this connection, just now."""
+        """Store the key whose signature was just verified for this connection."""
         self._proof = (username, key_data)
 
     def auth_completed(self) -> None:
-        """Bind the identity: here alone, and only to the key that signed."""
+        """Bind the identity to the key that signed; no other code does.
+
+        Raises:
+            asyncssh.PermissionDenied: if no key has signed.
+        """
         if self._proof is None:
             raise asyncssh.PermissionDenied("no key has signed")
         username, key_data = self._proof
@@ -174,7 +186,8 @@ class ClientConnection(ConnectionOwner):
             self._conn.farewell(no.reason)
         except TimeoutError:
             server.refuse("gate_slow", peer.address)
-            self._conn.farewell("the world is too busy to let you in; try again soon")
+            limit = server.limits.enter_seconds
+            self._conn.farewell(f"login timed out after {limit:g} s; try again soon")
         else:
             self.entered = not self.closed
             server.counters.authenticated += 1
@@ -183,13 +196,13 @@ class ClientConnection(ConnectionOwner):
     def crashed(self, error: BaseException | None) -> None:
         """Log a failure of our own code on this connection.
 
-        Before login a ValueError is the peer's doing: bytes that decode to nothing.
+        Before login a ValueError is the peer's fault: bytes that cannot be decoded.
         """
         if self._peer or not isinstance(error, ValueError):
             self.server.crashed(error, self._peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give everything back."""
+        """Release the connection's slot and report a failed authentication."""
         self._settled.set()
         if self._entering:
             self._entering.cancel()
@@ -201,7 +214,11 @@ class ClientConnection(ConnectionOwner):
     # Channels
 
     def session_requested(self) -> Any:
-        """Open a channel, if there are not too many; its session waits for the gate."""
+        """Open a channel; its session waits until the authenticator has admitted the peer.
+
+        Raises:
+            asyncssh.ChannelOpenError: if too many channels are open.
+        """
         most = self.server.limits.channels
         if self._conn.channels_open >= most:
             raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
@@ -214,15 +231,15 @@ class ClientConnection(ConnectionOwner):
         return ChannelSession(self, self.server.sessions, self.server.limits)
 
     def began(self, channel: LeanChannel) -> None:
-        """A handler now runs in this channel."""
+        """Record that a handler runs in this channel."""
         self._running[channel] = None
 
     def ended(self, channel: LeanChannel) -> None:
-        """And now no more."""
+        """Record that the channel's handler has ended."""
         self._running.pop(channel, None)
 
 
 def _sanitize_version(version: str) -> str:
-    """The client's software, as far as it is plain text."""
+    """Return the client's version string, printable ASCII only."""
     plain = "".join(char for char in version if " " <= char <= "~")
     return plain.removeprefix("SSH-2.0-")[:MAX_CLIENT_VERSION_CHARACTERS]

@@ -1,10 +1,10 @@
-"""The bytes of ssh: asyncssh's connection, made lean and bounded.
+"""asyncssh's connection with a fast send path and bounded buffers.
 
-Lean: `AsyncsshConnection` has a short way for packets, and AES-GCM is what OpenSSH clients are
-offered, which that way needs.
+Fast: `AsyncsshConnection` has a fast path for packets. It needs AES-GCM, so OpenSSH clients are
+offered nothing else.
 
 Bounded, because a peer may stop reading at any moment: channel data then waits in its channel,
-deferred replies are counted, and input is not read while the answers to it go unread.
+deferred replies are counted, and no input is read while replies to earlier input are unread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.cipher import CTR_CIPHERS, GCM_CIPHERS
 
 MAX_UNREAD_REPLY_BYTES = 256 * 1024
-"""Bytes the peer has not read, data aside, beyond which we read nothing more from it."""
+"""Unread bytes, channel data aside, above which no more input is read from the peer."""
 
 
 class LeanConnection(AsyncsshConnection):
-    """One client's connection: lean sending, bounded buffers, and little that it answers to."""
+    """One client's connection with a fast send path and bounded buffers."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class LeanConnection(AsyncsshConnection):
     # A peer that does not read
 
     def pause_writing(self) -> None:
-        """Hold channel data back: asyncio's own buffer is full."""
+        """Hold channel data back because asyncio's own buffer is full."""
         self.congested = True
 
     def resume_writing(self) -> None:
-        """Let it flow again."""
+        """Send channel data and read input again."""
         self.congested = False
         transport = self.socket_transport
         if transport:
@@ -58,7 +58,7 @@ class LeanConnection(AsyncsshConnection):
         self.flush_channels()
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
-        """Take input, unless our answers to the last of it go unread."""
+        """Process input; stop reading while the peer does not read our replies."""
         super().data_received(data, datatype)
         if not self.congested:
             return
@@ -73,7 +73,7 @@ class LeanConnection(AsyncsshConnection):
     # Key exchange
 
     def first_ciphers(self, client_version: bytes) -> Sequence[str]:
-        """Offer CTR only to those who may lack GCM."""
+        """Offer GCM; offer CTR too to clients other than OpenSSH, which may lack GCM."""
         return (
             GCM_CIPHERS
             if client_version.startswith(b"SSH-2.0-OpenSSH_")
@@ -81,7 +81,7 @@ class LeanConnection(AsyncsshConnection):
         )
 
     def on_key_exchange_begun(self) -> None:
-        """Let no exchange after the first go unfinished."""
+        """Start the timeout of a key exchange after the first."""
         if self.is_authenticated and self._kex_timer is None:
             self._kex_timer = self.event_loop.call_later(
                 self.limits.rekey_grace,
@@ -90,7 +90,7 @@ class LeanConnection(AsyncsshConnection):
             )
 
     async def before_key_exchange(self) -> None:
-        """Make a client that asks too often wait."""
+        """Delay a client that requests key exchanges too often."""
         wait = self._rekeys.take()
         if wait > 0 and self.socket_transport:
             self.socket_transport.pause_reading()
@@ -99,7 +99,7 @@ class LeanConnection(AsyncsshConnection):
                 self.socket_transport.resume_reading()
 
     def on_key_exchange_done(self) -> None:
-        """Stop waiting for it."""
+        """Cancel the timeout of the key exchange."""
         self._stop_kex_timer()
 
     def _stop_kex_timer(self) -> None:
@@ -116,7 +116,7 @@ class LeanConnection(AsyncsshConnection):
         window: int = 0,
         max_pktsize: int = 0,
     ) -> LeanChannel:
-        """Make a lean channel: bytes in, bytes out, no line editor, whatever is asked."""
+        """Make a LeanChannel: raw bytes, no line editor, whatever the caller requests."""
         own_window, own_pktsize = self.receive_sizes
         return LeanChannel(
             self, self.limits, self.farewell, window or own_window, max_pktsize or own_pktsize
@@ -125,10 +125,10 @@ class LeanConnection(AsyncsshConnection):
     # Ending
 
     def farewell(self, reason: str) -> None:
-        """End the connection with a reason the person sees, after all that was written to them.
+        """End the connection after sending buffered data and a reason that the person sees.
 
-        A client told to disconnect drops what it has not yet shown, so the reason goes down each
-        channel's standard error, and the client is left a moment to hang up by itself.
+        A client that receives MSG_DISCONNECT drops output it has not shown yet. So the reason goes
+        to each channel's standard error, and the client gets `farewell_seconds` to hang up itself.
         """
         if self.leaving or self.socket_transport is None:
             return
@@ -145,7 +145,7 @@ class LeanConnection(AsyncsshConnection):
             self._hang_up(reason)
 
     def _hang_up(self, reason: str) -> None:
-        """Disconnect; unlike asyncssh's `disconnect`, sending first what is still to be sent."""
+        """Disconnect after sending buffered data, unlike asyncssh's `disconnect`."""
         transport = self.socket_transport
         if transport is None or transport.is_closing():
             return
@@ -157,7 +157,7 @@ class LeanConnection(AsyncsshConnection):
         )
 
     def remove_channel(self, recv_chan: int) -> None:
-        """Hang up after the last channel of one who is leaving."""
+        """Remove a channel; after the last one of a leaving client, hang up."""
         super().remove_channel(recv_chan)
         if self.leaving and not self.channels_open:
             self.event_loop.call_soon(self._hang_up, "goodbye")
@@ -168,7 +168,7 @@ class LeanConnection(AsyncsshConnection):
             self._farewell_timer = None
 
     def connection_lost(self, exc: Exception | None = None) -> None:
-        """End; without an error if we meant to."""
+        """End the connection; without an error if it was leaving."""
         if self.leaving:
             self.force_close(None)
         else:

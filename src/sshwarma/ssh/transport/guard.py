@@ -1,7 +1,7 @@
-"""What a connection may be asked: deny by default, and a key is believed once it has signed.
+"""The requests a connection accepts: deny by default, and trust a key only after it has signed.
 
-A session is the only channel, and whatever is not named here as answered is refused while the
-connection lives on.
+Sessions are the only channels. A request that is not allowed here is refused; the connection
+stays open.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
 ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
 
 MIN_PACKET_BYTES = 256
-"""A client that takes less per packet makes one line cost dozens of them."""
+"""Smallest packet size accepted; with smaller packets one line costs dozens of them."""
 
 
 class ConnectionOwner(asyncssh.SSHServer, ABC):
-    """What a guarded connection tells the one that answers for it."""
+    """The owner of a guarded connection, which receives its authentication events."""
 
     ticket: AdmissionTicket
 
     @abstractmethod
     def auth_requested(self) -> None:
-        """A new request, of any kind and perhaps under a new name: earlier proof is void.
+        """Handle an authentication request, perhaps with a new name: earlier proof is void.
 
         Raises:
             asyncssh.DisconnectError: if there were too many.
@@ -39,23 +39,23 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
 
     @abstractmethod
     def key_failed(self) -> None:
-        """A key was refused, or its signature was false.
+        """Handle a refused key or an invalid signature.
 
         Raises:
-            asyncssh.DisconnectError: if too many were.
+            asyncssh.DisconnectError: if there were too many.
         """
 
     @abstractmethod
     def proved(self, username: str, key_data: bytes) -> None:
-        """This key has signed for this connection, just now."""
+        """Handle a verified signature by this key for this connection."""
 
     @abstractmethod
     def crashed(self, error: BaseException | None) -> None:
-        """Our own code has failed on this connection."""
+        """Handle a failure of our own code on this connection."""
 
 
 class GuardedConnection(LeanConnection):
-    """A lean connection that answers to little, and knows a proof from a claim."""
+    """A LeanConnection that refuses most requests and verifies that a key has signed."""
 
     def __init__(
         self, options: SSHServerConnectionOptions, owner: ConnectionOwner, limits: AdmissionLimits
@@ -64,24 +64,24 @@ class GuardedConnection(LeanConnection):
         self._visitor = owner
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
-        """Note that the client is not one of the silent ones."""
+        """Record that the client has sent data."""
         self._visitor.ticket.spoke = True
         super().data_received(data, datatype)
 
     async def reload_config(self) -> None:
-        """Do nothing: no option depends on the user name, and this took a thread and 1 ms."""
+        """Do nothing: no option depends on the user name; asyncssh's takes a thread and 1 ms."""
 
     def on_auth_request(self) -> None:
-        """Void what an earlier request proved before looking at a new one."""
+        """Discard the proof of an earlier request before processing a new one."""
         self._visitor.auth_requested()
 
     async def validate_public_key(
         self, username: str, key_data: bytes, msg: bytes, signature: bytes
     ) -> bool:
-        """Tell the owner of a key only when it has signed.
+        """Verify a key and report it to the owner only if it has signed.
 
-        A client may ask about one key and sign with another, in any order. Nothing suspends
-        between here and `auth_completed`, so what is proved here is what completes.
+        A client may query one key and sign with another, in any order. No await separates this
+        from `auth_completed`, so the key proved here is the one that completes.
         """
         sha1 = bool(msg) and SSHPacket(signature).get_string() == b"ssh-rsa"
         valid = not sha1 and await super().validate_public_key(username, key_data, msg, signature)
@@ -92,15 +92,15 @@ class GuardedConnection(LeanConnection):
         return valid
 
     def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
-        """Deny by default."""
+        """Accept allowed channel types with a large enough packet size."""
         return kind in ALLOWED_CHANNEL_TYPES and max_packet_bytes >= MIN_PACKET_BYTES
 
     def accepts_global_request(self, kind: bytes) -> bool:
-        """Deny by default."""
+        """Accept allowed requests only."""
         return kind in ALLOWED_GLOBAL_REQUESTS
 
     def internal_error(self, exc_info: Any = None, error_logger: Any = None) -> None:
-        """End this connection, and no other, when our own code has failed on it."""
+        """End this connection, and no other, after a failure of our own code on it."""
         exc_info = exc_info or sys.exc_info()
         self._visitor.crashed(exc_info[1])
         super().internal_error(exc_info, error_logger)

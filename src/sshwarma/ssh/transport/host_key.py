@@ -1,4 +1,4 @@
-"""Keys in files and lines: the server's own, kept private, and the public ones operators name."""
+"""The server's host key file, and parsing of public keys that operators add."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS
 HOST_KEY_FILENAME = "ssh_host_ed25519_key"
 
 RSA_KEY_BITS = (2048, 8192)
-"""Weaker is forgeable; stronger costs us milliseconds a signature."""
+"""Smallest and largest RSA key: weaker is forgeable, stronger costs milliseconds a signature."""
 
 PUBLIC_KEY_ALGORITHMS = (
     "ssh-ed25519",
@@ -27,17 +27,18 @@ PUBLIC_KEY_ALGORITHMS = (
     "sk-ssh-ed25519@openssh.com",
     "sk-ecdsa-sha2-nistp256@openssh.com",
 )
-"""Kinds of public key anyone may have; for RSA this names the key, not its SHA-1 signature."""
+"""Accepted kinds of public key; for RSA this names the key, not its SHA-1 signature."""
 
 
 class UnusableKey(Exception):
-    """A key cannot be used; the words say which and what to do."""
+    """A key cannot be used; the message says why and what to do."""
 
 
 def load_host_key(directory: Path) -> asyncssh.SSHKey:
-    """Return the server's host key, made on the first run.
+    """Return the server's host key; create it on the first run.
 
-    :raises UnusableKey: when it cannot be read, or others can read it
+    Raises:
+        UnusableKey: if it cannot be read, or others can read it.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / HOST_KEY_FILENAME
@@ -48,8 +49,8 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     if others:
         raise UnusableKey(
             f"{path} can be read by others (mode {stat.S_IMODE(info.st_mode):04o}). "
-            f"If nobody has, run: chmod 600 {path}. If somebody may have, remove it; a new one "
-            "is made at the next start and clients will warn that the host key has changed."
+            f"If nobody has read it, run: chmod 600 {path}. Otherwise delete it: the next start "
+            "makes a new key, and clients warn that the host key has changed."
         )
     try:
         return asyncssh.read_private_key(path)
@@ -58,22 +59,25 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
 
 
 def compute_fingerprint(key: asyncssh.SSHKey) -> str:
-    """How `ssh` shows this key when it asks whether to trust it: SHA256:..."""
+    """Return a key's fingerprint as `ssh` shows it: SHA256:..."""
     return key.get_fingerprint()
 
 
 def parse_public_key(text: str) -> tuple[str, str, str]:
-    """Read one public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
+    """Parse one public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
 
-    The key returned is in OpenSSH's form without options or comment. Blank lines and lines of `#`
-    around it are passed over.
+    The key returned is in OpenSSH format without options or comment. Blank lines and lines that
+    start with `#` are skipped.
 
-    :raises UnusableKey: when it is not exactly one key of a kind accepted here
+    Raises:
+        UnusableKey: if the text is not exactly one key of an accepted kind.
     """
     if len(text) > MAX_PUBLIC_KEY_CHARACTERS:
-        raise UnusableKey(f"that is {len(text)} characters; a public key is one short line")
+        raise UnusableKey(
+            f"too long for a public key ({len(text)} characters, limit {MAX_PUBLIC_KEY_CHARACTERS})"
+        )
     if "PRIVATE KEY" in text:
-        raise UnusableKey("that is a private key; give the one whose name ends in .pub")
+        raise UnusableKey("this is a private key; use the file whose name ends in .pub")
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if len(lines) != 1:
@@ -82,7 +86,7 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
         key = asyncssh.import_public_key(lines[0])
     except (asyncssh.KeyImportError, ValueError) as error:
         raise UnusableKey(
-            "that is not a public key in OpenSSH's form, like: ssh-ed25519 AAAA... you@host"
+            "not an OpenSSH public key such as: ssh-ed25519 AAAA... you@host"
         ) from error
     if not is_acceptable_key(key):
         raise UnusableKey(
@@ -95,7 +99,7 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
 
 
 def is_acceptable_key(key: asyncssh.SSHKey) -> bool:
-    """Whether a public key is of a kind and strength to stand for someone."""
+    """Return whether a public key is of an accepted kind and strength."""
     if key.get_algorithm() not in PUBLIC_KEY_ALGORITHMS:
         return False
     if key.get_algorithm() == "ssh-rsa":
@@ -105,7 +109,7 @@ def is_acceptable_key(key: asyncssh.SSHKey) -> bool:
 
 
 def _create_host_key(path: Path) -> None:
-    """Write a new key so that it is never there half-written, or readable by others."""
+    """Write a new key file atomically, never readable by others."""
     key = asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
     draft = Path(name)
@@ -114,8 +118,8 @@ def _create_host_key(path: Path) -> None:
             file.write(key.export_private_key("openssh"))
             file.flush()
             os.fsync(file.fileno())
-        # Linking, unlike renaming, lets a second server starting at the same moment win or lose
-        # whole: the key that is there stays.
+        # Linking, unlike renaming, keeps an existing key if a second server starts at the same
+        # moment.
         os.link(draft, path)
     except FileExistsError:
         pass

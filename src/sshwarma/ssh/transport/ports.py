@@ -1,13 +1,13 @@
-"""What the ssh transport asks of the world, and what it hands it: the seam between the two.
+"""The interfaces between the ssh transport and the world.
 
-The transport proves who signed and moves bytes; the world decides who may enter and what a
+The transport verifies signatures and moves bytes; the world decides who may log in and what a
 terminal shows. Everything here is called on the event loop, from one thread.
 
-    Gate      may this key come in, and as whom?        implemented by the world
-    Sessions  a shell, a command or a subsystem begins   implemented by the world
-    Handler   what is running in one channel             implemented by the world
-    Link      one authenticated connection               handed to the world
-    Channel   where a handler writes                     handed to the world
+    Authenticator   admits keys and maps them to identities       implemented by the world
+    HandlerFactory  makes handlers of shells, commands, subsystems implemented by the world
+    ChannelHandler  runs in one channel                           implemented by the world
+    ClientLink      one authenticated connection                  passed to the world
+    Channel         the output of a handler                       passed to the world
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Protocol
 
 
 class Rejected(Exception):
-    """Raised by `Gate.enter` and by `HandlerFactory` to turn a client away with `reason`."""
+    """A refusal with a reason, raised by `Authenticator.enter` and `HandlerFactory`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -27,10 +27,10 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end: facts of the handshake, none of them chosen by the world.
+    """The client of a connection, as the handshake reported it.
 
     `fingerprint` and `public_key` belong to the key whose signature was verified. `username` and
-    `client` are what the client typed: wishes and decoration, never proof.
+    `client` are sent by the client and prove nothing.
     """
 
     address: str
@@ -42,22 +42,26 @@ class Peer:
 
 
 class Authenticator(Protocol):
-    """The world's door: knows keys."""
+    """Decides which keys may log in, and as whom."""
 
     def acceptable(self, username: str, fingerprint: str) -> bool:
-        """Say whether a signature by this key would be worth checking.
+        """Return whether a signature by this key should be checked.
 
-        Called for every key a client offers, signed or not, at most `Limits.auth_requests` times
-        a connection, before anyone is authenticated: answer from memory, at once, with no effect.
-        True proves nothing about the peer; never remember it as an identity.
+        Called for every key a client offers, signed or not, at most
+        `AdmissionLimits.auth_requests` times per connection, before authentication. Answer from
+        memory, without waiting and without side effects. True proves nothing about the peer;
+        never store it as an identity.
         """
 
     async def enter(self, peer: Peer) -> object:
-        """Admit an authenticated peer and return the identity kept as `Link.identity`.
+        """Admit an authenticated peer and return the identity kept as `ClientLink.identity`.
 
-        Called exactly once a connection, after authentication is complete, with the key that
-        really signed. No channel begins before it returns. Raise `WorldError` to disconnect with
-        that reason. Cancelled after `Limits.enter_seconds`, or when the connection ends first.
+        Called exactly once per connection, after authentication is complete, with the key that
+        signed. No channel begins before it returns. Cancelled after
+        `AdmissionLimits.enter_seconds`, or when the connection ends first.
+
+        Raises:
+            Rejected: to disconnect the client with that reason.
         """
 
 
@@ -66,11 +70,11 @@ class ClientLink(Protocol):
 
     @property
     def peer(self) -> Peer:
-        """Who it is, with the key that signed."""
+        """The peer, with the key that signed."""
 
     @property
     def identity(self) -> object:
-        """What `Gate.enter` returned."""
+        """The identity that `Authenticator.enter` returned."""
 
     @property
     def channels(self) -> Collection[Channel]:
@@ -78,18 +82,18 @@ class ClientLink(Protocol):
 
     @property
     def closed(self) -> bool:
-        """True once the connection has ended or is ending."""
+        """Whether the connection has ended or is ending."""
 
     def close(self, reason: str) -> None:
-        """Disconnect politely: what was written is sent first, then `reason` on standard error.
+        """Disconnect after sending buffered data, then `reason` on standard error.
 
-        Returns at once and takes no more input; every handler's `closed` follows, after at most
-        `Limits.farewell_seconds` twice over. Calling it again does nothing.
+        Returns at once and accepts no more input. Every handler's `closed` follows within twice
+        `AdmissionLimits.farewell_seconds`. A second call does nothing.
         """
 
 
 class Channel(Protocol):
-    """Where a handler writes. Writing to a channel that has closed does nothing."""
+    """The output of a handler. Writing to a closed channel does nothing."""
 
     @property
     def term(self) -> str:
@@ -97,26 +101,26 @@ class Channel(Protocol):
 
     @property
     def size(self) -> tuple[int, int]:
-        """(columns, rows), always within `Limits`; 80x24 while unknown."""
+        """(columns, rows), always within `AdmissionLimits`; 80x24 while unknown."""
 
     @property
     def env(self) -> Mapping[str, str]:
-        """What the client sent of LANG, LC_ALL, LC_CTYPE, NO_COLOR, COLORTERM and TERM."""
+        """The client's LANG, LC_ALL, LC_CTYPE, NO_COLOR, COLORTERM and TERM, where sent."""
 
     @property
     def has_pty(self) -> bool:
-        """Whether a terminal was asked for (`ssh host`, `ssh -t host cmd`)."""
+        """Whether the client requested a terminal (`ssh host`, `ssh -t host cmd`)."""
 
     @property
     def buffered(self) -> int:
-        """Bytes written here that the peer has not yet made room for."""
+        """Bytes written here that wait for room in the peer's window."""
 
     def write(self, data: bytes) -> None:
         """Send bytes to the peer's standard output.
 
-        Goes out at once as one packet when there is room, else waits in a bounded buffer:
-        `Handler.pause` is called above the high-water mark. A handler that keeps writing past
-        `Limits.send_buffer_hard` loses its connection.
+        They are sent at once as one packet if there is room, else kept in a bounded buffer:
+        `ChannelHandler.pause` is called above its high-water mark. A handler that keeps writing
+        past `AdmissionLimits.send_buffer_hard` loses its connection.
         """
 
     def write_stderr(self, data: bytes) -> None:
@@ -126,59 +130,62 @@ class Channel(Protocol):
         """Report an exit status (0..255), flush, and close the channel."""
 
     def close(self) -> None:
-        """Flush and close the channel; the connection lives on for its other channels."""
+        """Flush and close the channel; the connection stays open for its other channels."""
 
     def pause_reading(self) -> None:
-        """Stop `Handler.data` until `resume_reading`; the ssh window then holds the peer back."""
+        """Stop calls of `ChannelHandler.data`; the ssh window then holds the peer back."""
 
     def resume_reading(self) -> None:
-        """Deliver input again, what had arrived meanwhile first."""
+        """Deliver input again, beginning with the input held back."""
 
 
 class ChannelHandler(Protocol):
-    """What runs in one channel. All calls are synchronous and must return quickly.
+    """The handler of one channel. All calls are synchronous and must return quickly.
 
     An exception from any of them is logged and ends that connection, no other.
     """
 
     def data(self, data: bytes) -> None:
-        """Bytes arrived, at most 32 KiB a call; any bytes, cut anywhere."""
+        """Handle input: any bytes, cut anywhere, at most 32 KiB per call."""
 
     def eof(self) -> None:
-        """The peer will send no more. The channel stays open for writing. At most once."""
+        """Handle the end of input, at most once. The channel stays open for writing."""
 
     def resized(self, columns: int, rows: int) -> None:
-        """The terminal has a new size, clamped; at most one call in `Limits.resize_seconds`."""
+        """Handle a new, clamped size; at most once per `AdmissionLimits.resize_seconds`."""
 
     def interrupt(self) -> None:
-        """The client sent signal INT or TERM, or a break (Ctrl-C typed in a pty is data)."""
+        """Handle signal INT or TERM, or a break. Ctrl-C typed in a pty arrives as data."""
 
     def pause(self) -> None:
-        """The send buffer rose above its high-water mark: skip ahead rather than write."""
+        """Stop writing: the send buffer is above its high-water mark. Skip output."""
 
     def resume(self) -> None:
-        """The send buffer fell to its low-water mark. Always follows a `pause` or a `closed`."""
+        """Write again: the buffer is at its low-water mark. Follows a `pause` or a `closed`."""
 
     def closed(self, error: Exception | None) -> None:
-        """The channel is gone. Exactly once, last, whatever the cause; None when orderly."""
+        """Handle the end of the channel: exactly once, last; `error` is None when orderly."""
 
 
 class HandlerFactory(Protocol):
-    """Makes handlers. Called at most once a channel, after `Gate.enter` has returned.
+    """Makes handlers; called at most once per channel, after `Authenticator.enter`.
 
-    `channel.write` and `channel.exit` work at once. Nothing is delivered to the handler before it
-    is returned, and nothing further if the channel was closed meanwhile, save `closed`. Raise
-    `WorldError` to say no: the reason goes to standard error with exit status 1.
+    `channel.write` and `channel.exit` work at once. The handler gets no call before it is
+    returned, and only `closed` if the channel was closed meanwhile. Raise `Rejected` to refuse:
+    the reason goes to standard error with exit status 1.
     """
 
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
-        """`ssh host`."""
+        """Make the handler of `ssh host`."""
 
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
-        """`ssh host command`; the text as sent, at most `Limits.command_bytes` of UTF-8."""
+        """Make the handler of `ssh host command`.
+
+        The command is as sent, at most `AdmissionLimits.command_bytes` of UTF-8.
+        """
 
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
-        """`ssh -s host name` (sftp); None refuses it, and the connection lives on.
+        """Make the handler of `ssh -s host name`, or None to refuse; the connection stays open.
 
-        Unlike the other two this is asked before the client is answered: write nothing yet.
+        Unlike the other two this is called before the client gets its reply: write nothing yet.
         """

@@ -1,6 +1,6 @@
-"""The ssh door: a listener, who is turned away at once, and the count of those who are inside.
+"""The ssh server: listens, refuses connections over the limits, and counts the others.
 
-What a connection may do is in guard.py, client_connection.py and session.py.
+guard.py, client_connection.py and session.py decide what a connection may do.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from sshwarma.ssh.transport.guard import GuardedConnection
 from sshwarma.ssh.transport.ports import Authenticator, ClientLink, HandlerFactory, Peer
 
 KEX_ALGORITHMS = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
-"""All within 10 % of each other; the finite-field groups cost up to 50 times as much."""
+"""Key exchanges whose costs differ by at most 10 %; finite-field groups cost up to 50 times as
+much."""
 
 ACCEPT_BACKLOG = 256
-"""asyncio accepts as many as this in one turn of the loop, so it is also a bound on that turn."""
+"""asyncio accepts up to this many connections in one turn of the loop, so it bounds that turn."""
 
 
 class Acceptor(asyncio.Protocol):
-    """Meets a socket just accepted, before anything is spent on it."""
+    """The protocol of a new socket until it is refused or becomes a connection."""
 
     def __init__(self, server: SshServer, options: SSHServerConnectionOptions) -> None:
         self._server = server
         self._options = options
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Turn it away, or make it a connection."""
+        """Refuse the socket, or make it a GuardedConnection."""
         transport = cast("asyncio.Transport", transport)
         server, peername = self._server, transport.get_extra_info("peername")
-        if not peername:  # gone already
+        if not peername:  # the client has disconnected already
             transport.abort()
             return
         try:
@@ -61,7 +62,7 @@ class Acceptor(asyncio.Protocol):
 
 
 class SshServer:
-    """A listening door and everyone who came through it. Made by `start_ssh_server`."""
+    """A listening ssh server and its connections; made by `start_ssh_server`."""
 
     def __init__(
         self, gate: Authenticator, sessions: HandlerFactory, limits: AdmissionLimits
@@ -79,27 +80,27 @@ class SshServer:
 
     @property
     def port(self) -> int:
-        """Where it listens, when port 0 was asked for."""
+        """The listening port, also if port 0 was requested."""
         return int(self._listener.sockets[0].getsockname()[1])
 
     @property
     def connections(self) -> int:
-        """Connections now, authenticated or not."""
+        """Number of open connections, authenticated or not."""
         return len(self._visitors)
 
     @property
     def links(self) -> Sequence[ClientLink]:
-        """Those let in, oldest first."""
+        """The admitted connections, oldest first."""
         return [visitor for visitor in self._visitors if visitor.entered and not visitor.closed]
 
     def stop_accepting(self) -> None:
-        """Let nobody new in; those inside stay."""
+        """Accept no new connections; open ones stay."""
         self._listener.close()
 
     async def drain(self, reason: str, seconds: float = 5.0) -> None:
-        """Let nobody new in, tell those inside why, and return when all are gone.
+        """Close all connections with a reason and return when all have ended.
 
-        Who has not gone after `seconds` is dropped.
+        New connections are refused. A connection still open after `seconds` is dropped.
         """
         self.stop_accepting()
         for visitor in list(self._visitors):
@@ -112,7 +113,7 @@ class SshServer:
         await self.close()
 
     async def close(self) -> None:
-        """Drop everyone now, without a word, and return when all are gone."""
+        """Drop all connections without a message and return when all have ended."""
         self.stop_accepting()
         for visitor in list(self._visitors):
             visitor.abort()
@@ -122,44 +123,44 @@ class SshServer:
     async def open_listener(
         self, host: str, port: int, options: SSHServerConnectionOptions
     ) -> None:
-        """Accept connections at this address. Called once, by `start_ssh_server`.
+        """Listen at an address. Called once, by `start_ssh_server`.
 
         Raises:
-            OSError: if the address cannot be listened on.
+            OSError: if the server cannot listen at the address.
         """
         self._listener = await asyncio.get_running_loop().create_server(
             lambda: Acceptor(self, options), host, port, backlog=ACCEPT_BACKLOG
         )
 
-    # What the doorkeeper and the visitors report
+    # Reports from the acceptor and the connections
 
     def accept(self, visitor: ClientConnection) -> None:
-        """Someone was given a place."""
+        """Count a new connection that has a slot."""
         self.counters.accepted += 1
         self._visitors[visitor] = None
         self._empty.clear()
 
     def forget(self, visitor: ClientConnection) -> None:
-        """Someone is gone."""
+        """Remove a connection that has ended."""
         self.admission.leave(visitor.ticket)
         self._visitors.pop(visitor, None)
         if not self._visitors:
             self._empty.set()
 
     def refuse(self, reason: str, address: str) -> None:
-        """Someone was turned away."""
+        """Count and log a refused connection."""
         self.counters.refused[reason] += 1
         self._log.note("ssh.refused", reason, address=address)
 
     def make_room(self, transport: asyncio.Transport, address: str) -> None:
-        """Someone who did not get on with it loses their place to a newcomer."""
+        """Drop a silent or slow connection to free its slot for a new one."""
         self.refuse("made_room", address)
         transport.abort()
 
     def auth_failed(
         self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
     ) -> None:
-        """Someone left who had tried and not authenticated."""
+        """Count and log a connection that tried to authenticate and failed."""
         self.counters.auth_failed += 1
         self.admission.failed(visitor.ticket)
         self._log.note(
@@ -171,7 +172,7 @@ class SshServer:
         )
 
     def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
-        """Our own code failed on one connection."""
+        """Count and log a failure of our own code on one connection."""
         self.counters.crashed += 1
         self._log.note("ssh.crashed", type(error).__name__, peer=peer, exc_info=error)
 
@@ -185,9 +186,10 @@ async def start_ssh_server(
     sessions: HandlerFactory,
     limits: AdmissionLimits | None = None,
 ) -> SshServer:
-    """Open the door at `host` and `port` (0 picks one) and serve until `drain` or `close`.
+    """Listen at `host` and `port` (0 picks one) and serve until `drain` or `close`.
 
-    :raises OSError: when the address cannot be listened on
+    Raises:
+        OSError: if the server cannot listen at the address.
     """
     limits = limits or AdmissionLimits()
     server = SshServer(gate, sessions, limits)

@@ -1,4 +1,4 @@
-"""What goes on in one channel: asyncssh's callbacks, turned into those of a `ChannelHandler`."""
+"""The session of one channel: maps asyncssh's callbacks to a `ChannelHandler`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sshwarma.ssh.transport.ports import ChannelHandler, ClientLink, HandlerFact
 
 
 class SessionOwner(ClientLink, Protocol):
-    """What a session needs of the connection it belongs to."""
+    """The interface of a connection that its sessions use."""
 
     def began(self, channel: LeanChannel) -> None:
-        """A handler now runs in this channel."""
+        """Record that a handler runs in this channel."""
 
     def ended(self, channel: LeanChannel) -> None:
-        """The handler in this channel has ended."""
+        """Record that the channel's handler has ended."""
 
     def crashed(self, error: BaseException | None) -> None:
-        """Our own code has failed on this connection."""
+        """Report a failure of our own code on this connection."""
 
     def abort(self) -> None:
-        """Drop the connection without a word."""
+        """Drop the connection without a message."""
 
 
 class ChannelSession(asyncssh.SSHServerSession[bytes]):
-    """One channel: turns asyncssh's callbacks into those of a `ChannelHandler`."""
+    """The asyncssh session of one channel, which calls a `ChannelHandler`."""
 
     def __init__(
         self, owner: SessionOwner, sessions: HandlerFactory, limits: AdmissionLimits
@@ -44,31 +44,31 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
         self._resizing: asyncio.TimerHandle | None = None
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
-        """Meet the channel."""
+        """Store the channel."""
         self._chan = cast("LeanChannel", chan)
 
     def pty_requested(self, term_type: str, term_size: object, term_modes: object) -> bool:
-        """Always granted; the channel keeps type and size."""
+        """Grant a terminal; the channel keeps its type and size."""
         return True
 
     def shell_requested(self) -> bool:
-        """`ssh host`."""
+        """Accept `ssh host`."""
         self._begin = lambda: self._sessions.shell(self._owner, self._chan)
         return True
 
     def exec_requested(self, command: str) -> bool:
-        """`ssh host command`."""
+        """Accept `ssh host command`."""
         self._begin = lambda: self._exec(command)
         return True
 
     def _exec(self, command: str) -> ChannelHandler:
         most = self._limits.command_bytes
         if len(command.encode()) > most:
-            raise Rejected(f"a command is at most {most} bytes; pipe long text in")
+            raise Rejected(f"a command must be at most {most} bytes; pipe longer text to it")
         return self._sessions.exec(self._owner, self._chan, command)
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """`ssh -s host name`: the answer waits for the world's verdict."""
+        """Accept `ssh -s host name` if the world has a handler for it."""
         try:
             handler = self._sessions.subsystem(self._owner, self._chan, subsystem)
         except Rejected:
@@ -78,9 +78,9 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
         return handler is not None
 
     def session_started(self) -> None:
-        """Start the handler, now that the client knows its request was granted.
+        """Start the handler after the client got the reply to its request.
 
-        Not earlier: a command that ends at once would close the channel before that answer.
+        Not earlier: a command that ends at once would close the channel before that reply.
         """
         if self._begin is None:
             return
@@ -93,18 +93,18 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._owner.began(self._chan)
 
     def data_received(self, data: bytes, datatype: object) -> None:
-        """Hand input on."""
+        """Pass input to the handler."""
         if self._handler:
             self._handler.data(data)
 
     def eof_received(self) -> bool:
-        """Hand the end of input on; stay open for the answer."""
+        """Pass the end of input to the handler; keep the channel open for output."""
         if self._handler:
             self._handler.eof()
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        """Deliver the latest size after a moment, however many come."""
+        """Deliver the latest size after `resize_seconds`, once for many resizes."""
         if self._handler and self._resizing is None:
             loop = asyncio.get_running_loop()
             self._resizing = loop.call_later(self._limits.resize_seconds, self._resize)
@@ -115,28 +115,28 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._guarded(self._handler.resized, *self._chan.size)
 
     def signal_received(self, signal: str) -> None:
-        """INT and TERM interrupt; the others mean nothing here."""
+        """Interrupt on INT and TERM; ignore other signals."""
         if self._handler and signal in {"INT", "TERM"}:
             self._handler.interrupt()
 
     def break_received(self, msec: int) -> bool:
-        """A break interrupts."""
+        """Interrupt on a break."""
         if self._handler:
             self._handler.interrupt()
         return True
 
     def pause_writing(self) -> None:
-        """Tell of the high-water mark."""
+        """Pass the high-water mark to the handler."""
         if self._handler:
             self._guarded(self._handler.pause)
 
     def resume_writing(self) -> None:
-        """Tell of the low-water mark."""
+        """Pass the low-water mark to the handler."""
         if self._handler:
             self._guarded(self._handler.resume)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the handler, once, that it is over."""
+        """Pass the end of the channel to the handler, once."""
         if self._resizing:
             self._resizing.cancel()
         handler, self._handler = self._handler, None
@@ -145,9 +145,9 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._guarded(handler.closed, exc)
 
     def _guarded(self, call: Callable[..., None], *args: object) -> None:
-        """Call a handler from where its failure would strike someone else: a writer, a timer."""
+        """Call a handler from a writer or timer, where its failure would hit other code."""
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
+        except Exception as error:  # noqa: BLE001 - any failure ends one connection only
             self._owner.crashed(error)
             self._owner.abort()
