@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 import pytest
 
-FOLDERS = ("mcp_client", "mcp_server", "models/wire", "screens", "wire")
-"""Folders in which every test starts a process or a server."""
+FOLDERS = ("mcp_client", "mcp_server", "models/wire", "screens", "toolsets", "wire", "wrap")
+"""Folders whose tests start processes or servers, or share them."""
 
-FIXTURES = frozenset(
-    {
-        *("bobs", "data_dir", "host", "hasty", "hubbed", "mock", "patient", "port", "serve"),
-        *("served", "setting", "shared_server", "ssh", "tools", "web"),
-    }
-)
+FIXTURES = frozenset({"data_dir", "port", "serve", "shared_server", "ssh", "web"})
 """Fixtures that start one."""
+
+ONE_LOOP = ("toolsets", "wrap")
+"""Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
 """Audit events of Python that tell of a start."""
@@ -35,9 +34,11 @@ def watch() -> None:
 
 
 def assign(items: list[pytest.Item]) -> None:
-    """Mark the tests `process` that stand in such a folder or use such a fixture."""
+    """Mark `process` what stands in such a folder or uses such a fixture; say who shares a loop."""
     for item in items:
         folder = item.path.parent.relative_to(item.config.rootpath / "tests").as_posix()
+        if folder in ONE_LOOP and inspect.iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if folder in FOLDERS or FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -143,20 +144,34 @@ def newborn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
-    """A new world, closed afterwards; it must leave neither a task nor a thread behind."""
-    path = tmp_path / "world.db"
+@asynccontextmanager
+async def opened(
+    newborn: Path, folder: Path, *, shared: tuple[str, ...] = ()
+) -> AsyncIterator[World]:
+    """A new world, closed afterwards; it must leave neither a task nor a thread behind. What tests
+    share may: its tasks run coroutines of the modules `shared`."""
+    path = folder / "world.db"
     shutil.copyfile(newborn, path)
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
-    opened = await World.open(path, tool_specs())
-    yield opened
-    await opened.close()
-    forget_services(opened)
-    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    made = await World.open(path, tool_specs())
+    yield made
+    await made.close()
+    forget_services(made)
+    left = {
+        task
+        for task in asyncio.all_tasks() - before - {asyncio.current_task()}
+        if not any(name in repr(task.get_coro()) for name in shared)
+    }
     assert not left
     started = set(threading.enumerate()) - threads
     assert not [thread for thread in started if thread.name.startswith("store-")]
+
+
+@pytest.fixture
+async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
+    """A new world, closed afterwards."""
+    async with opened(newborn, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,35 +1,84 @@
-"""A world with tools in Lua: `den`, where alice may build and bob may not."""
+"""A world with tools in Lua: `den`, where alice may build and bob may not.
+
+All tests here run in one event loop and share one Lua host: starting one starts two processes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
-import pytest
+import pytest_asyncio
 
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
-from support.people import Someone, alice, bob, do, guest, newborn, qwen, world
+from support.people import Someone, arrive, do, newborn, opened
 from support.services import use_services, verb_providers
 
-__all__ = ["alice", "bob", "guest", "newborn", "qwen", "world"]
+__all__ = ["newborn"]
 
 
-@pytest.fixture
-async def tools(world: World) -> AsyncIterator[Tools]:
-    """Tools that can be called, those in Lua with short limits."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def lua_host() -> AsyncIterator[LuaHost]:
+    """A host with short limits."""
     host = await LuaHost.start(replace(SCRIPT_LIMITS, seconds=1.0, total_seconds=60.0))
-    made = Tools(world, verb_providers())
-    lua = LuaToolProvider(host, made)
-    made.register(LUA_PROVIDER, lua)
-    use_services(world, tools=made, lua_tools=lua)
-    yield made
+    yield host
     await host.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
+async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
+    async with opened(newborn, tmp_path, shared=("LuaHost.", "WorkerProcess.")) as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def alice(world: World) -> Someone:
+    """The owner of the server."""
+    return await arrive(world, "alice", role="owner")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bob(world: World) -> Someone:
+    """A member."""
+    return await arrive(world, "bob")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def guest(world: World) -> Someone:
+    """Somebody who may enter and talk, and no more."""
+    return await arrive(world, "gast", role="guest")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def qwen(world: World) -> Someone:
+    """A model."""
+    return await arrive(world, "qwen", kind="model", door="model")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tools(world: World, lua_host: LuaHost) -> AsyncIterator[Tools]:
+    """Tools that can be called, those in Lua with short limits."""
+    made = Tools(world, verb_providers())
+    lua = LuaToolProvider(lua_host, made)
+    made.register(LUA_PROVIDER, lua)
+    use_services(world, tools=made, lua_tools=lua)
+    yield made
+    # The world looks for tasks that are left; the host's own are not of it.
+    while under_way := [*lua_host._ending, *_starting(lua_host)]:
+        await asyncio.wait(under_way)
+
+
+def _starting(host: LuaHost) -> list[asyncio.Task[None]]:
+    task = host._starting
+    return [task] if task is not None and not task.done() else []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def den(tools: Tools, alice: Someone, bob: Someone) -> str:
     """The id of a room that alice made, where both stand."""
     await do(alice, "/create den")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import pytest_asyncio
 
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import Tools
@@ -15,7 +16,7 @@ from support.people import Someone, arrive, do, refused
 TOOLS = ("git:push", "git.branch:create", "git.branch.remote:prune")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def git(den: str, bob: Someone) -> None:
     """Bob's namespaces, three deep, a tool in each."""
     for name in TOOLS:

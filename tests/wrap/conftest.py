@@ -1,27 +1,38 @@
 """`lua`: runs the body of a script, in a `host` with small limits that gives it all the time that a
 busy machine may need; `hasty`: one that gives it little, for what ends by that; `patient`: one for
-what must end by another limit, or else by time."""
+what must end by another limit, or else by time; `default_host`: one as the server has it.
+
+The hosts are shared by all tests: starting one starts two processes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from sshwarma.wrap.host import LuaHost
 from support.lua import PATIENT, SHORT, UNHURRIED, Run, runs_on
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def host() -> AsyncIterator[LuaHost]:
     host = await LuaHost.start(UNHURRIED)
     yield host
     await host.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def hasty() -> AsyncIterator[LuaHost]:
     host = await LuaHost.start(SHORT)
+    yield host
+    await host.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def default_host() -> AsyncIterator[LuaHost]:
+    host = await LuaHost.start()
     yield host
     await host.close()
 
@@ -33,7 +44,7 @@ def lua(host: LuaHost) -> Run:
     return runs_on(host)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def patient() -> AsyncIterator[Run]:
     host = await LuaHost.start(PATIENT)
     yield runs_on(host)

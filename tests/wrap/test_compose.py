@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from sshwarma import verbs
 from sshwarma.settings import LimitSettings
@@ -55,8 +56,8 @@ class Setting:
         return await self.composer.compose(self.caller("qwen", "model"), question, "alice", 2**62)
 
 
-@pytest.fixture
-async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def setting(tmp_path: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
@@ -64,9 +65,7 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
         lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")
     )
     await world.change(lambda tx: agents.update_agent(tx, model.id, prompt="Answer in rhyme."))
-    host = await LuaHost.start()
-    yield Setting(world, ContextComposer(host))
-    await host.close()
+    yield Setting(world, ContextComposer(default_host))
     await world.close()
 
 

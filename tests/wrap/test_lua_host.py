@@ -7,11 +7,13 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from sshwarma.world.errors import NotFound
 from sshwarma.wrap.host import (
@@ -32,6 +34,22 @@ LOOP_SAYING_SO = [
     LuaScript("main", "function main() host.call('running') while true do end end"),
 ]
 TWO = [LuaScript("main", "function main() return 2 end")]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_host() -> AsyncIterator[LuaHost]:
+    """A host whose processes a test kills or counts."""
+    host = await LuaHost.start(UNHURRIED)
+    yield host
+    await host.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_hasty() -> AsyncIterator[LuaHost]:
+    """The same with little time."""
+    host = await LuaHost.start(SHORT)
+    yield host
+    await host.close()
 
 
 async def echo(name: str, arguments: dict[str, Any]) -> Any:
@@ -183,41 +201,43 @@ async def test_a_worker_is_used_again_until_it_is_old() -> None:
     assert len(set().union(*pids)) >= 2
 
 
-async def test_a_worker_that_was_killed_is_replaced(host: LuaHost) -> None:
-    run = await _looping(host)
-    worker = next(iter(host._busy))
+async def test_a_worker_that_was_killed_is_replaced(own_host: LuaHost) -> None:
+    run = await _looping(own_host)
+    worker = next(iter(own_host._busy))
     os.kill(worker.pid, signal.SIGSEGV)
     with pytest.raises(LuaWorkerError, match="SIGSEGV"):
         await run
-    assert await host.run(TWO, "main", {}) == 2
+    assert await own_host.run(TWO, "main", {}) == 2
 
 
-async def test_an_idle_worker_that_died_is_not_used(host: LuaHost) -> None:
-    assert await host.run(TWO, "main", {}) == 2
-    for worker in host._idle:
+async def test_an_idle_worker_that_died_is_not_used(own_host: LuaHost) -> None:
+    assert await own_host.run(TWO, "main", {}) == 2
+    for worker in own_host._idle:
         os.kill(worker.pid, signal.SIGKILL)
         await worker._process.wait()
-    assert await host.run(TWO, "main", {}) == 2
+    assert await own_host.run(TWO, "main", {}) == 2
 
 
-async def test_a_cancelled_run_ends_its_script(host: LuaHost) -> None:
-    run = await _looping(host)
-    pid = next(iter(host._busy)).pid
+async def test_a_cancelled_run_ends_its_script(own_host: LuaHost) -> None:
+    run = await _looping(own_host)
+    pid = next(iter(own_host._busy)).pid
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert await host.run(TWO, "main", {}) == 2
-    await host.close()
+    assert await own_host.run(TWO, "main", {}) == 2
+    await own_host.close()
     assert not _exists(pid)
 
 
-async def test_runs_wait_for_a_worker_and_not_without_end(host: LuaHost, hasty: LuaHost) -> None:
-    runs = [host.run(TWO, "main", {}) for _ in range(SHORT.workers + SHORT.waiting)]
+async def test_runs_wait_for_a_worker_and_not_without_end(
+    own_host: LuaHost, own_hasty: LuaHost
+) -> None:
+    runs = [own_host.run(TWO, "main", {}) for _ in range(SHORT.workers + SHORT.waiting)]
     assert await asyncio.gather(*runs) == [2] * len(runs)
-    loops = [asyncio.create_task(hasty.run(LOOP, "main", {})) for _ in range(5)]
+    loops = [asyncio.create_task(own_hasty.run(LOOP, "main", {})) for _ in range(5)]
     await asyncio.sleep(0)
     with pytest.raises(LuaQueueFull):
-        await hasty.run(TWO, "main", {})
+        await own_hasty.run(TWO, "main", {})
     ended = await asyncio.gather(*loops, return_exceptions=True)
     assert {type(end) for end in ended} == {LuaTimeout}
 
@@ -237,7 +257,7 @@ async def test_no_process_is_left_after_close() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 async def test_a_worker_has_nothing_of_the_server(
-    host: LuaHost, monkeypatch: pytest.MonkeyPatch
+    own_host: LuaHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(kept, True)
@@ -255,7 +275,7 @@ async def test_a_worker_has_nothing_of_the_server(
             assert any(
                 found.split()[-3:-1] == ["0", "0"] for found in limits.splitlines() if line in found
             ), line
-        assert await host.run(TWO, "main", {}) == 2
+        assert await own_host.run(TWO, "main", {}) == 2
     finally:
         os.close(kept)
         await worker.end()

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,7 +79,7 @@ def agents_of(world: World) -> tuple[str, str]:
     return world.agents.find("alice").id, world.agents.find("qwen").id
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def log(tmp_path: Path) -> AsyncIterator[Log]:
     _ = verbs.__all__
     world = await World.open(tmp_path / "world.db", tool_specs())
