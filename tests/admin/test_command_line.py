@@ -12,6 +12,7 @@ import click
 import pytest
 
 from sshwarma.cli.main import cli, main
+from sshwarma.settings import logs
 
 
 def every_command(
@@ -71,8 +72,10 @@ def test_wrong_usage_is_status_2_and_said_on_stderr(
 
 
 def test_an_operation_without_a_server_works_on_the_database(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Logging is the whole process's: later tests would write to this test's closed stderr.
+    monkeypatch.setattr(logs, "configure_logging", lambda settings: None)
     data = ["--data-dir", str(tmp_path / "data")]
     key = tmp_path / "id.pub"
     key.write_text(

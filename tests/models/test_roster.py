@@ -196,7 +196,7 @@ async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
         await go_on.wait()
         yield TextDelta("two")
 
-    monkeypatch.setattr(PydanticAIBackend, "_ask", ask)
+    monkeypatch.setattr(PydanticAIBackend, "_stream_once", ask)
     roster = await opened()
     before = settings()
     qwen = await add(world, roster, before)

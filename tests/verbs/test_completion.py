@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sshwarma.verbs.completion import MAX_CANDIDATES, _position_after, complete
+from sshwarma.common.limits import MAX_COMPLETIONS
+from sshwarma.verbs.completion import _position_after, complete
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_verb
 from sshwarma.world import agents, turns
 from support.people import Someone, do, make
@@ -160,11 +161,11 @@ async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
     def many(tx: object) -> None:
         from sshwarma.world import things
 
-        for n in range(MAX_CANDIDATES + 20):
+        for n in range(MAX_COMPLETIONS + 20):
             things.create_thing(tx, "rooms", "room", f"r{n}")  # type: ignore[arg-type]
 
     await alice.world.change(many)
-    assert len(await offered(alice, "/join r")) == MAX_CANDIDATES
+    assert len(await offered(alice, "/join r")) == MAX_COMPLETIONS
 
 
 @pytest.mark.parametrize("text", ["/ ", "/look\t", "/,", "/x,y ", "/alias ", "/equip  ,", "@", " @",

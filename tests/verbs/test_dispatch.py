@@ -679,9 +679,13 @@ async def test_a_thing_is_taken_once(alice: Someone, bob: Someone) -> None:
     results = await asyncio.gather(
         do(alice, "/move third to me"), do(bob, "/move third to me"), return_exceptions=True
     )
-    assert sorted(type(result).__name__ for result in results) == ["Done", "NotFound"]
+    assert sorted(type(result).__name__ for result in results) == ["Confirmation", "NotFound"]
     await do(alice, "/put other = x")
     results = await asyncio.gather(
         *(do(alice, "/drop room other") for _ in range(3)), return_exceptions=True
     )
-    assert sorted(type(result).__name__ for result in results) == ["Done", "NotFound", "NotFound"]
+    assert sorted(type(result).__name__ for result in results) == [
+        "Confirmation",
+        "NotFound",
+        "NotFound",
+    ]

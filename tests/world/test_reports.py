@@ -329,7 +329,7 @@ async def test_what_needs_too_much_memory_is_ended(
     bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is memory that ends it, so it gets the time that a busy machine may need."""
-    monkeypatch.setattr(reports, "QUERY_TIMEOUT_SECONDS", 30.0)
+    monkeypatch.setattr(reports, "REPORT_TIMEOUT_SECONDS", 30.0)
     monkeypatch.setattr(reports, "PROCESS_TIMEOUT_SECONDS", 40.0)
     assert "128 MiB of memory" in (await bobs.refused(sql)).message
 

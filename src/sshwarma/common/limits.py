@@ -179,8 +179,8 @@ MAX_LISTED_TURNS: Final = 200
 MAX_FOUND_NAMESPACES: Final = 10
 """Namespaces that a search shows."""
 
-MAX_LISTED_NOTES: Final = 50
-"""Notes that one list shows."""
+MAX_ROOM_STATES: Final = 50
+"""States set by hand in one room."""
 
 MAX_PRINTED_LINES: Final = 200
 """Printed lines that a trial of a tool shows."""
@@ -257,6 +257,9 @@ MODEL_TEST_TIMEOUT_SECONDS: Final = 60.0
 
 MAX_WINDOW_TURNS: Final = 1_000
 """Turns that a room's window may be set to."""
+
+MAX_HISTORY_ROWS: Final = 1_000
+"""Rows that one page of history shows."""
 
 MAX_CONTEXT_TURNS: Final = 300
 """Turns of a conversation that a context reads, however large the window."""
@@ -346,8 +349,8 @@ MAX_ELICITATION_ANSWER_CHARACTERS: Final = 4_000
 MAX_ELICITATION_FIELDS: Final = 20
 """Fields of one question of a server."""
 
-MAX_ELICITATION_MESSAGE_CHARACTERS: Final = 2_000
-"""Characters of a server's question."""
+MAX_SERVER_TEXT_CHARACTERS: Final = 2_000
+"""Characters of a server's question, or of an error that it reports."""
 
 MAX_LISTING_PAGES: Final = 100
 """Pages of a server's list of tools that are read."""
@@ -460,4 +463,4 @@ MAX_CONTROL_REQUEST_BYTES: Final = 65_536
 """Bytes of one request of the command line to the running server."""
 
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds that the command line waits for the running server."""
+"""Seconds that one request of the command line to the running server may take."""

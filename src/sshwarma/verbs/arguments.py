@@ -14,6 +14,7 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core.core_schema import CoreSchema, literal_schema
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_HISTORY_ROWS
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -187,6 +188,6 @@ RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=32)
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]
 Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]
-Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=1000)]
+Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
 Minutes: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=5_256_000)]

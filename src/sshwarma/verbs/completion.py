@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from sshwarma.common.limits import MAX_COMPLETIONS
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import CompletionRequest, Option, agent_options
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, every_entry, find_entry
 from sshwarma.world.caller import Caller
-
-MAX_CANDIDATES: Final = 200
-"""Candidates offered at once."""
 
 
 async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate]:
@@ -36,7 +33,7 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
         names = {agent.name for agent in caller.world.agents}
         matching = _matching([(f"@{word}", note) for word, note in options if word in names], typed)
     return [
-        Candidate(word, word, note, start, space=True) for word, note in matching[:MAX_CANDIDATES]
+        Candidate(word, word, note, start, space=True) for word, note in matching[:MAX_COMPLETIONS]
     ]
 
 

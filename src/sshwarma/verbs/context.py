@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from sshwarma.common.limits import MAX_WINDOW_TURNS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
@@ -18,7 +19,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
 
-WindowSize: TypeAlias = Annotated[int, Arg("number"), Field(ge=-1, le=1000)]
+WindowSize: TypeAlias = Annotated[int, Arg("number"), Field(ge=-1, le=MAX_WINDOW_TURNS)]
 """A number of turns; 0 is all of them, -1 is no turn."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
+from sshwarma.common.limits import MAX_HISTORY_ROWS, MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Count, Flag, Mention, RowNumber, Words
@@ -292,8 +292,8 @@ async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
         if log_id is None:
             raise NotFound(f"You and {other.name} have told each other nothing.")
         return log_id, other.name, 20
-    if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= 1000:
-        raise Invalid(f"{n[:40]} is not a number from 1 to 1000, nor @NAME.")
+    if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= MAX_HISTORY_ROWS:
+        raise Invalid(f"{n[:40]} is not a number from 1 to {MAX_HISTORY_ROWS}, nor @NAME.")
     return caller.room_id, (await caller.room()).name, int(n)
 
 

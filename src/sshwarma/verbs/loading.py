@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from sshwarma.common.limits import MAX_FOUND_NAMESPACES
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
@@ -26,8 +27,6 @@ from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_NAMESPACE_MATCHES = 10
 
 MAX_NAMED_TOOLS = 8
 """Tools that are named when a namespace is loaded; the rest are counted."""
@@ -304,7 +303,7 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     offered = await caller.world.memo(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
-    found = await services_of(caller).search.find(query, offered, MAX_NAMESPACE_MATCHES)
+    found = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
     return NamespaceMatches(
         query,
         tuple(

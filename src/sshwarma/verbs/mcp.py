@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from sshwarma.common.limits import MCP_ADD_WAIT_SECONDS
+from sshwarma.common.limits import MAX_SHOWN_SERVER_LOG_LINES, MCP_ADD_WAIT_SECONDS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
@@ -34,8 +34,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
-MAX_LOG_LINES: Final = 100
-
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
 """What flags of /mcp add are called in settings, where that is another word."""
 
@@ -240,7 +238,7 @@ async def show_server_log(caller: Caller, name: ServerName) -> ServerLog:
     """
     hub = services_of(caller).hub
     server = await hub.find(name)
-    return ServerLog(name, tuple(hub.log_of(server)[-MAX_LOG_LINES:]))
+    return ServerLog(name, tuple(hub.log_of(server)[-MAX_SHOWN_SERVER_LOG_LINES:]))
 
 
 @mcp.verb(

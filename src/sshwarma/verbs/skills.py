@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection, select
 
-from sshwarma.common.limits import MAX_SKILL_BYTES
+from sshwarma.common.limits import MAX_SKILL_BYTES, MAX_SKILL_SUMMARY_CHARACTERS
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import (
     Arg,
@@ -29,9 +29,6 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_ABOUT_CHARACTERS: Final = 200
-"""What a skill is for, in a line."""
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
@@ -374,6 +371,6 @@ def _check_skill_text(text: str) -> str:
 
 
 def _checked_about(about: str) -> str:
-    if len(about) > MAX_ABOUT_CHARACTERS:
-        raise Invalid(f"--about has at most {MAX_ABOUT_CHARACTERS} characters.")
+    if len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
+        raise Invalid(f"--about has at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.")
     return about

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from sshwarma.common.limits import MAX_ROOM_STATES
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import (
     Arg,
@@ -25,9 +26,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
-
-MAX_ROOM_STATES: Final = 50
-"""States set by hand in one room."""
 
 MCP_PREFIX: Final = "mcp:"
 

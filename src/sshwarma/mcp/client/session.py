@@ -31,10 +31,10 @@ from pydantic import ValidationError
 
 from sshwarma.common.limits import (
     MAX_ELICITATION_FIELDS,
-    MAX_ELICITATION_MESSAGE_CHARACTERS,
     MAX_LISTING_ENTRIES,
     MAX_LISTING_PAGES,
     MAX_SERVER_MESSAGE_BYTES,
+    MAX_SERVER_TEXT_CHARACTERS,
 )
 from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
 from sshwarma.mcp.client import http
@@ -293,7 +293,7 @@ class McpSession:
         try:
             answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
         except MCPError as error:
-            said = strip_invisible(error.message)[:MAX_ELICITATION_MESSAGE_CHARACTERS]
+            said = strip_invisible(error.message)[:MAX_SERVER_TEXT_CHARACTERS]
             if bearer is not None and bearer.refused:
                 raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
             if bearer is not None and bearer.wants != wanted:
@@ -312,13 +312,9 @@ class McpSession:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             said = f"Its answer is none by the protocol: {where}: {first['msg']}."
-            return ToolResult(
-                strip_invisible(said)[:MAX_ELICITATION_MESSAGE_CHARACTERS], failed=True
-            )
+            return ToolResult(strip_invisible(said)[:MAX_SERVER_TEXT_CHARACTERS], failed=True)
         except RuntimeError as error:  # it lied about its schema, or never stopped asking
-            said = strip_invisible(str(error).partition("\n")[0])[
-                :MAX_ELICITATION_MESSAGE_CHARACTERS
-            ]
+            said = strip_invisible(str(error).partition("\n")[0])[:MAX_SERVER_TEXT_CHARACTERS]
             return ToolResult(f"Its answer cannot be taken: {said}", failed=True)
         finally:
             _current_call.reset(was)
@@ -384,7 +380,7 @@ def _format_progress(progress: float, total: float | None, message: str | None) 
 
 async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
     declined = types.ElicitResult(action="decline")
-    message = strip_invisible(params.message)[:MAX_ELICITATION_MESSAGE_CHARACTERS]
+    message = strip_invisible(params.message)[:MAX_SERVER_TEXT_CHARACTERS]
     if isinstance(params, types.ElicitRequestURLParams):
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
