@@ -116,8 +116,8 @@ async def test_what_is_not_data_cannot_be_given(lua: Run) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     for value in ({1, 2}, b"bytes", object(), cycle):
-        with pytest.raises(LuaInvalidInput, match="This is not data"):
+        with pytest.raises(LuaInvalidInput, match="The input is not data"):
             await lua("return 1", {"value": value})
-    with pytest.raises(LuaInvalidInput, match=r"This is 5\.0 MiB; a script may be given 4\.0 MiB"):
+    with pytest.raises(LuaInvalidInput, match=r"The input has 5\.0 MiB; the limit is 4\.0 MiB"):
         await lua("return 1", {"value": "x" * (5 << 20)})
     assert await lua("return s.a.b", MappingProxyType({"a": MappingProxyType({"b": 1})})) == 1

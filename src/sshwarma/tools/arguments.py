@@ -95,7 +95,7 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     problems = [words for error in found for words in _describe_error(error)]
     if problems:
         takes = ", ".join(_argument_names(schema)) or "none"
-        more = "; and others" if len(problems) > MAX_PROBLEMS else ""
+        more = "; and more" if len(problems) > MAX_PROBLEMS else ""
         raise Invalid(
             f"{tool.label}: {'; '.join(problems[:MAX_PROBLEMS])}{more}.",
             hint=f"Arguments: {takes}.",
