@@ -1,12 +1,12 @@
--- Runs a tool or a command that somebody wrote: `source`, under `name`, with what it is given.
+-- Runs a Lua tool or command: `source`, under `name`, with its arguments and surroundings.
 --
 -- The script sees args, caller, room, here and now (and words, if it is a command) as globals of
--- its own, beside the libraries. What it returns is its result; if it returns nothing but makes a
--- function run, what run(args) returns is. Nothing it does is left for the next run.
+-- its own, besides the libraries. Its return value is its result; if it returns nothing but defines
+-- a function run, the result is that of run(args). No state is kept for the next run.
 
 local source_load, floor = load, math.floor
 
--- SplitMix64: every run has a seed of its own, which the sandbox's generator has not.
+-- SplitMix64: every run has its own seed; the sandbox's generator cannot be seeded.
 local function generator(state)
   local function bits()
     state = state + 0x9E3779B97F4A7C15
@@ -52,7 +52,7 @@ local function run(call)
   return result
 end
 
--- Whether a script can be read at all; nothing of it runs.
+-- Raises if a script is not valid Lua; does not run it.
 local function check(call)
   local chunk, problem = source_load(call.source, call.name, "t", {})
   if not chunk then error(problem, 0) end

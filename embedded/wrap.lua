@@ -1,14 +1,14 @@
--- What a model is told, layer by layer. `wrap(s)` is called for every request with a snapshot `s`
--- and returns an array of layers:
+-- The layers of a model's context. `wrap(s)` is called for every request with a snapshot `s` and
+-- returns an array of layers:
 --
 --   { name =, stability =, side =, text =, budget = }     a text
 --   { name = "log", stability = "log", side = "conversation", rows = { first, last } }
 --
 -- stability: release, model, room, epoch, log, turn, volatile; the composer sorts by it.
--- side: "system" or "conversation". budget: tokens, 0 for none.
+-- side: "system" or "conversation". budget: tokens, 0 for no limit.
 --
--- A room or an agent that has a data thing named `wrap.lua` equipped uses that one instead; it can
--- import the same two libraries.
+-- A data thing named `wrap.lua`, equipped on a room or an agent, replaces this script; it can import
+-- the same two libraries.
 
 local layers = import("layers")
 local parts = import("parts")

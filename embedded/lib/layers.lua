@@ -1,8 +1,8 @@
--- A list of layers as it is built up. `local layers = import("layers")`.
+-- Builds a list of layers. `local layers = import("layers")`.
 
 local M = {}
 
--- A text as a layer; nothing is added if there is no text. `budget` is in tokens, none if left out.
+-- Adds a text as a layer, unless it is empty. `budget` is in tokens (default 0, no limit).
 function M.add(list, name, stability, side, text, budget)
   if text and text ~= "" then
     list[#list + 1] =
@@ -10,7 +10,7 @@ function M.add(list, name, stability, side, text, budget)
   end
 end
 
--- The rows of the room's log that the window holds.
+-- Adds the rows of the room's log that are in the window.
 function M.log(list, log)
   if log.count > 0 then
     list[#list + 1] = {
@@ -19,7 +19,7 @@ function M.log(list, log)
   end
 end
 
--- Each item as a line.
+-- Formats each item as a line.
 function M.lines(items, line, between)
   local out = {}
   for i = 1, #items do out[i] = line(items[i]) end

@@ -1,4 +1,4 @@
--- The texts of the usual layers, made from a snapshot. `local parts = import("parts")`.
+-- Texts of the default layers, from a snapshot. `local parts = import("parts")`.
 
 local lines = import("layers").lines
 
@@ -35,7 +35,7 @@ function M.room(s)
   return table.concat(out, "\n")
 end
 
--- A line for each namespace that has tools and is not equipped.
+-- One line for each namespace that has tools and is not equipped.
 function M.namespaces(s)
   if #s.namespaces == 0 then return nil end
   return "Namespaces whose tools are not equipped here:\n"

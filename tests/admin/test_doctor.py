@@ -77,7 +77,7 @@ def test_a_host_key_others_can_read(data: Path) -> None:
 
 def test_a_full_disk(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**62)
-    assert "make room" in of(data, "disk").remedy
+    assert "free disk space" in of(data, "disk").remedy
 
 
 def test_a_damaged_database(data: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_old_schema_is_only_a_note_and_a_newer_one_is_not_well(data: Path) ->
 
     set_version("0001")
     found = of(data, "schema")
-    assert found.ok and "0001, the next start brings it to" in found.found
+    assert found.ok and "0001, the next start migrates it to" in found.found
     set_version("9999")
     found = of(data, "schema")
     assert not found.ok and "newer sshwarma" in found.found

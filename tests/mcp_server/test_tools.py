@@ -170,7 +170,10 @@ async def test_a_tool_that_fails_says_nothing_of_its_inside(served: Served) -> N
     await served.equip("lobby", await served.tool("holler", "fail", fail))
     async with served.client(token) as client:
         result = await client.call_tool("holler.fail", {})
-        assert result.is_error and words(result) == "Something went wrong in it."
+        assert (
+            result.is_error
+            and words(result) == "The tool failed. The reason is in the server's log."
+        )
 
 
 async def test_two_agents_see_and_call_what_is_theirs(served: Served, mode: str) -> None:
@@ -322,4 +325,7 @@ async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, m
     await served.until(lambda: not any(guest.calls for guest in served.guests))
     last = (await served.world.tail("lobby", 50))[-1]
     rows = [row for row in await served.world.tail("lobby", 50) if row.kind.startswith("tool.")]
-    assert [(row.kind, row.content) for row in rows][-1] == ("tool.error", "It was stopped."), last
+    assert [(row.kind, row.content) for row in rows][-1] == (
+        "tool.error",
+        "The call was stopped.",
+    ), last

@@ -5,7 +5,6 @@ All tests here run in one event loop and share one Lua host: starting one starts
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,13 +68,9 @@ async def tools(world: World, lua_host: LuaHost) -> AsyncIterator[Tools]:
     use_services(world, tools=made, lua_tools=lua)
     yield made
     # The world looks for tasks that are left; the host's own are not of it.
-    while under_way := [*lua_host._ending, *_starting(lua_host)]:
-        await asyncio.wait(under_way)
-
-
-def _starting(host: LuaHost) -> list[asyncio.Task[None]]:
-    task = host._starting
-    return [task] if task is not None and not task.done() else []
+    while lua_host._end_tasks or lua_host._starts:
+        await lua_host._end_tasks.join()
+        await lua_host._starts.join()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

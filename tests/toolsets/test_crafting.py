@@ -65,9 +65,9 @@ async def test_new_on_a_tool_that_is_there_gives_it_another_script(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("/tool new dice = return +", "That is not Lua: dice:1: unexpected symbol near '+'."),
-        ("/tool new dice = return 1\nend", "That is not Lua: dice:2: "),
-        ("/tool new dice = \x1bLua", "That is not Lua"),
+        ("/tool new dice = return +", "Lua syntax error: dice:1: unexpected symbol near '+'."),
+        ("/tool new dice = return 1\nend", "Lua syntax error: dice:2: "),
+        ("/tool new dice = \x1bLua", "Lua syntax error"),
         ("/tool new dice = -- @param x\nreturn 1", "Line 1 of the script"),
         ("/tool new look/x = return 1", "cannot be the name of a tool"),
         ("/tool new " + "x" * 33 + " = return 1", "cannot be the name of a tool"),
@@ -107,7 +107,7 @@ async def test_a_disabled_tool_is_nobodys_until_it_is_enabled(
     await do(bob, "/equip me den:dice")
     await do(alice, "/tool disable dice")
     assert not await has(bob, "den:dice")
-    with pytest.raises(Unavailable, match="den:dice cannot be used now: disabled"):
+    with pytest.raises(Unavailable, match="den:dice is unavailable: disabled"):
         await do(bob, "/run dice")
     listed = {tool.name: tool for tool in (await do(bob, "/tool list")).tools}["den:dice"]
     assert (listed.equipped, listed.obstacle) == (True, "disabled")
@@ -205,12 +205,12 @@ async def test_no_two_tools_can_be_mistaken(world: World, alice: Someone, den: s
     assert model_tool_name("a_b:c") == model_tool_name("a.b:c")
     await do(alice, "/create a_b")
     assert (
-        "There is a tool a_b:c already." in (await refused(alice, "/tool new c = return 1")).message
+        "The tool a_b:c already exists." in (await refused(alice, "/tool new c = return 1")).message
     )
     await make(world, mcp.id, "tool", "y", qualified_name="a__b:c__d")
     await do(alice, "/create a")
     refusal = await refused(alice, "/tool new b__c__d = return 1")
-    assert "a:b__c__d cannot be told from a__b:c__d" in refusal.message
+    assert "a:b__c__d and a__b:c__d would both be shown as a__b__c__d" in refusal.message
     assert mcp_tool_name("x.y:z") == mcp_tool_name("x:y.z")
 
 

@@ -87,7 +87,7 @@ async def test_one_does_not_move_where_it_could_not_be(git: None, bob: Someone) 
     await do(bob, "/namespace new code")
     await do(bob, "/tool new code_git:push = return 1")
     why = await refused(bob, "/namespace set git parent code")  # both would be code_git__push
-    assert "cannot be told from code_git:push" in str(why)
+    assert "and code_git:push would both be shown as" in str(why)
 
 
 async def test_only_who_made_one_puts_another_into_it(

@@ -164,7 +164,7 @@ async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
     assert outcome.structured["rows"] == [["home"], ["lobby"]]
     assert "lobby" in outcome.text
     failed = await tools.call(qwen.caller, "sshwarma:sql", {"text": "SELECT * FROM tokens"})
-    assert failed.how == "error" and "tokens cannot be read here" in failed.text
+    assert failed.how == "error" and "tokens is not readable" in failed.text
     described = await tools.call(qwen.caller, "sshwarma:schema", {"name": "messages"})
     assert "group_id" in described.text
 

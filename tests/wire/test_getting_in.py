@@ -75,7 +75,7 @@ def test_an_unknown_key_cannot_take_an_existing_name(
 
 
 def test_one_key_is_one_identity(world: Server, alice: Person, bob: Person) -> None:
-    with pytest.raises(Refusal, match=f"belongs to {alice.name} already"):
+    with pytest.raises(Refusal, match=f"already belongs to {alice.name}"):
         world.operate("keys_add", name=bob.name, public_key=alice.public_key)
 
 

@@ -191,7 +191,7 @@ def test_who_may_not_build_may_not_equip_drop_or_put(alice: Person, bob: Person,
     for command in build:
         refused = bob.run(command)
         assert (command, refused.status) == (command, 1)
-        assert f"That needs the build right in {room}." in refused.err
+        assert f"Permission denied: needs the build right in {room}." in refused.err
         assert alice.name in refused.err
     alice.does(f"room builder {bob.name}")
     bob.does("put mine = b")
@@ -248,7 +248,7 @@ def test_things_move_between_bags(alice: Person, room: str) -> None:
     assert [thing["name"] for thing in alice.json("inv")["bag"]] == ["todo"]
     home = alice.run("move todo to home")
     assert home.status == 1
-    assert "That needs the build right in home." in home.err
+    assert "Permission denied: needs the build right in home." in home.err
     assert alice.run("move sshwarma:look to me").status == 2
     assert alice.run("move room to me").status == 2
 
@@ -277,7 +277,7 @@ def test_of_two_who_create_one_name_at_once_one_succeeds_and_one_is_told(
         done = list(both.map(lambda who: who.run(f"create {wanted}"), (alice, bob)))
     assert sorted(one.status for one in done) == [0, 1]
     lost = next(one for one in done if one.status)
-    assert f"There is a room named {wanted} already." in lost.err
+    assert f"A room named {wanted} already exists." in lost.err
     assert alice.run("rooms").out.count(f" {wanted} ") == 1
 
 

@@ -179,7 +179,7 @@ def test_an_invite_room_is_listed_but_only_members_enter(
     assert f"{room}  " in bob.run("rooms").out
     refused = bob.run(f"join {room}")
     assert refused.status == 1
-    assert f"That needs the enter right in {room}." in refused.err
+    assert f"Permission denied: needs the enter right in {room}." in refused.err
     assert alice.name in refused.err
     assert bob.run(f"look --room {room}").status == 1
     assert bob.run(f"history --room {room}").status == 1

@@ -148,7 +148,7 @@ def test_sql_as_a_tool_and_by_http(alice: Person, room: str) -> None:
     assert answer["result"]["rows"] == [["lobby"]]
     assert answer["result"]["columns"] == ["name"]
     refusal = post(alice.server, token, "sql", text="SELECT * FROM tokens")
-    assert (refusal["error"], refusal["message"]) == ("forbidden", "tokens cannot be read here.")
+    assert (refusal["error"], refusal["message"]) == ("forbidden", "tokens is not readable.")
 
 
 @covers("history search", "search")

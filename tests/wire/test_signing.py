@@ -114,7 +114,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     screen.wait_for("guarded: its sign-in has ended (invalid_grant): /mcp login guarded", SECONDS)
     until(server, "guarded", "needs-sign-in")
     refused = guest.run("run guarded:whoami")
-    assert "cannot be used now: guarded is not connected: its sign-in has ended" in refused.err
+    assert "is unavailable: guarded is not connected: its sign-in has ended" in refused.err
 
     came_to = visit(owner.json("mcp login guarded")["address"])
     assert "guarded is up with 2 tools" in owner.does(f"mcp login guarded '{came_to}'")

@@ -312,7 +312,7 @@ async def test_nothing_of_all_that_changed_anything(bobs: Asking) -> None:
 async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
     started = time.monotonic()
     refusal = await bobs.refused(sql)
-    assert "longer than 2 s" in refusal.message
+    assert "timed out after 2 s" in refusal.message
     assert (
         REPORT_TIMEOUT_SECONDS <= time.monotonic() - started < reports.PROCESS_TIMEOUT_SECONDS + 10
     )
@@ -320,18 +320,13 @@ async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
 
 @pytest.mark.parametrize("sql", TOO_BIG)
 async def test_a_value_has_a_size(bobs: Asking, sql: str) -> None:
-    assert "over 8 MiB" in (await bobs.refused(sql)).message
+    assert "exceeds 8 MiB" in (await bobs.refused(sql)).message
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
 @pytest.mark.parametrize("sql", TOO_MUCH)
-async def test_what_needs_too_much_memory_is_ended(
-    bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is memory that ends it, so it gets the time that a busy machine may need."""
-    monkeypatch.setattr(reports, "REPORT_TIMEOUT_SECONDS", 30.0)
-    monkeypatch.setattr(reports, "PROCESS_TIMEOUT_SECONDS", 40.0)
-    assert "128 MiB of memory" in (await bobs.refused(sql)).message
+async def test_what_needs_too_much_memory_is_ended(bobs: Asking, sql: str) -> None:
+    assert "exceeded 128 MiB of memory" in (await bobs.refused(sql)).message
 
 
 def oracle(name: str, word: str) -> str:
@@ -430,11 +425,11 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
     for sql, word, words in (
         ("SELECT nam FROM tools", "nam", "Did you mean name"),
         ("SELECT name FROM tolls", "tolls", "Did you mean tools"),
-        ("SELECT * FROM agent_keys", "agent_keys", "agent_keys cannot be read here"),
-        ("SELECT * FROM main.rows", "rows", "rows is read by that name alone"),
-        ("SELECT load_extension(1)", "load_extension", "load_extension is not one"),
-        ("DELETE FROM rows", "DELETE", "DELETE is not SELECT"),
-        ("SELECT a b c", "c", "not right at c"),
+        ("SELECT * FROM agent_keys", "agent_keys", "agent_keys is not readable"),
+        ("SELECT * FROM main.rows", "rows", "rows can only be read by its own name"),
+        ("SELECT load_extension(1)", "load_extension", "load_extension is not allowed"),
+        ("DELETE FROM rows", "DELETE", "SELECT, WITH or VALUES (got DELETE)"),
+        ("SELECT a b c", "c", "syntax error at c"),
     ):
         refusal = await bobs.refused(sql)
         assert refusal.at is not None
@@ -485,12 +480,12 @@ async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
     asking = asyncio.create_task(asked.ask(ENDLESS[0], ReportScope("x", ())))
     await until(lambda: bool(asked._running))
     await asked.close()
-    with pytest.raises(Unavailable, match="was ended"):
+    with pytest.raises(Unavailable, match="was stopped before it had an answer"):
         await asking
 
 
 async def test_a_file_that_is_no_database_is_an_answer_too(tmp_path: Path) -> None:
     broken = tmp_path / "world.db"
     broken.write_bytes(b"no database " * 100)
-    with pytest.raises(Unavailable, match="could not be answered"):
+    with pytest.raises(Unavailable, match="The query failed"):
         await Reports(broken).ask("SELECT 1", ReportScope("x", ()))

@@ -19,7 +19,7 @@ async def reread(world: World, thing: Thing) -> Thing | None:
 
 async def test_a_live_name_is_unique_for_its_bag_and_kind(world: World) -> None:
     await make(world, "lobby", "data", "note")
-    with pytest.raises(Conflict, match="a data named note already"):
+    with pytest.raises(Conflict, match="A data named note already exists"):
         await make(world, "lobby", "data", "note")
     await make(world, "lobby", "reference", "note")
     await make(world, "home", "data", "note")
@@ -29,13 +29,13 @@ async def test_a_qualified_name_is_unique_among_live_things_and_free_after_a_del
     world: World,
 ) -> None:
     first = await make(world, "mcps", "tool", "sample", qualified_name="holler:sample")
-    with pytest.raises(Conflict, match="holler:sample exists already"):
+    with pytest.raises(Conflict, match="holler:sample already exists"):
         await make(world, "mcps", "tool", "other", qualified_name="holler:sample")
     await world.change(lambda tx: things.delete_thing(tx, first))
     second = await make(world, "mcps", "tool", "other", qualified_name="holler:sample")
     found = await world.store.read(lambda c: things.find_by_qualified_name(c, "holler:sample"))
     assert found == second
-    with pytest.raises(Conflict, match="holler:sample exists already"):
+    with pytest.raises(Conflict, match="holler:sample already exists"):
         await world.change(lambda tx: things.restore_thing(tx, first))
 
 
@@ -46,8 +46,8 @@ async def test_two_creators_at_once_get_one_success_and_one_clear_error(
         do(alice, "/create studio"), do(bob, "/create studio"), return_exceptions=True
     )
     refusals = [result for result in results if isinstance(result, Conflict)]
-    assert [refusal.message for refusal in refusals] == ["There is a room named studio already."]
-    assert refusals[0].hint == "/join studio enters it."
+    assert [refusal.message for refusal in refusals] == ["A room named studio already exists."]
+    assert refusals[0].hint == "Enter it with /join studio."
     rooms = [room.name for room in await alice.world.rooms()]
     assert rooms.count("studio") == 1
     assert sorted([alice.room_id == "lobby", bob.room_id == "lobby"]) == [False, True]

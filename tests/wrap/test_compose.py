@@ -142,10 +142,16 @@ async def test_a_hook_that_fails_costs_its_own_layer_and_a_notice(
 @pytest.mark.parametrize(
     ("layer", "wrong"),
     [
-        ("7", "it is no table"),
-        ("{ text = 'x', stability = 'for ever' }", "stability of hook:wrap:odd is none of release"),
-        ("{ text = 'x', side = 'both' }", "side of hook:wrap:odd is neither system nor"),
-        ("{ text = {} }", "text of hook:wrap:odd is no text"),
+        ("7", "it is not a table"),
+        (
+            "{ text = 'x', stability = 'for ever' }",
+            "stability of hook:wrap:odd must be one of: release",
+        ),
+        (
+            "{ text = 'x', side = 'both' }",
+            "side of hook:wrap:odd must be one of: system, conversation",
+        ),
+        ("{ text = {} }", "text of hook:wrap:odd is not a string"),
         ("{ name = '', text = 'x' }", "it has no name"),
     ],
 )
@@ -156,7 +162,7 @@ async def test_a_layer_that_is_none_is_left_out_with_a_notice(
     composed = await setting.told()
     assert composed.layers[-1].name == "now"
     (notice,) = composed.notices
-    assert notice.startswith("a layer of hook:wrap:odd was left out:")
+    assert notice.startswith("a layer of hook:wrap:odd was omitted:")
     assert wrong in notice
 
 
@@ -179,7 +185,7 @@ async def test_a_layer_of_a_wrap_of_its_own_that_is_none_costs_only_itself(
     )
     composed = await setting.told()
     assert composed.system == "this"
-    assert composed.notices == ("a layer of wrap.lua was left out: it is no table",)
+    assert composed.notices == ("a layer of wrap.lua was omitted: it is not a table",)
 
 
 async def test_what_is_told_of_tools_is_part_of_what_is_the_same(setting: Setting) -> None:

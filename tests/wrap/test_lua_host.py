@@ -105,11 +105,11 @@ async def test_a_refused_call_is_an_error_of_the_script(lua: Run) -> None:
     assert said == "There is no tool x."
     with pytest.raises(LuaScriptError, match=r"^main:2: There is no tool x\.$"):
         await lua("\nlocal x = host.call('x')", call=refuse)
-    with pytest.raises(LuaScriptError, match="x: something went wrong in it"):
+    with pytest.raises(LuaScriptError, match="x: internal error"):
         await lua("return host.call('x')", call=break_)
-    with pytest.raises(LuaScriptError, match="x: its answer cannot be given to a script"):
+    with pytest.raises(LuaScriptError, match="x: its result cannot be passed to a script"):
         await lua("return host.call('x')", call=nonsense)
-    with pytest.raises(LuaScriptError, match="there is nothing to call here"):
+    with pytest.raises(LuaScriptError, match=r"host\.call is not available here"):
         await lua("return host.call('x')")
 
 
@@ -167,7 +167,7 @@ async def test_waiting_has_an_end(hasty: LuaHost) -> None:
     async def never(name: str, arguments: dict[str, Any]) -> Any:
         await asyncio.Event().wait()
 
-    with pytest.raises(LuaTimeout, match="waited for longer than 2 s in all"):
+    with pytest.raises(LuaTimeout, match="timed out after 2 s with waiting"):
         await lua("while true do pcall(host.call, 'x') end", call=never)
     assert await lua("return 2") == 2
 

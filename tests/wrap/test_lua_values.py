@@ -92,10 +92,10 @@ async def test_numbers_too_large_for_lua_become_floats(lua: Run) -> None:
         ("return {a = {b = coroutine.create(print)}}", r"the result\.a\.b is a thread"),
         ("local t = {} t.x = {t} return t", r"the result\.x\[1\] contains itself"),
         ("return {1, 2, [4] = 4}", "is a list with holes"),
-        ("return {1, a = 2}", "is a list and has names too, such as a"),
-        ("return {[1.5] = 1}", "has a key that is neither a name nor a place: number"),
-        ("return {[true] = 1}", "neither a name nor a place: boolean"),
-        ("return {[{}] = 1}", "neither a name nor a place: table"),
+        ("return {1, a = 2}", "is a list that also has string keys, such as a"),
+        ("return {[1.5] = 1}", "has a key that is neither a string nor a position: number"),
+        ("return {[true] = 1}", "neither a string nor a position: boolean"),
+        ("return {[{}] = 1}", "neither a string nor a position: table"),
         ("return {0/0}", r"the result\[1\] is -?nan"),
         ("return {a = 1/0}", r"the result\.a is inf"),
         ("local t = {} for i = 1, 100 do t = {t} end return t", "is nested deeper than 64"),
@@ -116,8 +116,8 @@ async def test_what_is_not_data_cannot_be_given(lua: Run) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     for value in ({1, 2}, b"bytes", object(), cycle):
-        with pytest.raises(LuaInvalidInput, match="This is not data"):
+        with pytest.raises(LuaInvalidInput, match="The input is not data"):
             await lua("return 1", {"value": value})
-    with pytest.raises(LuaInvalidInput, match=r"This is 5\.0 MiB; a script may be given 4\.0 MiB"):
+    with pytest.raises(LuaInvalidInput, match=r"The input has 5\.0 MiB; the limit is 4\.0 MiB"):
         await lua("return 1", {"value": "x" * (5 << 20)})
     assert await lua("return s.a.b", MappingProxyType({"a": MappingProxyType({"b": 1})})) == 1

@@ -189,7 +189,7 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
         ({"leave_out": "KEEP"}, ["called", "x" * 3000]),
         ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2990 more"]),
         ({}, ["called", "x" * 600 + "… (2400 more characters: expand row 2 start 600)"]),
-        ({"leave_out": "PARAMS_ONLY"}, ["called", "gave (gone) 3000 characters: row 2"]),
+        ({"leave_out": "PARAMS_ONLY"}, ["called", "returned 3000 characters to (gone): row 2"]),
         ({"leave_out": "OMIT"}, []),
     ],
 )

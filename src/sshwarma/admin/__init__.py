@@ -1,1 +1,1 @@
-"""What an operator does: keys, agents, backup, restore, checks, the control socket."""
+"""The operator's tools: keys, agents, backup, restore, checks, the control socket."""

@@ -1,7 +1,7 @@
-"""Backup and restore: one tar with the database as it was at one moment, and what is in it.
+"""Backup and restore: one tar with a snapshot of the database and a manifest.
 
 The copy is made by SQLite's online backup, so it is consistent while the server writes. Host and
-operator keys are not in it: whoever holds a backup must not be able to pose as the server.
+operator keys are not in it: with a backup nobody can pose as the server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_MANIFEST_BYTES: Final = 65_536
 
 
 class InvalidBackupError(RuntimeError):
-    """The file is no backup of ours, or is damaged."""
+    """The file is not a backup of ours, or is damaged."""
 
 
 def write_backup(database: Path, to: Path) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: if there is no world.
-        FileExistsError: if `to` is there already.
+        FileExistsError: if `to` already exists.
     """
     if not database.exists():
         raise FileNotFoundError(f"there is no world at {database}")
@@ -75,18 +75,18 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
 
 
 def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
-    """Put a backup's database into a data directory. No server may be running there.
+    """Restore a backup's database into a data directory, where no server may be running.
 
     Raises:
-        InvalidBackupError: if the file is no backup, or its database is not what was written.
-        FileExistsError: if a world is there, unless `force`; then it is kept beside, renamed.
+        InvalidBackupError: if the file is not a backup, or its checksum is wrong.
+        FileExistsError: if a world exists, unless `force`; then it is kept beside, renamed.
         control_socket.DataDirInUseError: if a server is running there.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = data_dir / DATABASE_NAME
     with control_socket.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
         if target.exists() and not force:
-            raise FileExistsError(f"there is a world at {target}; --force replaces it")
+            raise FileExistsError(f"a world already exists at {target}; --force replaces it")
         copy = Path(work) / DATABASE_NAME
         manifest = _unpack_database(archive, copy)
         if target.exists():
@@ -101,7 +101,7 @@ def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dic
 
 
 def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
-    """Read the two entries we know; nothing else in the file is looked at or written."""
+    """Read the two known entries; no other part of the file is read or written."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             manifest = _read_manifest(tar)
@@ -113,18 +113,20 @@ def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
                 or not second.isfile()
                 or second.size != size
             ):
-                raise InvalidBackupError(f"{archive} does not hold the database its manifest names")
+                raise InvalidBackupError(
+                    f"{archive} does not contain the database its manifest names"
+                )
             content = tar.extractfile(second)
             if content is None:
-                raise InvalidBackupError(f"{archive} does not hold a database")
+                raise InvalidBackupError(f"{archive} does not contain a database")
             with copy.open("xb") as file:
                 shutil.copyfileobj(content, file)
     except (
         tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
     ) as error:  # fmt: skip
-        raise InvalidBackupError(f"{archive} cannot be read as a backup: {error}") from error
+        raise InvalidBackupError(f"{archive} is not a readable backup: {error}") from error
     if _hash_file(copy) != manifest.get("sha256"):
-        raise InvalidBackupError(f"{archive} is damaged: its database is not what was written")
+        raise InvalidBackupError(f"{archive} is damaged: the checksum of its database is wrong")
     verdict = _check_integrity(copy)
     if verdict != "ok":
         raise InvalidBackupError(f"the database in {archive} is damaged: {verdict}")
@@ -144,7 +146,7 @@ def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
 
 
 def _check_integrity(copy: Path) -> str:
-    """`ok`, or what is wrong with a database."""
+    """`ok`, or a description of the damage to a database."""
     try:
         with contextlib.closing(sqlite3.connect(copy)) as database:
             database.execute("SELECT version_num FROM alembic_version").fetchone()

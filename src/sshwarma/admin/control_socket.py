@@ -1,6 +1,6 @@
-"""The operator's way into a running server: a Unix socket in the data directory, 0600.
+"""The operator's interface to a running server: a Unix socket in the data directory, 0600.
 
-One request a connection: a line of JSON `{"op": NAME, "args": {…}}`, answered by a line
+One request for each connection: a line of JSON `{"op": NAME, "args": {…}}`, answered by a line
 `{"result": …}` or `{"error": CODE, "message": …, "hint": …}`.
 """
 
@@ -26,7 +26,7 @@ SOCKET_NAME: Final = "control.sock"
 LOCK_NAME: Final = "sshwarma.lock"
 
 OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Carries out an operation by name; see `operations.operate`."""
+"""Runs an operation by name; see `operations.run_operation`."""
 
 
 class DataDirInUseError(Exception):
@@ -34,10 +34,10 @@ class DataDirInUseError(Exception):
 
 
 def lock_data_dir(data_dir: Path) -> IO[str]:
-    """Take the data directory for this process until the file returned is closed.
+    """Lock the data directory for this process until the returned file is closed.
 
     Raises:
-        Taken: if another process has it.
+        DataDirInUseError: if another process holds it.
     """
     file = (data_dir / LOCK_NAME).open("a+")
     try:
@@ -98,11 +98,11 @@ class ControlServer:
 
 
 async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
-    """Have the running server carry out an operation.
+    """Run an operation in the running server.
 
     Raises:
         ConnectionError, FileNotFoundError: if no server is running there.
-        WorldError: as the server says.
+        WorldError: the server's refusal.
     """
     with _short_socket_path(data_dir / SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
@@ -119,7 +119,7 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _short_socket_path(path: Path) -> Iterator[str]:
-    """A name for a socket that fits the 107 bytes the kernel allows, however deep its directory."""
+    """A name for a socket within the kernel's 107 bytes, however deep its directory."""
     if len(os.fsencode(path)) < 100:
         yield str(path)
         return

@@ -1,4 +1,4 @@
-"""`sshwarma doctor`: what is wrong with an installation, and what to do about it."""
+"""`sshwarma doctor`: finds problems of an installation, and says how to fix them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sshwarma.settings import Settings, default_config_file, is_loopback, split_
 from sshwarma.world.migrate import known_revisions, newest_revision
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
-"""Less free disk than this is worth a word."""
+"""Bytes of free disk below which the check fails."""
 
 
 @dataclass
 class CheckResult:
-    """One thing looked at. `remedy` says what to do if it is not well."""
+    """The result of one check. `remedy` says how to fix a failed one."""
 
     what: str
     ok: bool
@@ -29,7 +29,7 @@ class CheckResult:
 
 
 def run_checks(settings: Settings) -> list[CheckResult]:
-    """Look at everything; nothing is changed."""
+    """Run every check; nothing is changed."""
     return [
         _check_config(),
         *_check_data_dir(settings),
@@ -48,7 +48,7 @@ def _check_config() -> CheckResult:
 def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     path = settings.data_dir
     if not path.exists():
-        yield CheckResult("data directory", True, f"{path} will be made at the first start")
+        yield CheckResult("data directory", True, f"{path} will be created at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     yield CheckResult(
@@ -62,7 +62,7 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
         "disk",
         free >= MIN_FREE_BYTES,
         f"{free // 1_048_576} MiB free",
-        "" if free >= MIN_FREE_BYTES else "make room: a full disk stops all changes",
+        "" if free >= MIN_FREE_BYTES else "free disk space: a full disk stops all changes",
     )
 
 
@@ -85,10 +85,14 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     remedy = "" if verdict == "ok" else "restore a backup: sshwarma restore FILE --force"
     yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
     if schema not in known_revisions():
-        yield CheckResult("schema", False, f"{schema}, of a newer sshwarma", "install that version")
+        yield CheckResult(
+            "schema", False, f"{schema}, from a newer sshwarma", "install that version"
+        )
         return
     note = (
-        "" if schema == newest_revision() else f", the next start brings it to {newest_revision()}"
+        ""
+        if schema == newest_revision()
+        else f", the next start migrates it to {newest_revision()}"
     )
     yield CheckResult("schema", True, f"{schema}{note}")
 
@@ -98,7 +102,7 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
-        yield CheckResult("host key", True, "will be made at the first start")
+        yield CheckResult("host key", True, "will be created at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     yield CheckResult(
@@ -125,7 +129,10 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
                 probe.bind((host, port))
             except OSError as error:
                 yield CheckResult(
-                    what, False, f"{address}: {error.strerror}", "stop what uses it, or set another"
+                    what,
+                    False,
+                    f"{address}: {error.strerror}",
+                    "stop the process that uses it, or set another address",
                 )
             else:
                 yield CheckResult(what, True, f"{address} is free")
@@ -155,7 +162,7 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
                 " AND json_extract(metadata, '$.disabled') IS NULL"
             ).fetchone()[0]
     except sqlite3.Error:
-        return  # the database finding says what is wrong with it
+        return  # the check of the database reports the problem
     yield CheckResult(
         "owners",
         owners > 0,

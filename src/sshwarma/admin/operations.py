@@ -1,5 +1,7 @@
-"""What an operator does at the command line: keys, agents, invites. The same functions run inside
-the server, when one is running, or on the database, when none is."""
+"""Operations of the command line: keys, agents, invites.
+
+The same functions run inside the server, if one is running, or else on the database.
+"""
 
 from __future__ import annotations
 
@@ -25,32 +27,34 @@ OPERATIONS: Final[dict[str, Operation]] = {}
 
 
 async def run_operation(world: World, name: str, args: dict[str, Any]) -> Json:
-    """Carry out an operation by name.
+    """Run an operation by name.
 
     Raises:
         WorldError: with the reason, or if there is no such operation.
     """
     run = OPERATIONS.get(name)
     if run is None:
-        raise NotFound("This server does not know that operation.", hint="Is it an older version?")
+        raise NotFound("Unknown operation.", hint="The server may be an older version.")
     return await run(world, **args)
 
 
 def register_operation(run: Operation) -> Operation:
-    """Declare an operation by the name of its function."""
+    """Register an operation under the name of its function."""
     OPERATIONS[run.__name__] = run
     return run
 
 
 @register_operation
 async def keys_add(world: World, name: str, public_key: str, role: str | None = None) -> Json:
-    """Let a key log in as an agent, who is made if there is none of that name. `public_key` is a
-    line as in an OpenSSH .pub file. `role` is the role of a new agent (member if None) and
-    changes that of a known one if given."""
+    """Add a key with which an agent can log in; create the agent if it does not exist.
+
+    `public_key` is a line as in an OpenSSH .pub file. `role` is the role of a new agent (member if
+    None) and changes that of an existing one if given.
+    """
     try:
         fingerprint, key, comment = parse_public_key(public_key)
     except UnusableKey as error:
-        raise Invalid(f"That key cannot be used: {error}.") from error
+        raise Invalid(f"Invalid key: {error}.") from error
 
     def work(tx: Change) -> Agent:
         agent = _find_agent(world, name) or agents.create_agent(tx, name, role=role or "member")
@@ -80,7 +84,7 @@ async def keys_list(world: World, name: str | None = None) -> Json:
 
 @register_operation
 async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
-    """Take a key away; its agent's live connections end."""
+    """Remove a key; its agent's live connections end."""
     agent = _require_agent(world, name)
     gone = await _audited_change(
         world,
@@ -118,19 +122,19 @@ async def agents_role(world: World, name: str, role: str) -> Json:
 
 @register_operation
 async def agents_disable(world: World, name: str) -> Json:
-    """Shut an agent out, at once."""
+    """Disable an agent and end its connections."""
     return await _set_agent_disabled(world, name, True)
 
 
 @register_operation
 async def agents_enable(world: World, name: str) -> Json:
-    """Let an agent in again."""
+    """Enable a disabled agent."""
     return await _set_agent_disabled(world, name, False)
 
 
 @register_operation
 async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
-    """Make a one-time code for a newcomer."""
+    """Create a one-time code for a new agent."""
     code = await _audited_change(
         world, f"invite {role}", lambda tx: agents.create_invite(tx, role, hours, created_by=None)
     )
@@ -141,10 +145,10 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
 async def token_new(
     world: World, name: str, label: str = "", days: float | None = None, scope: str = "build"
 ) -> Json:
-    """Make a bearer token for an agent; `days` until it expires, never if None."""
+    """Create a bearer token for an agent; `days` until it expires, never if None."""
     agent = _require_agent(world, name)
     if scope not in tuple(TokenScope):
-        raise Invalid(f"{scope} is not a scope.", hint=f"Scopes: {', '.join(TokenScope)}.")
+        raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
     token, secret = await _audited_change(
         world,
         f"token new {name} {label}",
@@ -161,7 +165,7 @@ async def token_new(
 
 @register_operation
 async def token_list(world: World, name: str | None = None) -> Json:
-    """Tokens that are good now, of everybody or of one agent."""
+    """Active tokens, of all agents or of one."""
     agent_id = _require_agent(world, name).id if name else None
     return [
         {
@@ -177,7 +181,7 @@ async def token_list(world: World, name: str | None = None) -> Json:
 
 @register_operation
 async def token_revoke(world: World, token_id: str) -> Json:
-    """End a token, by its id or the start of it."""
+    """Revoke a token, by its id or the start of it."""
     gone = await _audited_change(
         world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
     )
@@ -210,5 +214,7 @@ def _find_agent(world: World, name: str) -> Agent | None:
 def _require_agent(world: World, name: str) -> Agent:
     agent = _find_agent(world, name)
     if agent is None:
-        raise NotFound(f"There is no agent named {name}.", hint="sshwarma agents list")
+        raise NotFound(
+            f"There is no agent named {name}.", hint="List them with: sshwarma agents list"
+        )
     return agent

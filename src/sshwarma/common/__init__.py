@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of the world: secrets, imports, logs."""
+"""Small helpers that know nothing of the world: secrets, imports."""

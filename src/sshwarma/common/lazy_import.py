@@ -1,4 +1,4 @@
-"""Importing large libraries while the server runs: in threads, one at a time, without a pause."""
+"""Imports of large libraries while the server runs: in threads, one at a time, without a pause."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ MIN_LARGE_IMPORT_MODULES: Final = 50
 
 @contextmanager
 def serialize_imports() -> Iterator[None]:
-    """Import inside of this, and make what takes long. For a thread, not the event loop.
+    """Serialize the imports and the slow construction in this block.
 
-    The libraries of models and of MCP import each other in circles: two threads that begin at two
-    places would each be given modules that the other has half made. And a full collection looks
-    through all of them, 60-120 ms in which no key and no word gets through: it waits until the
-    libraries are there, and is then told that they stay.
+    For a thread, not the event loop. The libraries of models and of MCP import each other in
+    circles: two threads that start at two places would each get modules that the other has only
+    half initialized. And a full garbage collection visits all of them, 60-120 ms without a key
+    press or a message: it is delayed until the libraries are loaded, and then skips them for good
+    (gc.freeze).
     """
     with _IMPORT_LOCK:
         before = len(sys.modules)

@@ -1,4 +1,4 @@
-"""What looks like the key of a model provider: such a text is neither stored nor repeated."""
+"""Detection of texts that look like API keys, which are neither stored nor repeated."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
 
 def has_key_prefix(text: str) -> bool:
-    """Whether there is a word in it that begins as providers' keys do: `sk-…`, `AIza…`."""
+    """Whether a word in the text starts like a provider's key: `sk-…`, `AIza…`."""
     return any(re.search(r"\d", found[0]) for found in _KEY_PREFIXES.finditer(text))
 
 
 _LOGIN_COMMAND: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
-"""A sign-in, with the address that the browser came back to: it holds a code."""
+"""A sign-in with the address to which the browser returned: it contains a code."""
 
 
 def is_secret_line(typed: str) -> bool:
-    """Whether a line that was typed is not to be kept in input history."""
+    """Whether a typed line must not be stored in input history."""
     if _LOGIN_COMMAND.match(typed):
         return True
     setting = typed.lstrip().lower().startswith("/model ")
@@ -31,8 +31,10 @@ def is_secret_line(typed: str) -> bool:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether there is a word in it that is or could well be a key. Long random words count, so
-    this is for places where only a name or an address belongs, not for talk."""
+    """Whether a word in the text is, or may well be, a key.
+
+    Long random words count, so this is for fields of a name or an address only, not for talk.
+    """
     return has_key_prefix(text) or any(
         all(re.search(kind, found[0]) for kind in ("[a-z]", "[A-Z]", r"\d"))
         or re.fullmatch(r"(?=.*\d)[0-9a-f]{32,}", found[0])

@@ -1,1 +1,1 @@
-"""Tools that people made: carried out in processes of their own."""
+"""Tools that people write in Lua: run in processes of their own."""

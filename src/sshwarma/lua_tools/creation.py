@@ -1,4 +1,4 @@
-"""Making Lua tools: where they lie, what they are called, and that no two can be mistaken."""
+"""Creation of Lua tools: their place, their names, and that no two can be confused."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def is_lua_tool(thing: Thing) -> bool:
 def store_tool(
     tx: Change, bag: Thing, name: str, source: str, declaration: ToolDeclaration, by: str
 ) -> tuple[Thing, bool]:
-    """Make a tool in a room, on an agent or in a namespace, or give one another script. Returns
-    it, and whether it is new. What lies in a room is on in it; one of an agent's own is equipped
-    on that agent; one in a namespace is on where that is loaded.
+    """Create a tool in a room, on an agent or in a namespace, or replace its script.
+
+    Returns the tool, and whether it is new. A tool in a room is on in it; one of an agent is
+    equipped on that agent; one in a namespace is on where that is loaded.
 
     Raises:
-        Conflict: if there is no room for it, or its name is taken or would be mistaken.
+        Conflict: if the bag is full, or the name is taken or could be confused with another.
     """
     metadata: dict[str, Any] = {
         PROVIDER_KEY: LUA_PROVIDER,
@@ -37,7 +38,7 @@ def store_tool(
     known = things.find_child(tx.conn, bag.id, name, "tool")
     if known is not None:
         if not is_lua_tool(known):
-            raise Conflict(f"{known.label} is not a tool that somebody wrote here.")
+            raise Conflict(f"{known.label} is not a tool written here.")
         return (
             things.update_thing(
                 tx,
@@ -52,13 +53,15 @@ def store_tool(
         len(things.read_children(tx.conn, bag.id, "tool", limit=MAX_TOOLS_PER_PLACE))
         >= MAX_TOOLS_PER_PLACE
     ):
-        raise Conflict(f"There are {MAX_TOOLS_PER_PLACE} tools already, which is the most.")
+        raise Conflict(f"{bag.label} already has {MAX_TOOLS_PER_PLACE} tools, the limit.")
     return _create_tool(tx, bag, name, source, declaration.description, metadata, by), True
 
 
 def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
-    """Give a room the Lua tools of another, under its own name, as they are there: what is off or
-    disabled stays so. The room has the equipment of the other already."""
+    """Copy the Lua tools of a room to another, renamed to it, with the same state.
+
+    Tools that are off or disabled stay so. The room already has the equipment of the other.
+    """
     rows = {row.thing.id: row for row in equipment.read_equipped_rows(tx.conn, [from_id])}
     for tool in things.read_children(tx.conn, from_id, "tool"):
         if not is_lua_tool(tool):

@@ -1,8 +1,8 @@
-"""What a Lua tool says of itself in the comments it begins with:
+"""The declaration of a Lua tool, in the comments at the head of its script:
 
     -- Rolls dice.
     -- @param sides integer=6 Sides of each die
-    -- @param how sum|each=sum What to give back
+    -- @param how sum|each=sum Which result to return
     -- @param label string? Words to put before it
 
 Comment lines are its description. `@param NAME TYPE text` declares an argument: TYPE is string,
@@ -45,10 +45,10 @@ class ToolDeclaration:
 
 
 def parse_declaration(source: str) -> ToolDeclaration:
-    """What the comments at the head of a script declare.
+    """Parse the comments at the head of a script.
 
     Raises:
-        Invalid: naming the line that cannot be read.
+        Invalid: naming the line that cannot be parsed.
     """
     words: list[str] = []
     properties: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def parse_declaration(source: str) -> ToolDeclaration:
             continue
         tag, _, rest = text.partition(" ")
         if tag != "@param":
-            raise _line_error(number, f"{tag[:40]} is not known here")
+            raise _line_error(number, f"unknown tag {tag[:40]}")
         name, described, optional = _parse_parameter(number, rest.strip())
         if name in properties:
             raise _line_error(number, f"{name} is declared twice")
@@ -75,9 +75,9 @@ def parse_declaration(source: str) -> ToolDeclaration:
     description = " ".join(word for word in words if word)
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"The description has {len(description)} characters; "
-            f"at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit.",
-            hint="An empty line of code ends it: what is for readers of the script goes below.",
+            f"The description has at most {MAX_TOOL_DESCRIPTION_CHARACTERS} characters"
+            f" (got {len(description)}).",
+            hint="Put comments for readers of the script below an empty line.",
         )
     schema: dict[str, Any] = {
         "type": "object",
@@ -90,16 +90,16 @@ def parse_declaration(source: str) -> ToolDeclaration:
 
 
 def read_summary(source: str) -> str:
-    """The first comment line of a script; empty if it begins with none."""
+    """The first comment line of a script; empty if it has no leading comment."""
     first = source.lstrip().split("\n", 1)[0].strip()
     return first.lstrip("-").strip() if first.startswith("--") else ""
 
 
 def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]:
-    """An argument's name, its schema, and whether it may be left out."""
+    """An argument's name, its schema, and whether it is optional."""
     found = _PARAMETER_PATTERN.fullmatch(text)
     if found is None:
-        raise _line_error(number, f"{text[:60]!r} is not NAME TYPE text")
+        raise _line_error(number, f"{text[:60]!r} must be NAME TYPE text")
     described = _parse_type(number, found["type"])
     if found["text"]:
         described["description"] = found["text"].strip()[:MAX_TOOL_DESCRIPTION_CHARACTERS]
@@ -114,12 +114,10 @@ def _parse_type(number: int, kind: str) -> dict[str, Any]:
     choices = kind.split("|")
     if len(choices) < 2 or not all(map(_CHOICE_PATTERN.fullmatch, choices)):
         raise _line_error(
-            number, f"{kind[:40]} is no type; there are {', '.join(PARAMETER_TYPES)} and a|b|c"
+            number, f"unknown type {kind[:40]}; choose one of: {', '.join(PARAMETER_TYPES)}, a|b|c"
         )
     if len(choices) > MAX_PARAMETER_CHOICES or len(set(choices)) < len(choices):
-        raise _line_error(
-            number, f"at most {MAX_PARAMETER_CHOICES} words can be chosen from, each named once"
-        )
+        raise _line_error(number, f"at most {MAX_PARAMETER_CHOICES} different words to choose from")
     return {"type": "string", "enum": choices}
 
 
@@ -130,7 +128,7 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise _line_error(number, f"{text[:40]} is not {kind}, the type before it") from None
+            raise _line_error(number, f"the default {text[:40]} is not of type {kind}") from None
     fits: dict[str, bool] = {
         "string": isinstance(value, str),
         "integer": isinstance(value, int) and not isinstance(value, bool),
@@ -140,12 +138,14 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
         "object": isinstance(value, dict),
     }
     if not fits[kind] or value not in described.get("enum", [value]):
-        raise _line_error(number, f"{text[:40]} is not one of what it may be")
+        raise _line_error(
+            number, f"the default {text[:40]} is not of the type or one of the choices"
+        )
     return value
 
 
 def _line_error(number: int, what: str) -> Invalid:
     return Invalid(
         f"Line {number} of the script: {what}.",
-        hint="As in: -- @param sides integer=6 Sides of each die",
+        hint="For example: -- @param sides integer=6 Sides of each die",
     )

@@ -1,9 +1,8 @@
-"""Lua tools and commands: scripts that people wrote, run in processes of their own for whoever
-calls them.
+"""Lua tools and commands: scripts that people wrote, run in separate processes for their callers.
 
-A script gets its arguments and a little of where it runs, as data. What it calls with `host.call`
-goes through `Tools.call` as its caller, with its caller's loadout: it can do nothing that its
-caller could not, and everything it does is in the room's log as its caller's.
+A script gets its arguments and a description of its surroundings, as data. Its `host.call` goes
+through `Tools.call` as its caller, with its caller's loadout: it has no more rights than its
+caller, and all its actions are in the room's log as its caller's.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaLimits, LuaSc
 from sshwarma.wrap.protocol import MIB
 
 LUA_PROVIDER: Final = "lua"
-"""What the metadata of a Lua tool names as its provider."""
+"""The provider name in the metadata of a Lua tool."""
 
 SCRIPT_LIMITS: Final = LuaLimits(
     seconds=2.0,
@@ -43,13 +42,12 @@ SCRIPT_LIMITS: Final = LuaLimits(
     log=16_384,
     snapshot=4 * MIB,
     calls=32,
-    # A script waits while what it called runs: a process each, and never one that waits for another
-    # to get its turn.
+    # A script waits while its callee runs, in a process of its own, and never for a callee's slot.
     workers=MAX_RUNNING_SCRIPTS * MAX_CALL_DEPTH,
 )
 
 MAX_PRESENT_NAMES: Final = 50
-"""Names of those present that a script is told."""
+"""Most names of present agents that a script gets."""
 
 
 class LuaToolProvider:
@@ -70,29 +68,29 @@ class LuaToolProvider:
         return ""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        """Carry out a Lua tool; what goes wrong in it is a failed result with the place."""
+        """Run a Lua tool; an error in it is a failed result with its place."""
         given = _default_arguments(get_input_schema(tool)) | arguments
         return await self._run(caller, tool.name, tool, {"args": given})
 
     async def command(
         self, caller: Caller, script: Thing, text: str, words: list[str]
     ) -> ToolResult:
-        """Carry out a script that was typed as a command, with what was typed after its name."""
+        """Run a script that was typed as a command, with the words after its name."""
         name = f"/{script.name.removeprefix('command:')}"
         given = {"args": text, "words": words}
         return await self._run(caller.inside(name), name, script, given)
 
     async def check(self, name: str, source: str) -> None:
-        """Go on only with a script that can be read as Lua.
+        """Raise unless a script is valid Lua.
 
         Raises:
-            Invalid: saying on which line it cannot.
+            Invalid: naming the line of the syntax error.
         """
         call = {"source": source, "name": name, "given": {}, "seed": 0}
         try:
             await self._host.run([self._driver, LuaScript(name, "")], "check", call)
         except LuaError as error:
-            raise Invalid(f"That is not Lua: {error}.") from error
+            raise Invalid(f"Lua syntax error: {error}.") from error
 
     async def _run(
         self, caller: Caller, name: str, script: Thing, given: dict[str, Any]
@@ -104,7 +102,7 @@ class LuaToolProvider:
             "given": given | await _describe_surroundings(caller),
             "seed": secrets.randbits(63),
         }
-        # The second script is there to be blamed: its lines are those of the source.
+        # The second script is there for its name: errors of the source are reported under it.
         scripts = [self._driver, LuaScript(name, "")]
         nested = caller.within is not None and len(caller.within.names) > 1
         try:
@@ -113,7 +111,7 @@ class LuaToolProvider:
                     scripts, "run", call, call=self._make_host_call(caller), log=printed.append
                 )
         except LuaError as error:
-            # A script whose last act was a call has no line left; the driver's says nothing.
+            # A script that ends in a tail call has no line left; the driver's line is meaningless.
             words = error.message if error.script == self._driver.name else str(error)
             return ToolResult(words, failed=True, printed=tuple(printed))
         text = render_value(value)
@@ -136,7 +134,7 @@ class LuaToolProvider:
 
 
 def render_value(value: Any) -> str:
-    """What a script gave, as text: a table of plain values a line each, a deeper one as JSON."""
+    """A script's result as text: a flat table with one value a line, a deeper one as JSON."""
     match value:
         case None:
             return ""
@@ -180,8 +178,10 @@ def _default_arguments(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class _ScriptSlots:
-    """Whose turn it is to run a script. One that another script called needs none: its caller
-    holds one, and waits."""
+    """Slots for running scripts.
+
+    A script that another script called needs no slot: its caller holds one, and waits.
+    """
 
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(MAX_RUNNING_SCRIPTS)
@@ -193,7 +193,7 @@ class _ScriptSlots:
         """Hold a slot.
 
         Raises:
-            Unavailable: if too many of the agent's scripts wait already.
+            Unavailable: if too many of the agent's scripts are waiting.
         """
         if nested:
             yield
@@ -201,7 +201,7 @@ class _ScriptSlots:
         wanted = self._wanted.get(agent_id, 0)
         if wanted >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
             raise Unavailable(
-                f"{MAX_WAITING_SCRIPTS_PER_AGENT} scripts of yours wait already, which is the most."
+                f"{MAX_WAITING_SCRIPTS_PER_AGENT} scripts of yours are already waiting, the limit."
             )
         self._wanted[agent_id] = wanted + 1
         try:

@@ -1,5 +1,7 @@
-"""Moving a namespace into another, or out of it. What it holds takes new names with it: equipment,
-what people decided about its tools and the figures of their calls stay with them."""
+"""Moves a namespace into another, or out of it.
+
+Its contents are renamed with it and keep their equipment, overrides and call statistics.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,21 @@ from sshwarma.world.things import Thing
 
 
 def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> Thing:
-    """Put a namespace into the one of that dotted name; to the top, if that is empty.
+    """Move a namespace into the one of that dotted name; to the top, if that is empty.
 
     Raises:
         NotFound: if there is no such parent.
-        Invalid: if it is none that can be moved, or the parent lies inside it.
-        Conflict: if a name is taken there, or would be mistaken for another.
+        Invalid: if the namespace cannot be moved, or the parent lies inside it.
+        Conflict: if a name is taken there, or could be confused with another.
     """
     if space.kind != "toolset":
-        raise Invalid(f"{space.label} is a {space.kind} and stays where it is.")
+        raise Invalid(f"{space.label} is a {space.kind} and cannot be moved.")
     above = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
     if above is not None and above.kind not in ("toolset", "mcp"):
-        raise Invalid(f"{above.label} is a {above.kind} and holds no namespaces.")
+        raise Invalid(f"{above.label} is a {above.kind} and cannot contain namespaces.")
     name = f"{above.label}.{space.name}" if above else space.name
     if name == space.label:
-        raise Conflict(f"{space.label} is there already.")
+        raise Conflict(f"{space.label} is already there.")
     namespaces.check_namespace_free(tx, name)
     inside = [one for one in namespaces.read_descendants(tx.conn, space) if one.qualified_name]
     for one in inside:

@@ -1,4 +1,4 @@
-"""Addresses as settings give them: `HOST:PORT`, URLs, loopback."""
+"""Addresses in settings: `HOST:PORT`, URLs, loopback."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def split_address(value: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT` or `[V6]:PORT`. Port 0 asks for a free one.
 
     Raises:
-        ValueError: with a sentence that says what is wrong.
+        ValueError: with the reason.
     """
     host, colon, port = value.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{value!r} is not HOST:PORT, as in 127.0.0.1:2222")
+        raise ValueError(f"{value!r} is not HOST:PORT, such as 127.0.0.1:2222")
     return host.strip("[]"), int(port)
 
 
@@ -32,9 +32,9 @@ def check_address_or_off(value: str) -> str:
 def check_base_url(value: str) -> str:
     parts = urlsplit(value)
     if value and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError("this is not an address as in https://world.example.org")
+        raise ValueError("not a URL such as https://world.example.org")
     if parts.query or parts.fragment or parts.username is not None:
-        raise ValueError("this address may have no user, query or fragment")
+        raise ValueError("the URL must not have a user, query or fragment")
     return value.rstrip("/")
 
 
@@ -50,9 +50,9 @@ def is_loopback(host: str) -> bool:
 def check_web_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("this is not an address as in http://127.0.0.1:8080/v1")
+        raise ValueError("not a URL such as http://127.0.0.1:8080/v1")
     if parts.username or parts.password:
-        raise ValueError("a key does not belong into an address: use key_env or key_file")
+        raise ValueError("a URL must not contain a key: use key_env or key_file")
     if looks_like_key(f"{parts.path}?{parts.query}#{parts.fragment}"):
-        raise ValueError("this looks like it holds a key: use key_env or key_file")
+        raise ValueError("this seems to contain a key: use key_env or key_file")
     return value

@@ -1,4 +1,4 @@
-"""The one Settings model: what an operator can set, from a file, the environment or a flag.
+"""The Settings model: everything an operator can set, from a file, the environment or a flag.
 
 Precedence: command-line flags, then SSHWARMA_* variables (nested fields with a double underscore:
 SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written here.
@@ -36,21 +36,23 @@ from sshwarma.settings.server import (
 
 
 def xdg_dir(variable: str, fallback: str) -> Path:
-    """A base directory of the XDG specification, ours below it. Relative values are ignored, as
-    the specification says."""
+    """Our directory in a base directory of the XDG specification.
+
+    Relative values are ignored, as the specification says.
+    """
     value = os.environ.get(variable, "")
     base = Path(value) if value.startswith("/") else Path.home() / fallback
     return base / "sshwarma"
 
 
 def default_config_file() -> Path:
-    """`sshwarma.toml` in the current directory if there is one, else in the XDG config home."""
+    """`sshwarma.toml` in the current directory if it exists, else in the XDG config home."""
     here = Path("sshwarma.toml")
     return here if here.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. `sshwarma config show` prints the values in force."""
+    """All settings. `sshwarma config show` prints the values in force."""
 
     model_config = SettingsConfigDict(
         env_prefix="SSHWARMA_",
@@ -62,9 +64,9 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=lambda: xdg_dir("XDG_DATA_HOME", ".local/share"),
-        description="Where the database, the host key and the lock live; made 0700.",
+        description="Directory of the database, the host key and the lock; created with mode 0700.",
     )
-    motd: str = Field("", description="Said to everyone who logs in.")
+    motd: str = Field("", description="Text shown to everyone who logs in.")
     ssh: SshSettings = SshSettings()
     http: HttpSettings = HttpSettings()
     registration: RegistrationSettings = RegistrationSettings()
@@ -111,7 +113,7 @@ class Settings(BaseSettings):
 
 
 class InvalidSettingsError(Exception):
-    """Settings that cannot be read at all; the words say where."""
+    """Settings that cannot be parsed; the message names the place."""
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -124,15 +126,15 @@ class _TomlFile(TomlConfigSettingsSource):
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
-    """Settings in force. `flags` are nested dicts as in the file and win over everything.
+    """Load the settings in force. `flags` are nested dicts as in the file and override all else.
 
     Raises:
-        FileNotFoundError: if `config` is given and is not there.
-        InvalidSettingsError: if the file is not TOML, or a variable not what can be read.
-        pydantic.ValidationError: naming each field that is wrong.
+        FileNotFoundError: if `config` is given and does not exist.
+        InvalidSettingsError: if the file is not TOML, or a variable cannot be parsed.
+        pydantic.ValidationError: naming each wrong field.
     """
     if config is not None and not config.exists():
-        raise FileNotFoundError(f"there is no settings file {config}")
+        raise FileNotFoundError(f"settings file not found: {config}")
     _TomlFile.path = config or default_config_file()
     try:
         return Settings(**flags)

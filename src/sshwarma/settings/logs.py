@@ -11,7 +11,7 @@ from sshwarma.settings import LogSettings
 
 
 def configure_logging(settings: LogSettings) -> None:
-    """Set up logging for the process. Libraries are heard from `warning` on."""
+    """Configure logging for the process. Libraries log from `warning` on."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()

@@ -23,26 +23,26 @@ def _check_server_url(value: str) -> str:
         return check_web_url(value)
     except ValueError as error:
         if "key_env" in str(error):
-            raise ValueError("a secret does not belong into an address: send it in a header, as "
+            raise ValueError("a URL must not contain a secret: send it in a header, such as "
                              "${NAME}") from error  # fmt: skip
         raise
 
 
 def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """A command is stored and can be shown, too, and is in the system's list of processes."""
+    """Refuse secrets in a command, which is stored, can be shown, and is in the process list."""
     for word in words:
         name, sign, value = word.partition("=")
         told = sign and _SECRET_NAME.search(name) and looks_like_key(value)
         if has_key_prefix(word) or told:
             raise ValueError(
                 "a word of the command looks like a secret: put it into the environment of the "
-                "server, and give it to the command with env, as ${NAME}"
+                "server, and pass it to the command with env, as ${NAME}"
             )
     return words
 
 
 def _check_secret_values(values: dict[str, str]) -> dict[str, str]:
-    """What is set here is stored and can be shown, so a secret may only be pointed at."""
+    """Refuse secrets in plain text: values are stored and can be shown."""
     for name, value in values.items():
         if _SECRET_NAME.search(name) and value and not _VARIABLE_REFERENCE.search(value):
             raise ValueError(
@@ -67,65 +67,73 @@ def _check_issuer_url(value: str) -> str:
 
 
 class McpSettings(SettingsSection):
-    """One MCP server whose tools can be equipped; `[[mcp]]` in the file. `${NAME}` in headers and
-    env is read from the environment when it is connected to, and neither stored nor shown."""
+    """One MCP server whose tools can be equipped; `[[mcp]]` in the file.
+
+    `${NAME}` in headers and env is read from the environment on connecting, and neither stored nor
+    shown.
+    """
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     name: str = Field(
-        pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The namespace of its tools: NAME:tool."
+        pattern=r"^[a-z][a-z0-9_-]{0,31}$",
+        description="Name of the server, and namespace of its tools: NAME:tool.",
     )
     command: Annotated[tuple[str, ...], AfterValidator(_check_command_words)] = Field(
-        (), max_length=100, description="The program to start and its arguments; no shell reads it."
+        (), max_length=100, description="Program to start and its arguments; runs without a shell."
     )
     url: Annotated[str, AfterValidator(_check_server_url)] | None = Field(
-        None, description="Where it is, if it is not started here."
+        None, description="URL of the server, if it is not a command."
     )
-    sse: bool = Field(False, description="Speak the older HTTP+SSE transport to the url.")
+    sse: bool = Field(False, description="Use the older HTTP+SSE transport for the url.")
     headers: Annotated[dict[str, str], AfterValidator(_check_secret_values)] = Field(
         {}, description="HTTP headers to send; secrets as ${NAME}."
     )
     env: Annotated[dict[str, str], AfterValidator(_check_secret_values)] = Field(
-        {}, description="The program's environment beside PATH, HOME and LANG; secrets as ${NAME}."
+        {}, description="The program's environment besides PATH, HOME, LANG; secrets as ${NAME}."
     )
     cwd: Path | None = Field(
-        None, description="Where the program starts; a folder of its own in data_dir if left out."
+        None,
+        description="Working directory of the program (default: a folder of its own in data_dir).",
     )
     memory_mib: int = Field(
-        4096, ge=32, le=1_048_576, description="MiB of data each process of the program may have."
+        4096,
+        ge=32,
+        le=1_048_576,
+        description="Memory limit of each process of the program, in MiB.",
     )
     oauth_client_id: str = Field(
-        "", max_length=500, description="How the authorization server knows us, if we are to say."
+        "", max_length=500, description="OAuth client id, if pre-registered."
     )
     oauth_client_secret: Annotated[str, AfterValidator(_check_variable_reference)] = Field(
-        "", description="What proves that, as ${NAME}; it goes to `oauth_issuer` alone."
+        "", description="OAuth client secret, as ${NAME}; sent to `oauth_issuer` only."
     )
     oauth_issuer: Annotated[str, AfterValidator(_check_issuer_url)] = Field(
-        "", description="The authorization server to sign in by, and no other."
+        "", description="Authorization server to sign in with; no other is used."
     )
     oauth_scope: str = Field(
         "",
         max_length=1_000,
         pattern=r"^[!#-\[\]-~ ]*$",
-        description="The rights to ask for, in place of those the server says it needs.",
+        description="OAuth scopes to request instead of those the server names.",
     )
     oauth_machine: bool = Field(
-        False, description="Sign in as the client itself, by its id and secret, without a person."
+        False, description="Sign in with the client's id and secret, without a person."
     )
     allow_private: bool = Field(
-        False, description="Whether the url may lead to this machine or a private network."
+        False, description="Allow a url on this machine or in a private network."
     )
     trust: bool = Field(
-        False, description="Take new and changed tools as they come, without an admin's approval."
+        False, description="Accept new and changed tools without an admin's approval."
     )
-    call_seconds: float = Field(60, gt=0, le=1800, description="The longest a call may take.")
+    call_seconds: float = Field(60, gt=0, le=1800, description="Timeout of a call, in seconds.")
     start_seconds: float = Field(
-        60, gt=0, le=600, description="A server that is not ready by then has failed."
+        60, gt=0, le=600, description="Timeout for a server to get ready, in seconds."
     )
     calls_at_once: int = Field(
-        10, ge=1, le=100, description="Calls it works on at once; 50 more may wait."
+        10, ge=1, le=100, description="Concurrent calls to the server; 50 more may wait."
     )
-    max_tools: int = Field(128, ge=1, le=2000, description="Tools taken of it, the first it lists.")
+    max_tools: int = Field(128, ge=1, le=2000, description="Most tools taken from its list.")
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -135,7 +143,7 @@ class McpSettings(SettingsSection):
             raise ValueError("headers, sse and allow_private belong to a url")
         oauth = (self.oauth_client_id, self.oauth_issuer, self.oauth_scope, self.oauth_machine)
         if (any(oauth) or self.oauth_client_secret) and (self.url is None or self.has_key):
-            raise ValueError("what begins with oauth belongs to a url without an Authorization")
+            raise ValueError("the oauth settings belong to a url without an Authorization header")
         if self.oauth_client_secret and not (self.oauth_client_id and self.oauth_issuer):
             raise ValueError("oauth_client_secret needs oauth_client_id and oauth_issuer")
         if self.oauth_machine and not self.oauth_client_secret:
@@ -143,10 +151,10 @@ class McpSettings(SettingsSection):
         if self.url is not None and (self.env or self.cwd is not None):
             raise ValueError("env and cwd belong to a command")
         if any("\0" in word for word in self.command):
-            raise ValueError("a word of the command has a NUL in it")
+            raise ValueError("a word of the command contains a NUL character")
         return self
 
     @property
     def has_key(self) -> bool:
-        """Whether what lets us in is in the headers, so that there is nothing to sign in to."""
+        """Whether the headers hold the credentials, so that no sign-in is needed."""
         return any(name.lower() == "authorization" for name in self.headers)

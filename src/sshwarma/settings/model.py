@@ -18,13 +18,13 @@ ModelKind = Literal[
 
 def _check_variable_name(value: str) -> str:
     if looks_like_key(value):
-        raise ValueError("this looks like a key itself: give the variable's name")
+        raise ValueError("this looks like the key itself: give the variable's name")
     return value
 
 
 def _check_key_path(value: Path) -> Path:
     if has_key_prefix(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
-        raise ValueError("this looks like a key itself: give the path of a file that holds it")
+        raise ValueError("this looks like the key itself: give the path of a file with it")
     return value
 
 
@@ -43,66 +43,68 @@ class ModelSettings(SettingsSection):
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
     )
-    kind: ModelKind = Field(description="Who serves it, and so how it is spoken to.")
+    kind: ModelKind = Field(description="Provider, which decides the API to use.")
     model: Annotated[str, AfterValidator(_check_no_key)] = Field(
-        min_length=1, max_length=200, description="What the server calls it."
+        min_length=1, max_length=200, description="Model id at the provider."
     )
     base_url: Annotated[str, AfterValidator(check_web_url)] | None = Field(
-        None, description="Where the server is, if not at the usual place; needed by `compatible`."
+        None, description="URL of the API (default: the provider's own); required by `compatible`."
     )
     key_env: Annotated[str, AfterValidator(_check_variable_name)] = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
-        description="The environment variable that holds the key, if not the usual one.",
+        description="Environment variable with the API key (default: the provider's usual one).",
     )
     key_file: Annotated[Path, AfterValidator(_check_key_path)] | None = Field(
-        None, description="A file with the key that only its owner may read (0600)."
+        None, description="File with the API key; only its owner may read it (0600)."
     )
     context_tokens: int | None = Field(
-        None, ge=1_000, description="What the model takes in all; more is told to it in short."
+        None, ge=1_000, description="Context window in tokens; a longer log is summarized."
     )
-    max_output_tokens: int | None = Field(None, gt=0, description="Longest answer of one step.")
-    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    max_output_tokens: int | None = Field(
+        None, gt=0, description="Longest answer of one step, in tokens."
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     prompt: Annotated[str, AfterValidator(_check_no_key)] = Field(
-        "", max_length=20_000, description="Said to this model before everything else."
+        "", max_length=20_000, description="System prompt of this model."
     )
     first_token_seconds: float = Field(
-        60, gt=0, le=3600, description="A model that has not begun by then has failed."
+        60, gt=0, le=3600, description="Timeout for the first token, in seconds."
     )
     stall_seconds: float = Field(
-        60, gt=0, le=3600, description="A model silent this long amid its answer has failed."
+        60, gt=0, le=3600, description="Timeout between two parts of an answer, in seconds."
     )
     turn_steps: int = Field(
-        12, ge=1, le=100, description="Times it is asked in one turn; tools are called between."
+        12, ge=1, le=100, description="Most requests of one turn; tools are called between them."
     )
     turn_seconds: float = Field(
-        600, gt=0, le=86_400, description="The longest one turn may take, tools included."
+        600, gt=0, le=86_400, description="Timeout of one turn, tools included, in seconds."
     )
     turn_tokens: int | None = Field(
-        1_000_000, gt=0, description="Tokens of one turn, sent and received, over all its steps."
+        1_000_000,
+        gt=0,
+        description="Most tokens of one turn, sent and received, over all its steps.",
     )
     turn_cost: float | None = Field(
-        None, gt=0, description="US dollars that one turn may cost; the price must be known."
+        None, gt=0, description="Most US dollars of one turn; the price must be known."
     )
     day_tokens: int | None = Field(
-        20_000_000, gt=0, description="Tokens of one day (UTC), over all rooms."
+        20_000_000, gt=0, description="Most tokens of one day (UTC), over all rooms."
     )
     day_cost: float | None = Field(
-        None, gt=0, description="US dollars that one day (UTC) may cost; the price must be known."
+        None, gt=0, description="Most US dollars of one day (UTC); the price must be known."
     )
     price_in: float | None = Field(
-        None, ge=0, description="US dollars for a million tokens sent, if not the list price."
+        None, ge=0, description="US dollars per million tokens sent (default: the list price)."
     )
     price_out: float | None = Field(
-        None, ge=0, description="US dollars for a million tokens received; set both or neither."
+        None, ge=0, description="US dollars per million tokens received; set both or neither."
     )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.kind == "compatible" and self.base_url is None:
-            raise ValueError(
-                "kind `compatible` needs a base_url: where its server is; --url in /model add"
-            )
+            raise ValueError("kind `compatible` needs a base_url (--url in /model add)")
         if self.key_env and self.key_file is not None:
             raise ValueError("give key_env or key_file, not both")
         return self

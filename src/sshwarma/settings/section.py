@@ -1,4 +1,4 @@
-"""What every section of the settings is made of."""
+"""The base class of every section of the settings."""
 
 from __future__ import annotations
 

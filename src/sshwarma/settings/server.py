@@ -16,28 +16,26 @@ ServerRole = Literal["owner", "admin", "member", "guest"]
 
 class SshSettings(SettingsSection):
     listen: Annotated[str, AfterValidator(check_address)] = Field(
-        "127.0.0.1:2222", description="HOST:PORT the ssh door listens on; port 0 picks a free one."
+        "127.0.0.1:2222", description="HOST:PORT of the ssh server; port 0 picks a free port."
     )
-    login_seconds: float = Field(
-        20, gt=0, le=600, description="A connection that has not proven a key by then is closed."
-    )
+    login_seconds: float = Field(20, gt=0, le=600, description="Timeout of a login, in seconds.")
     keepalive_seconds: float = Field(
         15,
         gt=0,
         le=600,
-        description="A silent link is asked this often; it is dropped after three.",
+        description="Seconds between keepalives; a link that misses three is dropped.",
     )
-    max_connections: int = Field(2000, gt=0, description="Live ssh connections in all.")
+    max_connections: int = Field(2000, gt=0, description="Most ssh connections in all.")
     max_connections_per_address: int = Field(
-        200, gt=0, description="Live ssh connections from one address."
+        200, gt=0, description="Most ssh connections from one address."
     )
-    max_connections_per_key: int = Field(20, gt=0, description="Live connections of one key.")
-    max_pending: int = Field(100, gt=0, description="Connections still logging in, in all.")
+    max_connections_per_key: int = Field(20, gt=0, description="Most connections of one key.")
+    max_pending: int = Field(100, gt=0, description="Most connections still logging in, in all.")
     max_pending_per_address: int = Field(
-        50, gt=0, description="Connections still logging in, from one address."
+        50, gt=0, description="Most connections still logging in, from one address."
     )
     limit_loopback: bool = Field(
-        True, description="Whether the limits per address count 127.0.0.1 too; off for load tests."
+        True, description="Apply the limits per address to 127.0.0.1 too; off for load tests."
     )
 
 
@@ -47,44 +45,46 @@ class HttpSettings(SettingsSection):
     )
     hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-\[\]:]{1,253}$")], ...] = Field(
         (),
-        description="Names by which /mcp is reached from elsewhere, as world.example.org; it"
-        " answers to 127.0.0.1, localhost and [::1] always, and to no other name.",
+        description="Further host names that /mcp accepts, such as world.example.org. It"
+        " always accepts 127.0.0.1, localhost and [::1], and refuses other names.",
     )
     public_url: Annotated[str, AfterValidator(check_base_url)] = Field(
         "",
-        description="Where this port is reached from people's browsers, as"
-        " https://world.example.org: sign-ins to MCP servers come back there.",
+        description="URL of this port for people's browsers, such as"
+        " https://world.example.org: sign-ins to MCP servers return there.",
     )
 
 
 class RegistrationSettings(SettingsSection):
     mode: RegistrationMode = Field(
         "closed",
-        description="Who may come in with a new key: nobody, holders of an invite, or anyone.",
+        description="Who may register a new key: nobody, holders of an invite, or anyone.",
     )
-    role: ServerRole = Field("member", description="The role of agents who register by `open`.")
+    role: ServerRole = Field(
+        "member", description="Role of agents who register when mode is `open`."
+    )
     per_hour_per_address: int = Field(
-        10, gt=0, description="New agents from one address in an hour."
+        10, gt=0, description="Most new agents from one address in an hour."
     )
 
 
 class LimitSettings(SettingsSection):
     line_bytes: int = Field(
-        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Longest line one may say."
+        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Longest line, in bytes."
     )
     lines_per_10_seconds: int = Field(
-        40, gt=0, description="Lines one agent may enter in ten seconds, over all links."
+        40, gt=0, description="Most lines of one agent in ten seconds, over all connections."
     )
     requests_per_10_seconds: int = Field(
-        400, gt=0, description="Requests one agent may make over MCP in ten seconds."
+        400, gt=0, description="Most MCP requests of one agent in ten seconds."
     )
-    thing_bytes: int = Field(1_048_576, gt=0, description="Largest text a data thing may hold.")
+    thing_bytes: int = Field(1_048_576, gt=0, description="Largest text of a data thing, in bytes.")
     stdin_bytes: int = Field(
-        1_048_576, gt=0, description="Most that is read from a pipe into one command."
+        1_048_576, gt=0, description="Most bytes read from stdin by one command."
     )
-    bag_things: int = Field(10_000, gt=0, description="Most things that one bag may hold.")
+    bag_things: int = Field(10_000, gt=0, description="Most things in one bag.")
     mention_hops: int = Field(
-        3, ge=0, le=20, description="How often models may call each other in a row."
+        3, ge=0, le=20, description="Most consecutive mentions of models by models."
     )
 
 
@@ -93,7 +93,7 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description="Likeness below which /find shows no namespace; the embedder's own if not set.",
+        description="Least similarity that /find shows (default: the embedder's own).",
     )
 
 

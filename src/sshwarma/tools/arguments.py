@@ -1,10 +1,10 @@
-"""A call's arguments against the JSON Schema its tool declares: read from words, fitted, checked.
+"""Checks a call's arguments against the JSON Schema of its tool.
 
-A schema may come from anybody, so it is first made plain: references inside it are put in their
-place, up to a depth; references elsewhere are never followed; keywords that can cost without end
-(counting which branch fits) are left out. Patterns are run by an engine whose time grows with the
-text alone; those it does not know, and more text than a little, are let through. What is left never
-refuses what the whole schema allows, and whoever carries out the tool may still find more wrong.
+Arguments are parsed from words, coerced, and validated. A schema is untrusted, so it is first
+simplified: references within it are inlined, up to a depth; external references are never followed;
+keywords of unbounded cost (counting matching branches) are dropped. Patterns run in an engine of
+linear time; patterns it does not support, and texts over a limit, are accepted. The simplified
+schema accepts a superset of the original; the provider may still reject.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
 MAX_SCHEMA_NODES: Final = 4_000
-"""Parts of a schema that are looked at; what is beyond them allows everything."""
+"""Nodes of a schema that are checked; the rest accepts everything."""
 
 MAX_SCHEMA_DEPTH: Final = 40
-"""Parts in parts, and references in references, that are looked at."""
+"""Most levels of nested nodes and references that are checked."""
 
 MAX_PATTERN_CHARACTERS: Final = 200
-"""Characters of a pattern that is run; one that is longer allows everything."""
+"""Most characters of a pattern; a longer one accepts everything."""
 
 MAX_PATTERNS: Final = 8
-"""Patterns of a schema that are run; the others allow everything."""
+"""Most patterns of a schema that are run; the others accept everything."""
 
 MAX_MATCHED_CHARACTERS: Final = 10_000
-"""Characters that the patterns of a schema are run on in one call; what is beyond them fits."""
+"""Most characters matched against a schema's patterns in one call; the rest is accepted."""
 
 ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
@@ -55,29 +55,34 @@ _TYPE_DESCRIPTIONS: Final = {
     "object": "an object",
     "null": "null",
 }
+_BOUND_WORDS: Final = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+}
 
 
 def get_input_schema(tool: Thing) -> dict[str, Any]:
-    """What a tool says of its arguments."""
+    """The declared input schema of a tool."""
     declared = tool.metadata.get("input_schema")
     return declared if isinstance(declared, dict) else ANY_OBJECT_SCHEMA
 
 
 def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments if the tool may be called with them. Text that holds the JSON of what is
-    wanted is taken as that: models write numbers as text at times.
+    """Return the arguments, coerced, if they fit the tool's schema.
+
+    Text that holds JSON of the declared type is parsed: models sometimes write numbers as text.
 
     Raises:
-        Invalid: naming the arguments that are wrong, and what would be right.
+        Invalid: naming the wrong arguments and the expected values.
     """
     try:
         size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"The arguments are not data: {error}.") from error
+        raise Invalid(f"The arguments cannot be written as JSON: {error}.") from error
     if size > MAX_ARGUMENTS_BYTES:
-        raise Invalid(
-            f"The arguments have {size} bytes; a call takes at most {MAX_ARGUMENTS_BYTES}."
-        )
+        raise Invalid(f"arguments: at most {MAX_ARGUMENTS_BYTES} bytes of JSON (got {size}).")
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
     fitted = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
@@ -88,24 +93,24 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
         more = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
         raise Invalid(
             f"{tool.label}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.",
-            hint=f"Its arguments: {takes}.",
+            hint=f"Arguments: {takes}.",
         )
     return fitted
 
 
 def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
-    """What a person typed after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
+    """Parse the words after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
 
-    A value is text where the tool wants text, else the JSON it is written as, if it is.
+    A value is text where the tool takes text, else its JSON value, if it is JSON.
 
     Raises:
-        Invalid: if it cannot be read.
+        Invalid: if it cannot be parsed.
     """
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise Invalid(f"The arguments are not JSON: {error}.") from error
+            raise Invalid(f"The arguments are not valid JSON: {error}.") from error
         return dict(found)
     schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}
@@ -113,7 +118,7 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise Invalid(
-                f"{word[:40]} is not NAME=VALUE.", hint='As in prompt="jazz drums" bars=4'
+                f"{word[:40]} is not NAME=VALUE.", hint='For example: prompt="jazz drums" bars=4'
             )
         arguments[name] = (
             value if "string" in _allowed_types(schema, name) else _parse_json_or_text(value)
@@ -122,7 +127,7 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
 
 
 def split_words(text: str) -> list[str]:
-    """Words as a shell splits them: quotes keep spaces.
+    """Split words as a shell does: quotes keep spaces.
 
     Raises:
         Invalid: if a quote is not closed.
@@ -130,7 +135,7 @@ def split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise Invalid(f"The words cannot be read: {error}.") from error
+        raise Invalid(f"Cannot split the arguments: {error}.") from error
 
 
 def _coerce_value(schema: dict[str, Any], name: str, value: Any) -> Any:
@@ -148,7 +153,7 @@ def _parse_json_or_text(text: str) -> Any:
 
 
 def _allowed_types(schema: dict[str, Any], name: str) -> frozenset[str]:
-    """The types an argument may have; none if that is not said."""
+    """The types an argument may have; empty if the schema does not say."""
     described = _get_subschema(schema.get("properties"), name)
     options = [_get_subschema(option) for option in described.get("anyOf", [described])]
     found: set[str] = set()
@@ -174,8 +179,7 @@ def _argument_names(schema: dict[str, Any]) -> list[str]:
 
 
 class _BoundedSchema:
-    """A schema made plain: without references, bounded, of keywords that only ever allow less
-    the more of them there are."""
+    """A schema simplified to bounded cost: without references, of monotone keywords only."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self._root_schema = whole
@@ -222,7 +226,7 @@ class _BoundedSchema:
 
     @property
     def validator(self) -> Any:
-        """What checks one call's arguments."""
+        """The validator for one call's arguments."""
         if not self._pattern_count:
             return Draft202012Validator(self.schema)
         return validators.extend(Draft202012Validator, {"pattern": self._check_pattern})(
@@ -244,7 +248,7 @@ class _BoundedSchema:
             yield ValidationError(f"{pattern} does not match")
 
     def _resolve_reference(self, reference: Any) -> Any:
-        """What a reference into the schema itself means; anything, for one that leads elsewhere."""
+        """The target of a reference within the schema; an empty schema for any other reference."""
         if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
         found: Any = self._root_schema
@@ -278,8 +282,7 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str) -> SchemaValidator | None:
-    """What tells whether a text has a match of a pattern, in time that grows with the text alone;
-    None for a pattern that only a slower way could run, or that is none."""
+    """A matcher with time linear in the text; None for an invalid or unsupported pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -287,7 +290,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator | None:
 
 
 def _describe_error(error: ValidationError) -> Iterator[str]:
-    """What is wrong, beginning with the argument it is wrong with."""
+    """The problem, beginning with the name of the argument."""
     place = ".".join(map(str, error.absolute_path)) or "the arguments"
     given, limit = _shorten_json(error.instance), error.validator_value
     prefix = f"{place}." if error.absolute_path else ""
@@ -302,28 +305,26 @@ def _describe_error(error: ValidationError) -> Iterator[str]:
             for name in islice(
                 (name for name in error.instance if name not in known), MAX_NAMED_PROBLEMS + 1
             ):
-                yield f"{prefix}{name[:40]}: is not an argument of it"
+                yield f"{prefix}{name[:40]}: unknown argument"
         case "type":
-            yield f"{place}: {given} is not {_describe_types(limit)}"
+            yield f"{place}: must be {_describe_types(limit)} (got {given})"
         case "enum":
             options = ", ".join(json.dumps(option, ensure_ascii=False) for option in limit[:20])
-            yield f"{place}: {given} is not one of {options}"
+            yield f"{place}: choose one of: {options} (got {given})"
         case "const":
-            yield f"{place}: {given} is not {_shorten_json(limit)}"
-        case "minimum" | "exclusiveMinimum":
-            yield f"{place}: {given} is under {limit}, the least it may be"
-        case "maximum" | "exclusiveMaximum":
-            yield f"{place}: {given} is over {limit}, the most it may be"
+            yield f"{place}: must be {_shorten_json(limit)} (got {given})"
+        case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
+            yield f"{place}: must be {_BOUND_WORDS[error.validator]} {limit} (got {given})"
         case "pattern":
-            yield f"{place}: {given} does not look like {limit}"
+            yield f"{place}: must match {limit} (got {given})"
         case "anyOf":
             kinds = [
                 kind for option in limit for kind in _as_list(_get_subschema(option).get("type"))
             ]
-            named = f"is not {_describe_types(kinds)}" if kinds else "is none of what it may be"
-            yield f"{place}: {given} {named}"
+            named = f"must be {_describe_types(kinds)}" if kinds else "matches no allowed type"
+            yield f"{place}: {named} (got {given})"
         case kind:
-            yield f"{place}: {given} does not fit {kind} {_shorten_json(limit)}"
+            yield f"{place}: violates {kind} {_shorten_json(limit)} (got {given})"
 
 
 def _describe_types(kinds: Any) -> str:

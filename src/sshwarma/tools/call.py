@@ -29,14 +29,16 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 PROVIDER_KEY: Final = "runs"
-"""The key of a tool's metadata that names its provider; without it, its namespace's id does."""
+"""The key of a tool's metadata that names its provider; the default is its namespace's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a provider gives back: text for people and models, and the value itself if it has
-    one. `printed` are lines it wrote on the way, which go with the text. `given` is what is no
-    text; the text has a word on each."""
+    """A provider's result: text for people and models, and the structured value if any.
+
+    `printed` are lines the tool printed on the way, shown with the text. `given` are attachments;
+    the text names each of them.
+    """
 
     text: str
     structured: Any = None
@@ -46,7 +48,7 @@ class ToolResult:
 
     @property
     def told(self) -> str:
-        """All its words."""
+        """The printed lines and the text."""
         if not self.printed:
             return self.text
         return "\n".join((self.text, "", "printed:", *self.printed) if self.text else self.printed)
@@ -65,18 +67,20 @@ class ToolProvider(Protocol):
         has no more to say than the mark."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        """Carry out a tool that the caller may use, with arguments that fit its schema.
+        """Run a tool that the caller may use, with arguments that fit its schema.
 
-        `caller.within` is this very call: calls it makes for the caller are made with that.
+        `caller.within` is this call: nested calls for the caller use it.
 
         Raises:
-            WorldError: with words for the caller; recorded as an error of the call.
+            WorldError: with a message for the caller; recorded as an error of the call.
         """
 
 
 class CallPosition:
-    """The place of a call among those that are carried out side by side: its rows are written
-    after those of the call before it. A call that cannot be made still has to `leave`."""
+    """The place of a call among concurrent calls; its rows follow those of the call before it.
+
+    A call that cannot be made still has to `leave`.
+    """
 
     def __init__(self, before: CallPosition | None = None) -> None:
         self._before = before
@@ -84,28 +88,28 @@ class CallPosition:
         self._ended = asyncio.Event()
 
     async def to_begin(self) -> None:
-        """Wait until the call before it is recorded."""
+        """Wait until the previous call is recorded."""
         if self._before is not None:
             await self._before._begun.wait()
 
     def begun(self) -> None:
-        """It is recorded."""
+        """Mark the call as recorded."""
         self._begun.set()
 
     async def to_end(self) -> None:
-        """Wait until the result of the call before it is recorded."""
+        """Wait until the result of the previous call is recorded."""
         if self._before is not None:
             await self._before._ended.wait()
 
     def leave(self) -> None:
-        """It is over, however it ended: nobody waits for it any more."""
+        """Mark the call as over, however it ended; no other call waits for it any more."""
         self._begun.set()
         self._ended.set()
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call that has ended, however it did."""
+    """The outcome of a call that has ended."""
 
     tool: str
     how: CallResultKind
@@ -117,8 +121,11 @@ class CallOutcome:
 
 
 class Tools:
-    """The tools of a world. `providers` are by what tools name in their metadata
-    (`PROVIDER_KEY`), or by the id of the namespace they serve."""
+    """The tools of a world.
+
+    `providers` are by the name that tools have in their metadata (`PROVIDER_KEY`), or by the id of
+    the namespace they serve.
+    """
 
     def __init__(self, world: World, providers: dict[str, ToolProvider]) -> None:
         self._world = world
@@ -139,14 +146,15 @@ class Tools:
         refusal: str = "",
         place: CallPosition | None = None,
     ) -> CallOutcome:
-        """Call a tool by any of its names and record it in the caller's room. With a `refusal`
-        it is not carried out, only recorded with that error. With a `place` its rows wait for
-        those of the calls before it.
+        """Call a tool by any of its names and record the call in the caller's room.
+
+        With a `refusal` it is not run, only recorded with that error. With a `place` its rows wait
+        for those of the calls before it.
 
         Raises:
-            WorldError: if the caller does not have the tool, it cannot be used now, or not with
-                these
-                arguments; nothing is recorded. A turn records that too: there it is an CallOutcome.
+            WorldError: if the caller does not have the tool, it is unavailable, or the arguments do
+                not fit; nothing is recorded. In a turn that is recorded too, and returned as a
+                CallOutcome.
         """
         within = caller.within
         if within is not None:
@@ -199,7 +207,7 @@ class Tools:
                 self._ended(
                     call,
                     "error",
-                    ToolResult("It was stopped.", failed=True),
+                    ToolResult("The call was stopped.", failed=True),
                     time.monotonic() - started,
                 )
             )
@@ -209,11 +217,13 @@ class Tools:
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
     ) -> tuple[CallResultKind, ToolResult, float]:
-        """Carry out a tool for whoever makes it, equipped or not, without a row of it; how it
-        ended, what it gave, and the seconds it took. What it calls is done and recorded.
+        """Run a tool for its author, equipped or not, without recording the call.
+
+        Returns how it ended, its result, and the seconds it took. Its nested calls are executed and
+        recorded.
 
         Raises:
-            Invalid: if the arguments do not fit it.
+            Invalid: if the arguments do not fit its schema.
         """
         fitted = check_arguments(tool, arguments)
         started = time.monotonic()
@@ -221,10 +231,10 @@ class Tools:
         return how, result, time.monotonic() - started
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
-        """The tool of that name, in whichever form, that the caller has here.
+        """The caller's tool with that name, in any of its forms.
 
         Raises:
-            NotFound: if there is none, or it is not equipped.
+            NotFound: if there is no such tool, or it is not equipped.
             Unavailable: if it cannot be used now.
         """
         load = await self._world.loadout(caller.room_id, caller.agent.id)
@@ -232,7 +242,9 @@ class Tools:
         if item is None:
             same = [item.thing.label for item in load.tools if item.thing.name == name]
             if same:
-                raise NotFound(f"{name} is one of several: {', '.join(same)}.", hint="Say which.")
+                raise NotFound(
+                    f"{name} is ambiguous: {', '.join(same)}.", hint="Use the full name."
+                )
             is_open = await caller.opens()
             known = await self._world.store.read(
                 lambda conn: _find_unequipped_tool(conn, name, is_open)
@@ -241,16 +253,15 @@ class Tools:
                 space = known.partition(":")[0]
                 raise NotFound(
                     f"{known} is not equipped here.",
-                    hint=f"/load {space} (load_room) brings the tools of {space};"
-                    f" /equip room {known} this one alone.",
+                    hint=f"Load the namespace {space} (tool: load_room), or equip {known} alone.",
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
             of_server = item.thing.metadata.get(PROVIDER_KEY) == "mcp"
             space = item.thing.label.partition(":")[0]
             raise Unavailable(
-                f"{item.thing.label} cannot be used now: {self._describe_obstacle(item)}.",
-                hint=f"/mcp show {space} says more." if of_server else "",
+                f"{item.thing.label} is unavailable: {self._describe_obstacle(item)}.",
+                hint=f"Details: /mcp show {space}" if of_server else "",
             )
         return item
 
@@ -268,19 +279,22 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         provider = self._provider_of(tool)
         if provider is None:
-            return "error", ToolResult(f"Nothing carries out {tool.label} now.", failed=True)
+            return "error", ToolResult(f"{tool.label} has no provider now.", failed=True)
         seconds = provider.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
-            limit = "It timed out." if seconds is None else f"It took longer than {seconds:.0f} s."
-            return "timeout", ToolResult(str(error) or limit, failed=True)
+            limit = "timed out" if seconds is None else f"timed out after {seconds:.0f} s"
+            said = str(error) or f"The call {limit}."
+            return "timeout", ToolResult(said, failed=True)
         except WorldError as refused:
             return "error", ToolResult(str(refused), failed=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
-            return "error", ToolResult("Something went wrong in it.", failed=True)
+            return "error", ToolResult(
+                "The tool failed. The reason is in the server's log.", failed=True
+            )
         return ("error" if result.failed else "result"), result
 
     async def _ended(
@@ -309,16 +323,16 @@ def _find_unequipped_tool(
 
 
 def _count_nested_call(within: CallStack | None, tool: str) -> None:
-    """Count a call that comes out of another.
+    """Count a nested call.
 
     Raises:
-        Unavailable: if it is too deep, or one too many.
+        Unavailable: if it is nested too deep, or over the limit of nested calls.
     """
     if within is None:
         return
     if len(within.names) >= MAX_CALL_DEPTH:
         path = " → ".join((*within.names, tool))
-        raise Unavailable(f"{path} is too deep: tools call tools {MAX_CALL_DEPTH} deep at most.")
+        raise Unavailable(f"{path}: calls nest at most {MAX_CALL_DEPTH} deep.")
     if within.tally.calls >= MAX_NESTED_CALLS:
-        raise Unavailable(f"One call may lead to {MAX_NESTED_CALLS} others, and this one has.")
+        raise Unavailable(f"One call can make at most {MAX_NESTED_CALLS} nested calls.")
     within.tally.calls += 1

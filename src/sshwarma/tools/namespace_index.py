@@ -1,4 +1,4 @@
-"""The namespaces of a world as the finder sees them, kept ready for it as they change."""
+"""The namespaces of a world as the search sees them, updated as they change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sshwarma.world.namespaces import Namespace, read_metadata_words, read_names
 from sshwarma.world.world import World
 
 SETTLE_SECONDS: Final = 1.0
-"""After a change, this long is waited for more of them."""
+"""Seconds to wait for further changes after one."""
 
 
 def index_namespaces(conn: Connection, room_id: str | None = None) -> list[IndexedNamespace]:
-    """Every namespace, with what its tools say of themselves; of rooms only the one given."""
+    """Every namespace, with the descriptions of its tools; of rooms only the one given."""
     return [_index_namespace(conn, known) for known in read_namespaces(conn, room_id)]
 
 
@@ -35,7 +35,7 @@ def _index_namespace(conn: Connection, known: Namespace) -> IndexedNamespace:
 
 
 class Prefetcher:
-    """Makes the vectors of namespaces when they change, not when somebody searches."""
+    """Computes the vectors of namespaces when they change, not when somebody searches."""
 
     def __init__(self, world: World, finder: NamespaceSearch) -> None:
         self._world = world
@@ -45,7 +45,7 @@ class Prefetcher:
         world.bus.on(WorldChanged, lambda _: self._changed.set())
 
     async def watch(self) -> None:
-        """Follow changes for as long as the program runs."""
+        """Follow changes until cancelled."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(SETTLE_SECONDS)

@@ -1,4 +1,4 @@
-"""How far a call is, for everybody in the room: what its tool reports while it runs."""
+"""Progress of a call: shows everybody in the room the reports of a running tool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 
 REPORT_INTERVAL_SECONDS: Final = 0.1
-"""Reports that come faster replace each other: a tool may send thousands."""
+"""Seconds between updates; faster reports replace each other, as a tool may send thousands."""
 
 
 class CallProgress:
-    """Shows what a call that is part of no turn reports, until the block it is entered for ends. A
-    call that reports nothing shows nothing. `caller` is who calls; its own door is told too."""
+    """Shows the progress reports of a call outside a turn, until its block ends.
+
+    A call that reports nothing shows nothing. `caller` is the agent that calls; its own door gets
+    the reports too.
+    """
 
     def __init__(self, caller: Caller, call: Row) -> None:
         self._bus = caller.world.bus
@@ -44,7 +47,7 @@ class CallProgress:
             self._bus.publish(StreamEnded(self._call.room_id, self._call.id))
 
     def report(self, words: str) -> None:
-        """The tool is that far."""
+        """Report the progress of the tool."""
         if self._on_report is not None:
             self._on_report(words)
         self._latest = words

@@ -1,8 +1,8 @@
-"""Finding a namespace by what one wants to do.
+"""Search for namespaces by a description of a task.
 
-Words come first: a keyword, a name or an id that stands in the query says more than any likeness,
-and costs nothing. Only if no word hits are query and namespaces compared as vectors. Everything
-here that computes runs in a thread.
+Words come first: a keyword, a name or an id in the query says more than similarity, and costs
+nothing. Only if no word matches are query and namespaces compared as vectors. All computation runs
+in a thread.
 """
 
 from __future__ import annotations
@@ -33,39 +33,41 @@ _VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
 
 MAX_CACHED_VECTORS: Final = 10_000
-"""Texts whose vectors are kept, 4 KiB each; of more, those not asked for longest are forgotten."""
+"""Most cached vectors, 4 KiB each; the least recently used are evicted."""
 
 MAX_BATCH_TEXTS: Final = 64
-"""Texts that are embedded in one go."""
+"""Texts embedded in one batch."""
 
 MAX_CANDIDATES: Final = 30
-"""Namespaces that are looked at tool by tool."""
+"""Most namespaces compared tool by tool."""
 
 MAX_TOOL_LINES: Final = 100
-"""Tools of a namespace that are looked at one by one."""
+"""Most tools of a namespace compared one by one."""
 
 NAMESPACE_WEIGHT: Final = 0.75
-"""What the whole namespace counts beside its best tool."""
+"""Weight of the whole namespace relative to its best tool."""
 
 OTHER_WORDS_WEIGHT: Final = 0.5
-"""What it adds if all the query's other words occur in what a namespace says of itself, beside 1
-for a keyword that it alone has."""
+"""Bonus if all other words of the query occur in a namespace's texts.
+
+The unit is 1 for a keyword that it alone has.
+"""
 
 HALF_SCORE_HITS: Final = 0.25
-"""The hits that make a score of one half, where 1 is a keyword that a namespace alone has."""
+"""Hits for a score of one half, where 1 is a keyword that a namespace alone has."""
 
 NESTED_HIT_WEIGHT: Final = 0.5
-"""What a hit is worth that is part of a longer one, as `test` is in `A/B test`."""
+"""Weight of a hit within a longer one, as `test` in `A/B test`."""
 
 MIN_PREFIX_CHARACTERS: Final = 3
-"""Letters of a name that are enough if nothing else was asked for."""
+"""Least letters of a name prefix, in a query without other words."""
 
 _NAME_SEPARATORS: Final = re.compile(r"\s+(?:and|or|&)\s+|\s*[,/;&+]\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedNamespace:
-    """A namespace as one looks for it. `tools` are lines such as `push: Send commits`."""
+    """A namespace as the search sees it. `tools` are lines such as `push: Send commits`."""
 
     id: str
     name: str
@@ -76,8 +78,10 @@ class IndexedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """A namespace that fits, how well from 0 to 1, and what it was found by: `keyword create`,
-    `name`, `similar 0.43`."""
+    """A matching namespace, its score from 0 to 1, and the reason.
+
+    The reason is like `keyword create`, `name`, `similar 0.43`.
+    """
 
     id: str
     score: float
@@ -85,30 +89,32 @@ class SearchMatch:
 
 
 class NamespaceSearch:
-    """Finds namespaces. It remembers the vectors of their texts by the texts they were made from,
-    so one that changes is looked at anew and the others are not."""
+    """Searches namespaces, with a cache of vectors keyed by text.
+
+    Only a namespace whose text changes is embedded again.
+    """
 
     def __init__(self, embedder: Embedder, threshold: float | None = None) -> None:
-        """Likeness below `threshold`, 0 to 1, is none; the embedder's own if not given."""
+        """Set the least cosine of a match, 0 to 1; the embedder's own if not given."""
         self._embedder = embedder
         self._threshold = threshold
         self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
         self.embedded = 0
-        """How many queries were made vectors of."""
+        """Number of queries that were embedded."""
 
     @property
     def embedder(self) -> Embedder:
-        """What makes vectors now: hashed n-grams, once another has failed."""
+        """The current embedder: hashed n-grams once the configured one has failed."""
         return self._embedder
 
     @property
     def threshold(self) -> float:
-        """The least likeness that counts."""
+        """The least cosine that counts as a match."""
         return self._embedder.threshold if self._threshold is None else self._threshold
 
     async def prepare(self, spaces: Sequence[IndexedNamespace]) -> None:
-        """Make the vectors of what has changed, so that no search has to wait for them."""
+        """Compute missing vectors, so that no search has to wait for them."""
         texts = [_namespace_text(space) for space in spaces]
         texts += [line for space in spaces for line in _tool_lines(space)]
 
@@ -120,8 +126,10 @@ class NamespaceSearch:
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
     ) -> list[SearchMatch]:
-        """The namespaces that fit, best first, at most `limit`; the same order for the same
-        question. None for a query without words."""
+        """The matching namespaces, best first, at most `limit`; deterministic order.
+
+        None for a query without words.
+        """
         said = extract_words(query[:MAX_QUERY_CHARACTERS])
         if not said or not spaces or limit < 1:
             return []
@@ -137,7 +145,7 @@ class NamespaceSearch:
     async def _match_vectors(
         self, embedder: Embedder, query: str, spaces: Sequence[IndexedNamespace], limit: int
     ) -> list[SearchMatch]:
-        """Those most like the query as a whole; among them, a tool that is like it counts too."""
+        """The namespaces most similar to the whole query; a similar tool counts too."""
         abouts = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, abouts)
         self.embedded += 1
@@ -170,14 +178,16 @@ class NamespaceSearch:
     async def _vectors_of(
         self, embedder: Embedder, texts: Sequence[str]
     ) -> dict[str, array[float]]:
-        """The vectors of texts, remembered or made. Who needs one that is being made waits."""
+        """Cached or new vectors of texts. Waits for vectors that another call is computing."""
         keys = await asyncio.to_thread(
             lambda: {text: _vector_key(embedder.name, text) for text in texts},
         )
         found = self._cached_vectors(keys)
         if len(found) < len(keys):
             async with self._vectors_lock:
-                found = self._cached_vectors(keys)  # another may have made them meanwhile
+                found = self._cached_vectors(
+                    keys
+                )  # another call may have computed them in the meantime
                 missing = [text for text in keys if text not in found]
                 for at in range(0, len(missing), MAX_BATCH_TEXTS):
                     batch = missing[at : at + MAX_BATCH_TEXTS]
@@ -194,8 +204,10 @@ class NamespaceSearch:
         return found
 
     async def _with_fallback(self, work: Callable[[Embedder], Awaitable[T]]) -> T:
-        """Do it with the embedder, and if that breaks, from then on with the one that needs
-        nothing: a search must not fail for a library that does."""
+        """Run with the embedder; if it fails, use the fallback from then on.
+
+        A search must not fail because a library does.
+        """
         embedder = self._embedder
         if not isinstance(embedder, HashedNgrams):
             try:
@@ -216,7 +228,7 @@ def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float
 
 
 def match_words(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
-    """Those whose keywords, name or id stand in the words of a query, by number and rarity."""
+    """Namespaces whose keywords, name or id occur in the query, by number and rarity."""
     hits: dict[int, dict[tuple[int, int], str]] = {}
     for number, space in enumerate(spaces):
         if own := _find_phrases(said, _namespace_terms(space)):
@@ -245,7 +257,7 @@ def match_words(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list
 
 
 def _match_prefix(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
-    """For a single word: those of whose name or id a word begins with it."""
+    """For a single word: namespaces with a word in name or id that starts with it."""
     if len(said) != 1 or len(said[0]) < MIN_PREFIX_CHARACTERS:
         return []
     return sorted(
@@ -260,13 +272,15 @@ def _match_prefix(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> li
 
 @dataclass(frozen=True, slots=True)
 class _NamespaceTerms:
-    """What a namespace is called: phrases by any form of their first word, each the forms of its
-    words and what it is."""
+    """The terms of a namespace: phrases by each form of their first word.
+
+    Each phrase has the forms of its words and its label.
+    """
 
     phrases: dict[str, list[tuple[tuple[frozenset[str], ...], str]]]
-    exact: dict[tuple[str, ...], str]  # the words of its name and of its id, and which they are
+    exact: dict[tuple[str, ...], str]  # the words of its name and of its id, with their origin
     named: tuple[str, ...]  # the words of both
-    roots: frozenset[str]  # the stems of all it says of itself
+    roots: frozenset[str]  # the stems of all its texts
 
 
 @lru_cache(maxsize=4_096)
@@ -289,7 +303,7 @@ def _namespace_terms(space: IndexedNamespace) -> _NamespaceTerms:
 
 
 def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
-    """What a namespace is called, and what that is."""
+    """The phrases of a namespace, and their labels."""
     for keyword in space.keywords:
         yield keyword, f"keyword {keyword}"
     yield space.id, "id"
@@ -300,7 +314,7 @@ def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
 
 
 def _find_phrases(said: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
-    """From which word to which what occurs in a query."""
+    """The (start, end) word positions of phrases in a query."""
     found: dict[tuple[int, int], str] = {}
     for at, word in enumerate(said):
         for forms, what in terms.phrases.get(word, ()):
@@ -320,7 +334,7 @@ def _match_order(found: SearchMatch) -> tuple[float, int, str]:
 
 
 def _namespace_text(space: IndexedNamespace) -> str:
-    """All that a namespace says of itself, as one text."""
+    """All texts of a namespace, as one."""
     said = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
     return "\n".join(said)[:MAX_TEXT_CHARACTERS]
 
@@ -330,5 +344,5 @@ def _tool_lines(space: IndexedNamespace) -> list[str]:
 
 
 def _vector_key(embedder: str, text: str) -> _VectorKey:
-    """A text may be long; what is kept of it is not."""
+    """A digest, because a text may be long."""
     return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -1,7 +1,7 @@
-"""The words of a text: what is one, its inflections, its stem, and which mean about the same.
+"""Words of a text: tokens, inflections, stems and synonyms.
 
-English, because names and descriptions of tools nearly always are; words of other languages are
-found as they are written.
+English only, because names and descriptions of tools nearly always are; words of other languages
+match only as they are written.
 """
 
 from __future__ import annotations
@@ -14,40 +14,42 @@ from typing import Final
 from sshwarma.tools.thesaurus import SENSE_LINES, STOP_WORD_LIST
 
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+[+#]*")
-"""Letters and digits, with what makes `c++` and `c#`; each sign of a script without spaces."""
+"""Letters and digits, with the signs of `c++` and `c#`; each character of unspaced scripts."""
 
 _APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
 _VOWELS: Final = frozenset("aeiouy")
 
 MAX_WORD_LETTERS: Final = 64
-"""The longest word that is told from others."""
+"""Letters of a word that are compared."""
 
 _MAX_CACHED_WORDS: Final = 8_192
-"""How many words' forms are kept; a world has a few thousand."""
+"""Words whose forms are cached; a world has a few thousand."""
 
 STOP_WORDS: Final = frozenset(STOP_WORD_LIST.split())
 """Words that say nothing of what one is after."""
 
 
 def extract_words(text: str) -> list[str]:
-    """The words of a text, in order, as they are compared: case and width do not matter, nor what
-    follows the first MAX_WORD_LETTERS of one."""
+    """The words of a text, in order, normalized: case and width are ignored.
+
+    Letters after the first MAX_WORD_LETTERS of a word are ignored too.
+    """
     plain = unicodedata.normalize("NFKC", text).casefold()
     return [word[:MAX_WORD_LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
 
 
 @lru_cache(maxsize=_MAX_CACHED_WORDS)
 def inflections(word: str) -> frozenset[str]:
-    """The word and the plural, past and -ing forms of it.
+    """The word with its plural, past and -ing forms.
 
-    Forms are made, not taken off: `plan` gives `plans`, `planned`, `planning`, so that nothing
-    counts as a form of it that only begins with the same letters, as `plane` or `planet` do.
+    Forms are generated, not stripped: `plan` gives `plans`, `planned`, `planning`, so that words
+    which only share a prefix, such as `plane` or `planet`, do not count as forms of it.
     """
     forms = {word}
     if not (word.isascii() and word.isalpha()):
         return frozenset(forms)
-    if len(word) < 3:  # `prs` are several, `its` and `has` are not
+    if len(word) < 3:  # `prs` is a plural, `its` and `has` are not
         short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP_WORDS
         return frozenset({word, word + "s"} if short else forms)
     if singular := _singular_of(word):
@@ -69,10 +71,10 @@ def inflections(word: str) -> frozenset[str]:
 
 
 def _singular_of(word: str) -> str:
-    """The singular of what looks like a plural, else nothing."""
+    """The singular of a likely plural; empty for other words."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
         return ""
-    if word == "news":  # not several of `new`
+    if word == "news":  # not the plural of `new`
         return ""
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
@@ -94,10 +96,10 @@ _ENDINGS: Final = ("ation", "ition", "ement", "ment", "ion", "ness", "able", "er
 
 @lru_cache(maxsize=_MAX_CACHED_WORDS)
 def stem(word: str) -> str:
-    """What words of one family share: `deploy`, `deployed` and `deployment` have one stem.
+    """The common stem of a word family: `deploy`, `deployed` and `deployment` share one.
 
-    It takes off too much here and there. That is good enough for likeness; whole words are what
-    `inflections` is for.
+    It overstems here and there. That is good enough for similarity; use `inflections` for whole
+    words.
     """
     if not (word.isascii() and word.isalpha()):
         return word
@@ -127,4 +129,4 @@ def _index_senses() -> dict[str, tuple[str, ...]]:
 
 
 SENSES: Final = _index_senses()
-"""The senses of a stem, each named by the first word of its line."""
+"""The synonym groups of a stem, each named by the first word of its line."""

@@ -1,1 +1,1 @@
-"""What is true: things, equipment, exits, rows, agents, access; the store and its events."""
+"""The world's state: things, equipment, exits, rows, agents, access; the store and its events."""

@@ -1,4 +1,4 @@
-"""Who may do what: server roles, room roles, and the rights they add up to."""
+"""Access rights: server roles, room roles, and the rights they give."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ AccessMode = Literal["open", "invite", "private"]
 ROOM_ROLES: Final = ("owner", "builder", "member")
 
 PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
-"""A mute or ban longer than this has no end worth naming."""
+"""Minutes after which a mute or ban counts as permanent."""
 
 
 class Right(enum.StrEnum):
-    """What a verb may need. The value is the word people read."""
+    """A permission that a verb may need. The value is the word people read."""
 
     ENTER = "enter"  # be in the room, look, read
     TALK = "talk"  # add to its log
@@ -35,12 +35,14 @@ class Right(enum.StrEnum):
 
 
 class TokenScope(enum.StrEnum):
-    """How far a token lets its agent go; each includes those before it. Rights say what an agent
-    may do; a scope can only narrow that."""
+    """How far a token lets its agent go; each scope includes those before it.
+
+    Rights say what an agent may do; a scope can only narrow that.
+    """
 
     READ = "read"  # look and listen
     ACT = "act"  # talk, move about, call tools
-    BUILD = "build"  # whatever the agent may do
+    BUILD = "build"  # everything the agent may do
 
     def allows(self, needed: TokenScope) -> bool:
         return _SCOPE_ORDER.index(self) >= _SCOPE_ORDER.index(needed)
@@ -50,7 +52,7 @@ _SCOPE_ORDER: Final = tuple(TokenScope)
 
 
 def required_scope(right: Right | None) -> TokenScope:
-    """The scope that it takes to use a right; none at all is used by looking."""
+    """The scope needed to use a right; looking needs no right and the scope READ."""
     if right in (None, Right.ENTER):
         return TokenScope.READ
     return TokenScope.ACT if right is Right.TALK else TokenScope.BUILD
@@ -72,7 +74,7 @@ _ROOM_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a room knows of one agent. Times are Unix milliseconds."""
+    """The role, mute and ban of one agent in a room. Times are Unix milliseconds."""
 
     agent_id: str
     role: str | None = None
@@ -99,25 +101,27 @@ def compute_rights(
 
 
 def missing_right_error(right: Right, room_name: str, granters: list[str]) -> Forbidden:
-    """The words for somebody who lacks a right: which one, and who can grant it."""
+    """The refusal for a missing right: names the right and who can grant it."""
     who = ", ".join(granters[:4]) or "an administrator"
     if right in (Right.ADMIN, Right.OWN, Right.CREATE):
-        return Forbidden(f"That needs the {right} right on this server.", hint=f"Ask {who}.")
+        return Forbidden(
+            f"Permission denied: needs the {right} right on this server.", hint=f"Ask {who}."
+        )
     return Forbidden(
-        f"That needs the {right} right in {room_name}.", hint=f"{who} can grant it with /room."
+        f"Permission denied: needs the {right} right in {room_name}.", hint=f"Ask {who}."
     )
 
 
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
-    """The words for somebody whose token does not go that far."""
+    """The refusal for a token whose scope is too narrow."""
     return Forbidden(
-        f"That needs the scope {needed}; this token has {scope}.",
-        hint=f"/token new LABEL --scope {needed} makes one that goes as far.",
+        f"Permission denied: needs the scope {needed}; this token has {scope}.",
+        hint=f"Use a token with the scope {needed}.",
     )
 
 
 def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
-    """Everyone a room knows something of, by agent id."""
+    """The members, mutes and bans of a room, by agent id."""
     query = select(room_members).where(
         room_members.c.room_id == room_id, room_members.c.deleted_at.is_(None)
     )
@@ -135,12 +139,14 @@ def set_member(
     """Set `role`, `muted_until`, `banned_until` or `reason` of an agent in a room.
 
     Raises:
-        Conflict: if it would leave a room that has owners without one.
+        Conflict: if the room would lose its only owner.
     """
     before = read_members(tx.conn, room_id)
     owners = [member.agent_id for member in before.values() if member.role == "owner"]
     if owners == [agent_id] and "role" in values and values["role"] != "owner":
-        raise Conflict("That is the room's only owner.", hint="Make another owner first.")
+        raise Conflict(
+            "A room needs an owner, and this is the only one.", hint="Make another owner first."
+        )
     key = (room_members.c.room_id == room_id, room_members.c.agent_id == agent_id)
     changed = tx.conn.execute(update(room_members).where(*key).values(deleted_at=None, **values))
     if changed.rowcount == 0:
@@ -158,20 +164,20 @@ def set_member(
 
 
 def muted_error(room_name: str, member: Member, now: int) -> Forbidden:
-    """The words for somebody who may not talk in a room for now."""
+    """The refusal for an agent who is muted in a room."""
     return _sanction_error(
         f"You are muted in {room_name}", member.muted_until or now, member.reason, now
     )
 
 
 def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
-    """The words for somebody who may not enter a room for now."""
+    """The refusal for an agent who is banned from a room."""
     until = member.banned_until or now
     return _sanction_error(f"You are banned from {room_name}", until, member.reason, now)
 
 
 def _sanction_error(what: str, until: int, reason: str, now: int) -> Forbidden:
     minutes = max(1, round((until - now) / 60_000))
-    # Half of for ever is as good as all of it: some of it has passed already.
+    # Treat more than half of PERMANENT_BAN_MINUTES as permanent: some time has already passed.
     left = "" if minutes > PERMANENT_BAN_MINUTES // 2 else f" for another {minutes} min"
     return Forbidden(f"{what}{left}{f': {reason}' if reason else ''}.")

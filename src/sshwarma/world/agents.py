@@ -1,7 +1,7 @@
-"""Whoever acts: people, models, external agents, bots; their keys, roles and invites.
+"""Agents: people, models, external agents and bots; their keys, roles and invites.
 
-All live agents and keys are also kept in memory by `AgentDirectory`, because every login, every
-name in a view and every right asks for them.
+`AgentDirectory` also keeps all live agents and keys in memory, because every login, every name in a
+view and every rights check reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent as rights and views need it. `prefs` and `aliases` are its own settings."""
+    """An agent, as rights and views need it. `prefs` and `aliases` are its own settings."""
 
     id: str
     name: str
@@ -38,9 +38,9 @@ class Agent:
     description: str = ""
     prefs: dict[str, Any] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    room_id: str = "lobby"  # where it last stood
-    prompt: str = ""  # of a model: what it is told of itself
-    model: dict[str, Any] = field(default_factory=dict)  # of one added by verb: its settings
+    room_id: str = "lobby"  # the room of its latest connection
+    prompt: str = ""  # models only: the agent's own prompt
+    model: dict[str, Any] = field(default_factory=dict)  # models added by verb only
 
     @classmethod
     def of(cls, thing: Thing) -> Agent:
@@ -85,7 +85,7 @@ class AgentDirectory:
         self._keys = {key.fingerprint: key for key in keys}
 
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
-        """Replace what is known of one agent."""
+        """Replace the cached data of one agent."""
         before = self._agents.pop(agent_id, None)
         if before is not None:
             self._by_name.pop(before.name, None)
@@ -106,7 +106,7 @@ class AgentDirectory:
         return self._agents.get(self._by_name.get(name.lower(), ""))
 
     def name_of(self, agent_id: str | None) -> str:
-        """The agent's name; `sshwarma` for what the world itself says."""
+        """The agent's name; `sshwarma` for messages of the world itself."""
         if agent_id is None:
             return "sshwarma"
         agent = self._agents.get(agent_id)
@@ -120,10 +120,12 @@ class AgentDirectory:
         return [key for key in self._keys.values() if key.agent_id == agent_id]
 
     def find(self, prefix: str) -> Agent:
-        """The agent of that name, or the only one whose name starts so; a leading @ is ignored.
+        """The agent with that name, or the only one whose name starts with it.
+
+        A leading @ is ignored.
 
         Raises:
-            NotFound: if there is none, or several.
+            NotFound: if no agent matches, or several do.
         """
         wanted = prefix.removeprefix("@").lower()
         exact = self.named(wanted)
@@ -133,8 +135,8 @@ class AgentDirectory:
         if len(starting) == 1:
             return self._agents[self._by_name[starting[0]]]
         if starting:
-            raise NotFound(f"{wanted} could be {', '.join(starting[:6])}.")
-        raise NotFound(f"There is nobody named {wanted[:40]}.", hint="/who shows who is here.")
+            raise NotFound(f"{wanted} is ambiguous: {', '.join(starting[:6])}.")
+        raise NotFound(f"There is no agent named {wanted[:40]}.", hint="/who shows who is here.")
 
 
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
@@ -165,11 +167,11 @@ def create_agent(
     kind: str = "person",
     created_by: str | None = None,
 ) -> Agent:
-    """Make an agent.
+    """Create an agent.
 
     Raises:
-        Invalid: if nobody may have that name.
-        Conflict: if somebody has it, or one that looks like it.
+        Invalid: if the name or the role is not allowed.
+        Conflict: if the name is taken, or looks like one that is.
     """
     names.check_name(name, "agent")
     _check_role(role)
@@ -203,16 +205,16 @@ def add_key(
     comment: str = "",
     created_by: str | None = None,
 ) -> None:
-    """Let a key log in as an agent.
+    """Add a key with which an agent can log in.
 
     Raises:
-        Conflict: if the key is known already; one key is one identity.
+        Conflict: if the key is already registered; one key is one identity.
     """
     query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
     before = tx.conn.execute(query).first()
     if before is not None and before.deleted_at is None:
         owner = things.get_thing(tx.conn, before.agent_id)
-        raise Conflict(f"That key belongs to {owner.name if owner else 'somebody'} already.")
+        raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
     values = {
         "agent_id": agent_id,
         "public_key": public_key,
@@ -231,10 +233,10 @@ def add_key(
 
 
 def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
-    """Take a key away, by its fingerprint or the start of it. Its live links end.
+    """Remove a key, by its fingerprint or the start of it, and end its live connections.
 
     Raises:
-        NotFound: if the agent has no such key, or several start so.
+        NotFound: if no key of the agent matches, or several do.
     """
     _, keys = read_agent(tx.conn, agent_id)
     start = wanted if wanted.startswith("SHA256:") else f"SHA256:{wanted}"
@@ -256,7 +258,7 @@ def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
     """Give an agent a server role.
 
     Raises:
-        Conflict: if it would leave the world without an owner.
+        Conflict: if the world would lose its only owner.
     """
     _check_role(role)
     if role != "owner":
@@ -266,10 +268,10 @@ def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
 
 
 def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
-    """Shut an agent out, at once, or let it in again.
+    """Disable an agent and end its connections, or enable it again.
 
     Raises:
-        Conflict: if it would leave the world without an owner.
+        Conflict: if the world would lose its only owner.
     """
     if disabled:
         _check_owner_remains(tx.conn, agent_id)
@@ -279,20 +281,20 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
-    """Set an agent's own settings: `prefs`, `aliases`, `room_id`; `prompt` and `model` of one."""
+    """Set an agent's `prefs`, `aliases` or `room_id`; `prompt` or `model` of a model."""
     things.set_metadata(tx, agent_id, structural=False, **values)
     tx.emit(AgentsChanged(agent_id))
 
 
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
-    """Make a one-time code that admits a new agent. Only its hash is stored.
+    """Create a one-time invite code for a new agent. Only its hash is stored.
 
     Raises:
-        Invalid: if there is no such role, or `hours` is not within 0 and MAX_INVITE_HOURS.
+        Invalid: if the role is unknown, or `hours` is not within 0 and MAX_INVITE_HOURS.
     """
     _check_role(role)
     if not 0 < hours <= MAX_INVITE_HOURS:
-        raise Invalid(f"An invite is good for more than 0 and at most {MAX_INVITE_HOURS} hours.")
+        raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS}.")
     code = secrets.token_urlsafe(9)
     tx.conn.execute(
         insert(invites).values(
@@ -308,11 +310,11 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
 
 
 def redeem_invite(tx: Change, code: str, name: str, fingerprint: str, public_key: str) -> Agent:
-    """Use up an invite: make the agent it admits, with this key.
+    """Use up an invite: create the agent it admits, with this key.
 
     Raises:
         Invalid: if the code is unknown, used or expired.
-        Conflict: if the name or the key is taken; then the code is still good.
+        Conflict: if the name or the key is taken; then the code stays valid.
     """
     query = select(invites).where(
         invites.c.code_sha256 == _hash_code(code.strip()),
@@ -322,7 +324,7 @@ def redeem_invite(tx: Change, code: str, name: str, fingerprint: str, public_key
     )
     found = tx.conn.execute(query).first()
     if found is None:
-        raise Invalid("That invite code is unknown, used or expired.")
+        raise Invalid("Invalid invite code: unknown, used or expired.")
     agent = register_agent(tx, name, found.role, fingerprint, public_key)
     tx.conn.execute(
         update(invites).where(invites.c.id == found.id).values(used_by=agent.id, used_at=tx.now)
@@ -331,14 +333,14 @@ def redeem_invite(tx: Change, code: str, name: str, fingerprint: str, public_key
 
 
 def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_key: str) -> Agent:
-    """Make an agent and give it its first key, together or not at all."""
+    """Create an agent and its first key in one transaction."""
     agent = create_agent(tx, name, role=role)
     add_key(tx, agent.id, fingerprint, public_key, created_by=agent.id)
     return agent
 
 
 def read_input_history(conn: Connection, agent_id: str) -> list[str]:
-    """The lines the agent typed last, oldest first."""
+    """The latest lines the agent typed, oldest first."""
     query = (
         select(input_lines.c.line)
         .where(input_lines.c.agent_id == agent_id)
@@ -349,9 +351,10 @@ def read_input_history(conn: Connection, agent_id: str) -> list[str]:
 
 
 def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
-    """Add (agent id, line) pairs to input histories, and drop what is beyond"
-    " MAX_INPUT_HISTORY_LINES
-    each."""
+    """Append (agent id, line) pairs to input histories, and drop the oldest lines.
+
+    Each history keeps MAX_INPUT_HISTORY_LINES lines.
+    """
     tx.conn.execute(
         insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
     )
@@ -367,12 +370,15 @@ def _check_owner_remains(conn: Connection, agent_id: str) -> None:
     found, _ = read_agents(conn)
     owners = [agent.id for agent in found if agent.role == "owner" and not agent.disabled]
     if owners == [agent_id]:
-        raise Conflict("That is the only owner.", hint="Make another agent owner first.")
+        raise Conflict(
+            "The world needs an owner, and this is the only one.",
+            hint="Make another agent owner first.",
+        )
 
 
 def _check_role(role: str) -> None:
     if role not in SERVER_ROLES:
-        raise Invalid(f"{role} is not a role.", hint=f"Roles: {', '.join(SERVER_ROLES)}.")
+        raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
 
 
 def _hash_code(code: str) -> str:

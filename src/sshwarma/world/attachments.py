@@ -1,6 +1,7 @@
-"""Images, sounds and other bytes that tools gave: kept beside the log, whose text only names them.
+"""Images, sounds and other bytes in tool results, stored beside the log.
 
-A room keeps the newest MAX_ROOM_ATTACHMENT_BYTES of them; the log still says what was there.
+The text of the log only names them. A room keeps the newest MAX_ROOM_ATTACHMENT_BYTES of them; the
+log still names those that were dropped.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ _MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Bytes, and what they are: a media type, as whoever gave them says."""
+    """Bytes, and the media type the tool declared for them."""
 
     kind: str
     data: bytes
 
 
 def parse_media_type(said: str | None) -> str:
-    """A media type as it was said, if it is one; parameters are left out."""
+    """The media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
     found = _MEDIA_TYPE.fullmatch((said or "").partition(";")[0].strip())
     return found[0].lower() if found else DEFAULT_MEDIA_TYPE
 
 
 def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
-    """Keep what a call gave, and let go of the oldest in the room that are too much."""
+    """Store the attachments of a call; drop the room's oldest ones over the limit."""
     for number, one in enumerate(given[:MAX_CALL_ATTACHMENTS], 1):
         tx.conn.execute(
             insert(attachments).values(
@@ -60,7 +61,7 @@ def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[At
 
 
 def read_attachment(conn: Connection, call_id: str, number: int) -> Attachment | None:
-    """One of what a call gave, counted from 1; None if it is not there, or not any more."""
+    """One attachment of a call, counted from 1; None if it does not exist or was dropped."""
     query = select(attachments.c.kind, attachments.c.data).where(
         attachments.c.call_id == call_id, attachments.c.number == number
     )

@@ -1,5 +1,7 @@
-"""The tree every world starts with, and the tools its verbs become. Run at every start; it adds
-what is missing and changes nothing that somebody has changed."""
+"""The initial tree of a world, and the tools its verbs become.
+
+Runs at every start; adds what is missing and changes nothing that somebody has changed.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,22 @@ CONTAINERS: Final = (
     "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
     "defaults", "directs",
 )  # fmt: skip
-"""Children of `world`. `global` is the namespace that is on everywhere; `directs` holds the logs
-of private conversations, one container a pair."""
+"""Children of `world`.
+
+`global` is the namespace that is loaded everywhere; `directs` holds the logs of private
+conversations, one container for each pair.
+"""
 
 _BUILTIN_NAMESPACES: Final = {
-    "internal": ("sshwarma", "What one does in this world: look, move, talk, note, make things"),
-    "global": ("global", "Always there: help, search, finding and loading namespaces"),
+    "internal": ("sshwarma", "This world's commands: look, move, talk, take notes, make things"),
+    "global": ("global", "Always loaded: help, search, finding and loading namespaces"),
 }
-"""The built-in namespaces, by the id of their container: what they are called, and described."""
+"""The built-in namespaces, by the id of their container: title and description."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinToolSpec:
-    """A built-in tool as the verbs declare it. `default` ones are equipped in new rooms."""
+    """A built-in tool as the verbs declare it. `default` tools are equipped in new rooms."""
 
     namespace: str  # "sshwarma" (kept in `internal`) or "global"
     name: str
@@ -44,7 +49,7 @@ class BuiltinToolSpec:
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
-    """Make what is missing. Whether the world is new."""
+    """Create the missing parts of the tree. Returns whether the world is new."""
     new = things.get_thing(tx.conn, "world") is None
     if new:
         tx.conn.execute(
@@ -75,7 +80,10 @@ def _ensure_thing(
     auto_load: bool = False,
     metadata: dict[str, Any] | None = None,
 ) -> bool:
-    """Make a well-known thing, whose id is its name, if it is not there. Whether it was made."""
+    """Create a well-known thing, whose id is its name, if it is missing.
+
+    Returns whether it was created.
+    """
     if things.get_thing(tx.conn, name) is not None:
         return False
     things.create_thing(
@@ -110,7 +118,7 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
         spec.description,
         spec.input_schema,
     ):
-        # The program is the truth for what its own tools say; switches in the row stay.
+        # The program's declarations of its own tools overwrite the row; switches in the row stay.
         things.update_thing(
             tx, spec.id, description=spec.description, metadata={**known.metadata, **meta}
         )

@@ -1,4 +1,4 @@
-"""The caller of one request: which agent, standing where, through which door."""
+"""The caller of one request: which agent, in which room, through which door."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ class RequestServices:
 
 @dataclass(slots=True)
 class CallCounter:
-    """How many tool calls one request has led to, at any depth."""
+    """The number of tool calls that one request has caused, at any depth."""
 
     calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CallStack:
-    """The call out of which a request comes: that of a script, for whoever called it. `names` are
-    the tools and commands under way, the outermost first."""
+    """The tool calls, outermost first, that a request comes from: calls of scripts for their
+    caller.
+
+    `names` are the running tools and commands.
+    """
 
     names: tuple[str, ...]
     turn_id: str | None = None
@@ -53,14 +56,17 @@ class CallStack:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and what the request carries with it.
+    """The agent that makes a request, its room and its door.
 
-    `services` are the parts of the program that verbs use. `link` is the connection that stands in
-    the room, where the door has one; `verb` and `line` are what was asked, for the audit; `within`
-    is the call that asks, if one does. Of a model that answers: `behind` is the id of the person it
-    all began with, `hops` how many models have called each other since. `scope` is that of the
-    token it came with. `report` takes a few words on how far the request is, where the door can
-    show them.
+    Attributes:
+        services: the parts of the program that verbs use.
+        link: the connection that stands in the room, where the door has one.
+        verb, line: the request, for the audit.
+        within: the tool call that makes this request, if one does.
+        behind: of an answering model, the id of the person who started the chain.
+        hops: how many models have called each other since.
+        scope: the scope of the token used.
+        report: shows a few words of progress, where the door can.
     """
 
     world: World
@@ -85,7 +91,7 @@ class Caller:
         return replace(self, room_id=room_id)
 
     def inside(self, name: str, turn_id: str | None = None, row_id: str | None = None) -> Caller:
-        """The same caller, as what it calls by that name asks for more on its behalf."""
+        """The same caller, for requests that the tool of that name makes on its behalf."""
         if self.within is None:
             return replace(self, within=CallStack((name,), turn_id, row_id))
         outer = self.within
@@ -96,7 +102,7 @@ class Caller:
         """The room the caller stands in.
 
         Raises:
-            NotFound: if it is gone.
+            NotFound: if the room was deleted.
         """
         return await self.world.room(self.room_id)
 
@@ -104,7 +110,7 @@ class Caller:
         """The live room of that name, if the caller may know of it.
 
         Raises:
-            NotFound: the same words whether it is hidden or is not there.
+            NotFound: with the same text for a hidden room and a missing one.
         """
         room = await self.world.room_named(name)
         if not room.listed_for(self.agent, now_ms()):
@@ -115,15 +121,18 @@ class Caller:
         """The same caller in another room, if it may enter there.
 
         Raises:
-            NotFound, Forbidden: if it may not, or must not know of it.
+            NotFound, Forbidden: if the caller may not enter, or may not know of the room.
         """
         room = await self.room_named(name)
         await self.require(Right.ENTER, room)
         return self.standing_in(room.id)
 
     async def opens(self) -> Callable[[Thing], bool]:
-        """Whether the caller may see what lies in a room or a bag, of each as it is now: not in
-        rooms it may not enter, not in the bags of others. What is neither is open to all."""
+        """A predicate: whether the caller may see the contents of a room or a bag now.
+
+        It refuses rooms the caller may not enter and bags of other agents; everything else is open
+        to all.
+        """
         now, mine = now_ms(), self.agent.id
         rooms = {room.id: room for room in await self.world.rooms()}
         admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now)
@@ -139,8 +148,10 @@ class Caller:
         return is_open
 
     async def where_it_may_be(self) -> Caller:
-        """The caller where it stands; in the lobby if that room is gone or it may not enter it
-        any more. For doors through which an agent acts where it last was."""
+        """The caller in its own room, or in the lobby if that room is deleted or closed to it.
+
+        For doors through which an agent acts in the room of its latest connection.
+        """
         try:
             await self.require(Right.ENTER)
         except (NotFound, Forbidden):
@@ -148,10 +159,10 @@ class Caller:
         return self
 
     async def require(self, right: Right, room: Room | None = None) -> None:
-        """Go on only with a right, in the caller's room or another.
+        """Raise unless the caller has a right, in its room or another.
 
         Raises:
-            Forbidden: saying which right is missing and who can grant it, or which scope.
+            Forbidden: naming the missing right and who can grant it, or the missing scope.
         """
         self.require_scope(required_scope(right))
         room = room or await self.room()
@@ -175,17 +186,18 @@ class Caller:
         raise access.missing_right_error(right, room.name, sorted(granters))
 
     def require_scope(self, needed: TokenScope) -> None:
-        """Go on only if the token goes that far.
+        """Raise unless the caller's token has the scope.
 
         Raises:
-            Forbidden: saying which scope is missing.
+            Forbidden: naming the missing scope.
         """
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
     async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
-        """Carry out a change and leave an audit row with it, both or neither. `tell` is what the
-        others in the room see the caller do: "opened an exit north → studio".
+        """Run a change and write an audit row, in one transaction.
+
+        `tell` is the notice that others in the room see: "opened an exit north → studio".
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
@@ -211,5 +223,5 @@ class Caller:
         return await self.world.change(audited)
 
     def tell(self, tx: Change, what: str) -> None:
-        """Let the others in the room see what the caller did, as part of a change."""
+        """Announce the caller's action to the others in the room, as part of a change."""
         rows.append_row(tx, self.room_id, "notice", what, author_id=self.agent.id)

@@ -1,4 +1,4 @@
-"""The record of tool calls: a row in the room for people, a row of `tool_calls` for the figures."""
+"""The record of tool calls: a row in the room for people, a row of `tool_calls` for statistics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record_call_start(
     turn_id: str | None,
     parent_row_id: str | None,
 ) -> Row:
-    """Record that a call has begun. `tool` is its qualified name; the row's id is the call's."""
+    """Record the start of a call. `tool` is its qualified name; the row's id is the call's."""
     text = json.dumps(arguments, ensure_ascii=False)
     row = rows.append_row(
         tx,
@@ -65,7 +65,7 @@ def record_call_end(
     seconds: float,
     given: Sequence[Attachment] = (),
 ) -> Row:
-    """Record what a call gave. A timeout is an error in the figures."""
+    """Record the result of a call. Statistics count a timeout as an error."""
     succeeded = how == "result"
     tool = call.meta["tool"]
     tx.conn.execute(

@@ -1,4 +1,4 @@
-"""A room like another with its conversation: what is done in the copy leaves the original alone."""
+"""Copies of a room with its conversation; changes in the copy leave the original alone."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _SKIPPED_KINDS: Final = ("presence", "tell")
 
 
 def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Make a room as `rooms.fork` does, with the log, the turns and the models' notes as well.
-    Rows and turns get ids of their own; what they cost is not counted again.
+    """Create a room as `rooms.fork_room` does, with the log, the turns and the models' notes as
+    well.
+
+    Rows and turns get new ids; their cost is not counted again.
 
     Raises:
-        Invalid, Conflict: as `rooms.create`.
+        Invalid, Conflict: as `rooms.create_room`.
     """
     room = rooms.fork_room(tx, source_id, name, owner)
     turn_ids = _clone_turns(tx, source_id, room.id)
@@ -47,7 +49,7 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
 
 
 def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
-    """Copy the turns; the new ids by the old. One that still runs is cancelled in the copy."""
+    """Copy the turns; returns new ids by old. A running turn is cancelled in the copy."""
     found = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
     ids = {turn.id: new_id() for turn in found}
     for turn in found:
@@ -71,7 +73,7 @@ def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
 def _clone_rows(
     tx: Change, source_id: str, room_id: str, turn_ids: dict[str, str]
 ) -> dict[str, str]:
-    """Copy the rows in their order, numbered from 1; the new ids by the old."""
+    """Copy the rows in order, numbered from 1; returns new ids by old."""
     query = (
         select(rows_table)
         .where(rows_table.c.room_id == source_id, rows_table.c.kind.not_in(_SKIPPED_KINDS))

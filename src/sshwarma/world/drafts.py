@@ -1,5 +1,7 @@
-"""What a turn has shown of an answer that is not a row yet, in parts, so that a crash does not
-take it. It is gone as soon as the answer is a row."""
+"""Drafts: text of an unfinished answer, stored in parts so that a crash does not lose it.
+
+The draft is deleted once the answer is a row.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from sshwarma.world.store import Change
 
 
 def append_draft(tx: Change, turn_id: str, text: str) -> None:
-    """Keep what more was shown."""
+    """Append text to a turn's draft."""
     last = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
     tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last or 0) + 1, text=text))
 
 
 def delete_draft(tx: Change, turn_id: str) -> None:
-    """Keep nothing of it any more."""
+    """Delete a turn's draft."""
     tx.conn.execute(delete(drafts).where(drafts.c.turn_id == turn_id))
 
 
 def pop_draft(tx: Change, turn_id: str) -> str:
-    """What was kept, and keep it no more; empty if there is nothing."""
+    """Return a turn's draft and delete it; empty if there is no draft."""
     mine = drafts.c.turn_id == turn_id
     parts = tx.conn.scalars(select(drafts.c.text).where(mine).order_by(drafts.c.part)).all()
     delete_draft(tx, turn_id)

@@ -1,8 +1,8 @@
-"""What is equipped where: rows from a context (a room or an agent) to a thing.
+"""Equipment: rows that turn a thing on or off in a context (a room or an agent).
 
-A live row says on. A soft-deleted row says off, and is kept for two reasons: equipping again
-revives it, and a tool that would be on through its namespace stays off. Equipment says nothing
-about where a thing lives.
+A live row means on. A soft-deleted row means off, and is kept for two reasons: equipping again
+revives it, and a tool that its namespace would turn on stays off. Equipment does not say where a
+thing lives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sshwarma.world.things import Thing
 
 @dataclass(frozen=True, slots=True)
 class EquippedRow:
-    """One equipped row, with its thing."""
+    """One equipment row, with its thing."""
 
     context_id: str
     thing: Thing
@@ -56,7 +56,7 @@ def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[Equ
 
 @dataclass(frozen=True, slots=True)
 class EquipChange:
-    """What a request changed, what was so already, and which patterns matched nothing."""
+    """Result of a request: things changed, things already so, and patterns without a match."""
 
     changed: tuple[Thing, ...]
     already: tuple[Thing, ...]
@@ -66,7 +66,7 @@ class EquipChange:
 def equip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], priority: float | None = None
 ) -> tuple[list[Thing], list[Thing]]:
-    """Turn things on in a context. Returns those that changed and those that were on already.
+    """Turn things on in a context. Returns those that changed and those that were already on.
 
     A new row has priority 0 and a revived one keeps its own, unless `priority` is given.
     """
@@ -93,10 +93,10 @@ def equip_things(
 def unequip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], through_namespace: Iterable[str] = ()
 ) -> tuple[list[Thing], list[Thing]]:
-    """Turn things off in a context. Returns those that changed and those that were off already.
+    """Turn things off in a context. Returns those that changed and those that were already off.
 
-    `through_namespace` are ids of tools that are on there without a row of their own: they get
-    one that says off.
+    `through_namespace` are ids of tools that are on there without a row of their own: each gets a
+    row that turns it off.
     """
     changed: list[Thing] = []
     already: list[Thing] = []
@@ -119,7 +119,7 @@ def unequip_things(
 
 
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
-    """Give a new context the live rows of another: the relationships, not the things."""
+    """Copy the live rows of a context to a new one: the relationships, not the things."""
     source = select(equipped).where(
         equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None)
     )
@@ -137,11 +137,12 @@ def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
 
 
 def split_patterns(text: str) -> list[str]:
-    """`sshwarma:join,leave,go` as three patterns of one namespace; spaces separate as commas do,
-    and quotes, which a shell would want, mean nothing.
+    """Split patterns: `sshwarma:join,leave,go` is three patterns of one namespace.
+
+    Spaces separate as commas do; quotes, which a shell would need, are ignored.
 
     Raises:
-        Invalid: if there are none, or more than MAX_EQUIP_PATTERNS.
+        Invalid: if there are no patterns, or more than MAX_EQUIP_PATTERNS.
     """
     found: list[str] = []
     namespace = ""
@@ -152,17 +153,18 @@ def split_patterns(text: str) -> list[str]:
         else:
             found.append(f"{namespace}:{word}" if namespace else word)
     if not found:
-        raise Invalid("Say what to equip.", hint="As in /equip room sshwarma:look")
+        raise Invalid("Nothing to equip was given.", hint="For example: /equip room sshwarma:look")
     if len(found) > MAX_EQUIP_PATTERNS:
-        raise Invalid(f"At most {MAX_EQUIP_PATTERNS} patterns in one go; this has {len(found)}.")
+        raise Invalid(f"patterns: at most {MAX_EQUIP_PATTERNS} at a time (got {len(found)}).")
     return list(dict.fromkeys(found))
 
 
 def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
-    """The things a pattern names: tools and namespaces by qualified name, data and references by
-    their name in one of the bags, which are a room's and an agent's. `home:NAME` looks in home's
-    bag alone, `room:NAME` in the first and `me:NAME` in the second. For one name the first bag
-    wins.
+    """The things that match a pattern.
+
+    Tools and namespaces match by qualified name, data and references by their name in one of the
+    bags, which are a room's and an agent's. `home:NAME` searches home's bag only, `room:NAME` the
+    first and `me:NAME` the second. If both bags have a name, the first one wins.
     """
     found: dict[str, Thing] = {}
     bag_pattern, bag_ids = pattern, list(bags)
@@ -196,7 +198,7 @@ def _match_qualified_names(conn: Connection, pattern: str) -> list[Thing]:
             things.c.qualified_name >= prefix, things.c.qualified_name < prefix + "\U0010ffff"
         )
     if prefix != pattern:
-        # A wildcard means tools: loading whole namespaces is asked for by name.
+        # A wildcard matches tools only: whole namespaces are loaded by name.
         query = query.where(things.c.kind.in_(("tool", "data", "reference")))
     rows = conn.execute(query.order_by(things.c.qualified_name)).mappings()
     return [
@@ -229,7 +231,7 @@ def _fixed_prefix(pattern: str) -> str:
 
 
 def _escape_glob(pattern: str) -> str:
-    return pattern.replace("[", "[[]")  # only * and ? are special to us
+    return pattern.replace("[", "[[]")  # only * and ? are special here
 
 
 def _update_equipped(tx: Change, context_id: str, thing_id: str, **values: object) -> None:

@@ -1,21 +1,21 @@
-"""What a person is told when something cannot be done.
+"""Errors that a person or a program reads.
 
-Refused                the base: a sentence for people
-├── NotFound           nothing of that name here
-├── Invalid            the words themselves are wrong
-├── Conflict           it would clash with what is
+WorldError             the base: a sentence for people
+├── NotFound           no such name here
+├── Invalid            malformed input
+├── Conflict           clashes with the present state
 ├── Forbidden          the caller lacks a right
-└── Unavailable        the world cannot do it now (disk full, shutting down)
+└── Unavailable        not possible now (disk full, shutting down)
 """
 
 from __future__ import annotations
 
 
 class WorldError(Exception):
-    """A request that was not carried out and changed nothing.
+    """A request that was refused and changed nothing.
 
-    `hint` says what would be right. `at` is the (start, end) of the words at fault in the line
-    that was typed, where one was.
+    `hint` says how to correct it. `at` is the (start, end) of the wrong words in the typed line, if
+    there was one.
     """
 
     code = "refused"

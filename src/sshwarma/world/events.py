@@ -1,8 +1,8 @@
-"""What has happened, told after it is committed, and the bus that tells it.
+"""Events, published after their transaction is committed, and the bus that delivers them.
 
-The bus is in this process. Every event about a room's log carries the room and the row's `seq`,
-so that a listener who sees a gap can read what it missed from the store; that is what will let
-several nodes share one world.
+The bus lives in this process. Every event about a room's log carries the room and the row's `seq`,
+so that a listener that sees a gap can read the missing rows from the store; this will let several
+nodes share one world.
 """
 
 from __future__ import annotations
@@ -40,17 +40,20 @@ class RowAppended:
 
     row: Row
     audience: frozenset[str] | None = None
-    drawn: dict[object, object] = field(default_factory=dict)  # listeners' memo of its views
+    drawn: dict[object, object] = field(default_factory=dict)  # cache for the listeners' views
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamUpdated:
-    """An answer that is still coming: all of its text so far. Not stored; its row will be. Of a
-    tool call that is part of no turn, and says how far it is, `turn_id` is the call's own.
+    """An unfinished answer: its whole text so far. Not stored; its row will be.
 
-    `since` is when the turn began, in seconds of the monotonic clock; `tokens` an estimate of what
-    the model has written in it; `doing` names the tools it waits for now; `waiting` says what else
-    it waits for: "waiting 3 s (rate limited)".
+    For the progress of a tool call outside a turn, `turn_id` is the call's id.
+
+    Attributes:
+        since: start of the turn, in seconds of the monotonic clock.
+        tokens: an estimate of the tokens the model has written in it.
+        doing: names of the tools it waits for now.
+        waiting: another reason to wait, such as "waiting 3 s (rate limited)".
     """
 
     room_id: str
@@ -66,7 +69,7 @@ class StreamUpdated:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded:
-    """Nothing more streams in that turn; what it said is in its rows."""
+    """Streaming of that turn has ended; its text is in its rows."""
 
     room_id: str
     turn_id: str
@@ -74,14 +77,14 @@ class StreamEnded:
 
 @dataclass(frozen=True, slots=True)
 class TurnsChanged:
-    """Turns of a room were dropped, restored or switched: rows of it have another status."""
+    """Turns of a room were dropped, restored or switched: the status of their rows changed."""
 
     room_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorldChanged:
-    """Things, equipment, exits or access changed: whatever was computed from them is stale."""
+    """Things, equipment, exits or access changed: values computed from them are stale."""
 
     room_id: str | None = None
 
@@ -95,16 +98,18 @@ class AgentsChanged:
 
 @dataclass(frozen=True, slots=True)
 class PresenceChanged:
-    """Somebody came, went, or moved; `room_id` is one of the rooms it concerns."""
+    """An agent entered, left or moved; `room_id` is one of the rooms it concerns."""
 
     room_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAsked:
-    """Something asks an agent a question, to be answered in its terminal: `who` asks, `text` is
-    the question, `hint` says how to answer; without one it only tells. Not stored; nobody else
-    sees it."""
+    """A question for an agent, to be answered in its terminal.
+
+    `who` asks and `text` is the question. `hint` says how to answer; without a hint it is only a
+    notice. Not stored; nobody else sees it.
+    """
 
     agent_id: str
     who: str
@@ -114,7 +119,7 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvicted:
-    """An agent's links must end (`room_id` None), or leave one room, for `reason`."""
+    """An agent's connections must end (`room_id` None), or leave one room, for `reason`."""
 
     agent_id: str
     reason: str
@@ -136,10 +141,10 @@ EventListener: TypeAlias = Callable[[Any], None]
 
 
 class EventBus:
-    """Tells listeners, in the order of commits, on the event loop. A listener must not block.
+    """Delivers events to listeners, in the order of commits, on the event loop.
 
-    Listeners of rows hear one room, or what is addressed to one agent; listeners of a type hear
-    every event of that type.
+    A listener must not block. Listeners of rows get the events of one room or those addressed to
+    one agent; listeners of a type get every event of that type.
     """
 
     def __init__(self) -> None:
@@ -149,17 +154,20 @@ class EventBus:
         self._next = 0
 
     def on_room(self, room_id: str, listener: EventListener) -> Callable[[], None]:
-        """Hear what is said in a room: RowAppended, Streaming, StreamEnded. Returns the call that
-        stops it."""
+        """Listen to a room: RowAppended, StreamUpdated, StreamEnded. Returns the function that
+        stops it.
+        """
         return self._add(self._rooms, room_id, listener)
 
     def on_agent(self, agent_id: str, listener: EventListener) -> Callable[[], None]:
-        """Hear RowAppended, Asked and MustLeave addressed to an agent, and AgentsChanged of it.
-        Returns the call that stops it."""
+        """Listen for RowAppended, QuestionAsked and AgentEvicted addressed to an agent.
+
+        AgentsChanged of the agent is delivered too. Returns the function that stops it.
+        """
         return self._add(self._agents, agent_id, listener)
 
     def on(self, kind: type, listener: EventListener) -> Callable[[], None]:
-        """Hear every event of a type. Returns the call that stops it."""
+        """Listen to every event of a type. Returns the function that stops it."""
         return self._add(self._types, kind, listener)
 
     def publish(self, event: Event) -> None:

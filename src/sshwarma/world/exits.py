@@ -1,4 +1,4 @@
-"""Ways between rooms, and the shortest walk along them."""
+"""Exits between rooms, and the shortest route along them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_exits(conn: Connection, room_id: str) -> tuple[Exit, ...]:
 def open_exit(
     tx: Change, from_id: str, direction: str, to_id: str, created_by: str | None
 ) -> Exit | None:
-    """Make an exit. Returns the live one it replaced, if that led elsewhere."""
+    """Create an exit. Returns the live one it replaced, if that led elsewhere."""
     before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     key = (exits.c.from_room_id == from_id, exits.c.direction == direction)
     values = {
@@ -57,10 +57,10 @@ def open_exit(
 
 
 def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
-    """Remove an exit and return what it was.
+    """Remove an exit and return it.
 
     Raises:
-        NotFound: if there is none that way.
+        NotFound: if there is no exit in that direction.
     """
     before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     if before is None:
@@ -77,8 +77,10 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
 def find_route(
     from_id: str, to_id: str, ways_from: Callable[[str], Iterable[Exit]]
 ) -> list[Exit] | None:
-    """A shortest walk as the exits to take, or None if there is no way. Cycles are no trouble:
-    each room is entered once."""
+    """A shortest route as the exits to take, or None if there is no route.
+
+    Cycles are harmless: each room is entered once.
+    """
     came: dict[str, tuple[str, Exit] | None] = {from_id: None}
     frontier = deque([from_id])
     while frontier and to_id not in came:
@@ -99,7 +101,7 @@ def find_route(
 
 
 def read_all_exits(conn: Connection) -> dict[str, list[Exit]]:
-    """Every live exit by the room it leaves."""
+    """Every live exit, by the room it leaves."""
     query = (
         select(exits.c.from_room_id, exits.c.direction, things.c.id, things.c.name)
         .join(things, things.c.id == exits.c.to_room_id)

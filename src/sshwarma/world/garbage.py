@@ -1,4 +1,4 @@
-"""Garbage: what `/gc` finds, and the one place where anything is deleted for good."""
+"""Garbage collection: finds the things that `/gc` lists; the only place that hard-deletes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sshwarma.world.things import Thing
 
 DAY_MS: Final = 86_400_000
 
-# Who may point at a thing and thereby keep it: everything but its own equipment and exits.
+# References that keep a thing: all columns except its own equipment and exits.
 _REFERENCE_COLUMNS: Final = (
     schema.rows.c.room_id,
     schema.rows.c.author_id,
@@ -42,14 +42,14 @@ _REFERENCE_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Things found; of those, the ones that must stay because something still refers to them."""
+    """Things found, and those of them that must stay because something still refers to them."""
 
     found: tuple[Thing, ...]
     kept: tuple[Thing, ...] = ()
 
 
 def find_orphans(conn: Connection) -> Garbage:
-    """Live things whose parent is missing or deleted, but for the world itself."""
+    """Live things whose parent is missing or deleted, except the world itself."""
     parent = things_table.alias("parent")
     query = (
         select(things_table)
@@ -65,7 +65,7 @@ def find_orphans(conn: Connection) -> Garbage:
 
 
 def find_deleted_things(conn: Connection, days: int) -> Garbage:
-    """Things deleted at least `days` ago, split by whether they could be purged."""
+    """Things deleted at least `days` ago, split by whether they can be purged."""
     query = (
         select(things_table)
         .where(
@@ -83,7 +83,7 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
 
 
 def purge_deleted_things(tx: Change, days: int) -> Garbage:
-    """Delete for good what `find_deleted_things` finds, with its equipment and exits."""
+    """Hard-delete the things `find_deleted_things` finds, with their equipment and exits."""
     garbage = find_deleted_things(tx.conn, days)
     for batch in _split_batches([thing.id for thing in garbage.found]):
         for column in (
@@ -109,7 +109,7 @@ def delete_orphans(tx: Change) -> Garbage:
 
 
 def _referenced_ids(conn: Connection, found: Iterable[Thing]) -> set[str]:
-    """Ids of those that something keeps: a log, a key, a call, or a child that is not going."""
+    """Ids of things that a log, a key, a call or a remaining child refers to."""
     going = {thing.id for thing in found}
     kept: set[str] = set()
     for batch in _split_batches(list(going)):
@@ -122,7 +122,7 @@ def _referenced_ids(conn: Connection, found: Iterable[Thing]) -> set[str]:
         kept |= {parent for parent, child in conn.execute(query) if child not in going}
     parents = {thing.id: thing.parent_id for thing in found}
     waiting = list(kept)
-    while waiting:  # whoever is kept keeps the bag it is in
+    while waiting:  # a thing that stays keeps its parent
         parent = parents.get(waiting.pop())
         if parent in going and parent not in kept:
             kept.add(parent)

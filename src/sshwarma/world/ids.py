@@ -1,4 +1,4 @@
-"""Identities and times as the world writes them."""
+"""Ids and timestamps as the world writes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid_utils
 
 
 def new_id() -> str:
-    """A fresh UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of making."""
+    """A new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""
     return str(uuid_utils.uuid7())
 
 

@@ -1,12 +1,12 @@
-"""The one predicate: what one agent in one room can see and use right now.
+"""The loadout: what one agent in one room can see and use now.
 
-A tool is on by the most specific row about it (live is on, soft-deleted is off): one on the tool
-itself, else one on its namespace, else one on an ancestor reached through `load_with_parent`, the
-nearest first, else their `auto_load`, else it is off; within a level the room's row beats the
-agent's. The tools of `global` are on whatever a row says. What is on can be used if it is
-available, it and all its namespaces are enabled, the states they require hold, and whoever provides
-it has put no `obstacle` in its way; what people decided about a tool (`overrides`) goes before what
-its provider says. Everything that shows or calls a tool asks here.
+The most specific equipment row decides whether a tool is on (a live row means on, a soft-deleted
+one off): the row of the tool itself, else of its namespace, else of the nearest ancestor reached
+through `load_with_parent`, else their `auto_load`, else it is off. Within a level the room's row
+beats the agent's. The tools of `global` are on regardless of rows. A tool that is on can be used if
+it is available, it and all its namespaces are enabled, the states they require hold, and its
+provider reports no `obstacle`. People's decisions about a tool (`overrides`) take precedence over
+its provider's declaration. Everything that shows or calls a tool asks here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EquipSource = Literal["room", "agent", "always"]
 NAMESPACE_KINDS: Final = ("container", "mcp", "toolset", "room")
 
 UNAVAILABLE_OBSTACLE: Final = "unavailable"
-"""The obstacle of a tool whose provider is not there."""
+"""The obstacle of a tool whose provider is not connected."""
 
 GLOBAL_NAMESPACE: Final = "global"
 """The namespace whose tools are on everywhere."""
@@ -35,8 +35,14 @@ GLOBAL_NAMESPACE: Final = "global"
 
 @dataclass(frozen=True, slots=True)
 class LoadoutItem:
-    """Something equipped. `by` is whose row decided; `obstacle` says why it cannot be used now;
-    `title` is another name to show it under; what is `fixed` no row can turn off."""
+    """An equipped thing.
+
+    Attributes:
+        by: whose row decided.
+        obstacle: why it cannot be used now.
+        title: another name to show it under.
+        fixed: no row can turn it off.
+    """
 
     thing: Thing
     by: EquipSource
@@ -49,8 +55,7 @@ class LoadoutItem:
 
 @dataclass(frozen=True, slots=True)
 class Loadout:
-    """Equipped tools and data of one agent in one room: the room's first, then by priority and
-    name."""
+    """Equipped tools and data of one agent in one room: the room's first, then by priority."""
 
     tools: tuple[LoadoutItem, ...] = ()
     data: tuple[LoadoutItem, ...] = ()
@@ -66,8 +71,10 @@ def compute_loadout(
     agent_id: str | None,
     found: frozenset[str] = frozenset(),
 ) -> Loadout:
-    """The loadout of an agent in a room; of one of them alone if the other is None. `found` are
-    the states of the room that were found out."""
+    """The loadout of an agent in a room; of one of them alone if the other is None.
+
+    `found` are the detected states of the room.
+    """
     contexts: list[tuple[EquipSource, str]] = []
     if room_id:
         contexts.append(("room", room_id))
@@ -90,7 +97,7 @@ def compute_loadout(
             if row.thing.kind in NAMESPACE_KINDS:
                 spaces.setdefault(row.thing.id, (source, row))
         room = things.get_thing(conn, room_id) if source == "room" and room_id else None
-        if room is not None:  # what lies in a room is on in it
+        if room is not None:  # a thing that lies in a room is on in it
             spaces.setdefault(
                 room.id, (source, equipment.EquippedRow(room.id, room, 0.0, live=True))
             )
@@ -110,7 +117,7 @@ def compute_loadout(
 
 
 def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
-    """A loadout without what the agent has on itself of rooms that are closed to it by now."""
+    """A loadout without things the agent equipped from rooms that are now closed to it."""
     chains = AncestorCache(conn)
 
     def stays(item: LoadoutItem) -> bool:
@@ -127,8 +134,10 @@ def find_equippable_tools(
     is_open: Callable[[Thing], bool],
     states: frozenset[str],
 ) -> list[LoadoutItem]:
-    """Live tools that are not among the ids `on`, by qualified name, up to `limit`; only those
-    that lie in rooms and bags which are open to whoever asks. `states` are those that hold."""
+    """Live tools that are not among the ids `on`, by qualified name, up to `limit`.
+
+    Only tools in rooms and bags that are open to the caller. `states` are those that hold.
+    """
     query = (
         select(things_table)
         .where(
@@ -157,8 +166,10 @@ def find_equippable_tools(
 def _equipped_data(
     by_context: dict[EquipSource, list[equipment.EquippedRow]],
 ) -> Iterator[LoadoutItem]:
-    """Equipped data and references; for one name the room's row decides, on or off. Of several
-    things of that name in one context, one that is on beats one that was turned off."""
+    """Equipped data and references; the room's row decides for a name, on or off.
+
+    Of several things of that name in one context, one that is on beats one that was turned off.
+    """
     seen: dict[str, LoadoutItem | None] = {}
     for source, own in by_context.items():
         for row in sorted(own, key=lambda row: not row.live):
@@ -171,8 +182,10 @@ def _equipped_data(
 def _read_tools_below(
     conn: Connection, namespace: Thing, decided: Collection[str]
 ) -> Iterator[Thing]:
-    """A namespace's tools, and those of its children that load with it, at any depth; but for
-    children that have a row of their own, which says more than one above it."""
+    """The tools of a namespace and of its children that load with it, at any depth.
+
+    Children with a row of their own are left out: their row is more specific.
+    """
     waiting = [namespace]
     seen: set[str] = set()
     while waiting:
@@ -197,7 +210,7 @@ def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
 
 
 def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
-    """The states that hold in a room, without those that were found out."""
+    """The states that hold in a room, without the detected ones."""
     room = things.get_thing(conn, room_id) if room_id else None
     held = set(room.metadata.get("states", ())) if room else set()
     servers = select(things_table.c.name).where(
@@ -214,7 +227,7 @@ def _item_sort_key(item: LoadoutItem) -> tuple[int, float, str]:
 
 
 class AncestorCache:
-    """Walks from tools up to the root, remembering what it saw: tools share their namespaces."""
+    """Walks from tools up to the root, with a cache: tools share their namespaces."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -222,8 +235,7 @@ class AncestorCache:
         self._overrides = overrides.read_overrides(conn)
 
     def judge(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
-        """The item as people decided it, with its namespace's name and whatever keeps it from
-        being used."""
+        """The item with overrides applied, its namespace's name, and its obstacle if any."""
         override = self._overrides.get(item.thing.label)
         tool = overrides.apply_override(item.thing, override)
         chain = list(self.above(tool))
@@ -249,7 +261,7 @@ class AncestorCache:
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 
     def above(self, thing: Thing) -> Iterator[Thing]:
-        """From the thing's parent up to the root."""
+        """The ancestors of a thing, from its parent up to the root."""
         parent_id = thing.parent_id
         for _ in range(MAX_TREE_DEPTH):
             if parent_id is None:

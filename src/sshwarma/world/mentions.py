@@ -1,4 +1,4 @@
-"""Who a text calls: `@name`, or the start of a name that no other has."""
+"""Mentions in a text: `@name`, or the start of a name that no other agent has."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sshwarma.world.agents import Agent
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 MIN_PREFIX_CHARACTERS: Final = 3
-"""Letters that the start of a name must have to call somebody: `@al` is too little for alice."""
+"""Minimum length of a mentioned prefix: `@al` is too short for alice."""
 
 
 def extract_mentions(text: str) -> list[str]:
-    """The words after `@`, lower-case, in order, each once. An address like a@b calls nobody."""
+    """The words after `@`, lower-case, in order, each once. An address like a@b is no mention."""
     found = (word.lower().rstrip("-_") for word in _MENTION.findall(text))
     return list(dict.fromkeys(word for word in found if word))
 
 
 def has_mention(text: str, name: str) -> bool:
-    """Whether a text calls somebody of that name."""
+    """Whether a text mentions an agent of that name."""
     return any(
         word == name or (len(word) >= MIN_PREFIX_CHARACTERS and name.startswith(word))
         for word in extract_mentions(text)
@@ -29,7 +29,7 @@ def has_mention(text: str, name: str) -> bool:
 
 
 def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
-    """The agents a text calls, in the order it does. The start of several names calls nobody."""
+    """The agents a text mentions, in its order. A prefix of several names is ignored."""
     by_name = {agent.name: agent for agent in agents}
     found: dict[str, Agent] = {}
     for word in extract_mentions(text):

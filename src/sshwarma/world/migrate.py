@@ -1,4 +1,4 @@
-"""Bringing a database file to the schema this program was written for."""
+"""Migration of a database file to the schema of this program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sshwarma.world.store import create_sqlite_engine
 
 
 def migrations_dir() -> Path:
-    """Where the numbered migrations are."""
+    """The directory of the numbered migrations."""
     return resource_dir("migrations")
 
 
@@ -28,20 +28,20 @@ def newest_revision() -> str:
 
 
 def known_revisions() -> set[str]:
-    """Every revision this program can start from."""
+    """Every revision this program can migrate from."""
     return {script.revision for script in ScriptDirectory(str(migrations_dir())).walk_revisions()}
 
 
 def read_revision(connection: Connection) -> str | None:
-    """The revision a database is at; None if it is empty."""
+    """The revision of a database; None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
 def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, str]:
-    """Bring the file to a revision, in one transaction. Returns the revisions before and after.
+    """Migrate the file to a revision, in one transaction. Returns the revisions before and after.
 
     Raises:
-        RuntimeError: if the file is of a newer program than this one.
+        RuntimeError: if the file's revision is newer than this program.
     """
     engine = create_sqlite_engine(path)
     try:
@@ -50,7 +50,7 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
             if before is not None and before not in known_revisions():
                 raise RuntimeError(
                     f"{path} is at schema {before}, which this version does not know:"
-                    " it was used by a newer sshwarma."
+                    " a newer sshwarma has used it."
                 )
             config = Config()
             config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))

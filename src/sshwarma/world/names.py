@@ -1,8 +1,8 @@
-"""What things may be called, and why a name is refused.
+"""Names of things: which ones are valid, and why a name is refused.
 
 Names of agents, rooms and namespaces are lower-case ASCII: a letter, then letters, digits, `-` or
-`_`, 32 at most. That leaves no room for control characters, bidi marks or other scripts'
-look-alikes; what remains alike in ASCII (`0` and `o`, `1` and `l`, `rn` and `m`) is compared by
+`_`, 32 at most. That excludes control characters, bidi marks and look-alikes from other scripts;
+look-alikes within ASCII (`0` and `o`, `1` and `l`, `rn` and `m`) are compared by
 `confusable_skeleton`. Data things have a wider alphabet, because `prompt:code-style` and `notes.md`
 are names.
 """
@@ -26,7 +26,7 @@ RESERVED_NAMES: Final = frozenset({
     "agents", "mcps", "internal", "defaults", "toolsets", "skills", "projects", "global",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
 })  # fmt: skip
-"""Names nobody can take: words that commands and the tree already use, and voices of authority."""
+"""Reserved names: words that commands and the tree already use, and words of authority."""
 
 DIRECTION_ABBREVIATIONS: Final = {
     "n": "north", "s": "south", "e": "east", "w": "west", "u": "up", "d": "down",
@@ -42,7 +42,7 @@ _CONFUSABLE_CHARACTERS: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5"
 
 
 def confusable_skeleton(name: str) -> str:
-    """Equal for two names a reader could take for each other."""
+    """A form that is equal for two names a reader could confuse."""
     folded = unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE_CHARACTERS)
     return folded.replace("rn", "m").replace("vv", "w").replace("cl", "d")
 
@@ -51,16 +51,16 @@ _RESERVED_SKELETONS: Final = {confusable_skeleton(name): name for name in RESERV
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` if an agent, room or namespace may have it.
+    """Return `name` if an agent, room or namespace may have it.
 
     Raises:
-        Invalid: saying what is wrong with it. `what` is the noun to use: "room", "agent".
+        Invalid: with the reason. `what` is the noun to use: "room", "agent".
     """
     shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
     if len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(
-            f"A name for {_add_article(what)} has at most {MAX_NAME_CHARACTERS} characters;"
-            f" this has {len(name)}."
+            f"The name of {_add_article(what)} has at most {MAX_NAME_CHARACTERS} characters"
+            f" (got {len(name)})."
         )
     if not NAME_PATTERN.fullmatch(name):
         raise Invalid(
@@ -75,26 +75,26 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_thing_name(name: str) -> str:
-    """`name` if a data or reference thing may have it.
+    """Return `name` if a data or reference thing may have it.
 
     Raises:
-        Invalid: saying what is wrong with it.
+        Invalid: with the reason.
     """
     if not THING_NAME_PATTERN.fullmatch(name):
         shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
             f"{shown[:60]} cannot be the name of a thing.",
-            hint=f"A name is letters, digits, and . _ : - after the first; at most "
+            hint=f"A name is a letter or digit, then letters, digits, . _ : or -; at most "
             f"{MAX_THING_NAME_CHARACTERS} characters.",
         )
     return name
 
 
 def parse_direction(word: str) -> str:
-    """The full name of a direction: `n` is north; other names are taken as they are.
+    """The full name of a direction: `n` is north; other names are returned as they are.
 
     Raises:
-        Invalid: if it could not be the name of an exit.
+        Invalid: if it is no valid exit name.
     """
     full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
     if not NAME_PATTERN.fullmatch(full):
@@ -106,7 +106,7 @@ def parse_direction(word: str) -> str:
 
 
 def opposite_direction(full: str) -> str | None:
-    """The way back from a direction, if it has a well-known one."""
+    """The opposite direction, for the well-known ones."""
     reverse = {back: forth for forth, back in OPPOSITE_DIRECTIONS.items()}
     return OPPOSITE_DIRECTIONS.get(full) or reverse.get(full)
 

@@ -1,8 +1,8 @@
 """Namespaces: things that hold tools, and are loaded and unloaded as one.
 
-A namespace is known by its dotted name (`git`, `git.branch`); one inside another is a child of it
-in the tree. What it says of itself - keywords, required states, whether it loads by itself or with
-its parent - is in its metadata and columns, and the loadout reads it there.
+A namespace is identified by its dotted name (`git`, `git.branch`); a nested one is a child of it in
+the tree. Its keywords, required states, and whether it loads automatically or with its parent are
+in its metadata and columns, and the loadout reads them there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 NAMESPACE_CONTAINER: Final = "toolsets"
-"""The container of namespaces that people make."""
+"""The container of namespaces that people create."""
 
 STATE_NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
-"""A state that can be set by hand; one that is found out may be `mcp:NAME`."""
+"""Name of a state that can be set by hand; a detected one may be `mcp:NAME`."""
 
 RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
-"""What stays of a tool's results once their turn is over: see wrap.told.Policy."""
+"""How much of a tool's results is kept after their turn: see wrap.transcript.RetentionPolicy."""
 
 KEYWORDS_KEY: Final = "keywords"
 REQUIRED_STATES_KEY: Final = "required_states"
@@ -45,12 +45,12 @@ LOAD_WITH_PARENT_KEY: Final = "load_with_parent"
 
 _PLAIN_CONTAINERS: Final = ("world", "rooms", "agents", "mcps", "toolsets", "skills", "projects",
                       "defaults", "directs")  # fmt: skip
-"""Containers of the tree that are no namespaces."""
+"""Containers of the tree that are not namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace as it is listed. `id` is its dotted name; `tools` how many it holds itself."""
+    """A namespace in a list. `id` is its dotted name; `tools` is the number of its own tools."""
 
     thing: Thing
     id: str
@@ -72,7 +72,7 @@ class Namespace:
 
     @property
     def title(self) -> str:
-        """What it is called beside its id."""
+        """The title to show beside its id."""
         return str(self.thing.metadata.get("title") or self.id.replace(".", " "))
 
 
@@ -130,7 +130,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
 
 
 def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) -> bool:
-    """Whether nothing above a namespace is gone, such as the server that it was made in."""
+    """Whether no ancestor of a namespace is deleted, such as the server it was created in."""
     above: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
         if above is None or above.deleted_at is not None:
@@ -144,10 +144,10 @@ def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) ->
 def find_namespace(
     conn: Connection, name: str, room_id: str | None = None, *, titled: bool = False
 ) -> Namespace:
-    """The namespace of that dotted name; if `titled`, also by its other name, if it alone has it.
+    """The namespace with that dotted name; if `titled`, also by its title, if it is unique.
 
     Raises:
-        NotFound: if there is none; naming those that are nearly called so.
+        NotFound: if no namespace matches; the hint names similar ones.
     """
     wanted = name.strip().lower().removeprefix("room://").removesuffix(":*")
     known = {space.id.lower(): space for space in read_namespaces(conn, room_id)}
@@ -158,37 +158,41 @@ def find_namespace(
         return alike[0]
     near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
     near = near or get_close_matches(wanted[:MAX_NAMESPACE_NAME_CHARACTERS], known, 2)
-    hint = f"There is {', '.join(near[:4])}." if near else "/namespaces (list_rooms) lists them."
+    hint = (
+        f"Did you mean {' or '.join(near[:4])}?"
+        if near
+        else "List them with namespaces (tool: list_rooms)."
+    )
     raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
 
 
 def check_namespace_name(name: str) -> list[str]:
-    """The parts of a dotted name that a namespace may have.
+    """The parts of a valid dotted name of a namespace.
 
     Raises:
-        Invalid: if it may not.
+        Invalid: if the name is not valid.
     """
     parts = name.lower().split(".")
     if len(parts) > MAX_NAMESPACE_DEPTH or len(name) > MAX_NAMESPACE_NAME_CHARACTERS:
         raise Invalid(
-            f"A namespace lies at most {MAX_NAMESPACE_DEPTH} deep, and its dotted name has at most "
+            f"Namespaces nest at most {MAX_NAMESPACE_DEPTH} deep, and a dotted name has at most "
             f"{MAX_NAMESPACE_NAME_CHARACTERS} characters."
         )
     if not all(parts):
         shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
             f"{shown or 'Nothing'} cannot be the name of a namespace.",
-            hint="A dot stands between two names, as in git.branch",
+            hint="Separate names with a dot, as in git.branch",
         )
     return [names.check_name(part, "namespace") for part in parts]
 
 
 def create_namespace(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
-    """Make a namespace, and those above it that are missing.
+    """Create a namespace, and its missing ancestors.
 
     Raises:
-        Invalid: if it may not have that name.
-        Conflict: if it is there already.
+        Invalid: if the name is not valid.
+        Conflict: if it already exists.
     """
     parent_id, path = NAMESPACE_CONTAINER, ""
     made: Thing | None = None
@@ -196,7 +200,7 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
         path = f"{path}.{part}" if path else part
         known = _find_by_path(tx.conn, path)
         if known is not None and not _is_reachable(tx.conn, known, {}):
-            remove_namespace(tx, known)  # it went with what it lay in, and gives its name up
+            remove_namespace(tx, known)  # its parent is gone: delete it too, which frees its name
             known = None
         made = None
         if known is None:
@@ -212,32 +216,32 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
             )
         parent_id = (made or known or things.get_live_thing(tx.conn, parent_id)).id
     if made is None:
-        raise Conflict(f"There is a namespace {name} already.")
+        raise Conflict(f"The namespace {name} already exists.")
     return made
 
 
 def check_namespace_free(tx: Change, name: str) -> None:
-    """Make sure that a namespace may be called so.
+    """Raise unless a namespace can have that name.
 
     Raises:
-        Invalid: if nothing may.
-        Conflict: if something is.
+        Invalid: if the name is not valid.
+        Conflict: if the name is taken.
     """
     check_namespace_name(name)
     if _find_by_path(tx.conn, name) is not None:
-        raise Conflict(f"There is a namespace {name} already.")
+        raise Conflict(f"The namespace {name} already exists.")
 
 
 def _find_by_path(conn: Connection, path: str) -> Thing | None:
-    """The namespace of that dotted name, if there is one.
+    """The namespace with that dotted name, if it exists.
 
     Raises:
-        Conflict: if the name is that of something else.
+        Conflict: if the name belongs to something else.
     """
     if rooms.find_room_id(conn, path) is not None:
-        raise Conflict(f"{path} is the name of a room: its tools are called so.")
+        raise Conflict(f"{path} is the name of a room, whose tools begin with it.")
     if things.find_child(conn, "agents", path, "agent") is not None:
-        raise Conflict(f"{path} is the name of an agent: their tools are called so.")
+        raise Conflict(f"{path} is the name of an agent, whose tools begin with it.")
     known = things.find_by_qualified_name(conn, path)
     if known is not None and known.kind not in NAMESPACE_KINDS:
         raise Conflict(f"{path} is the name of a {known.kind}.")
@@ -245,16 +249,16 @@ def _find_by_path(conn: Connection, path: str) -> Thing | None:
 
 
 def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
-    """Set what a namespace, or a tool, says of itself.
+    """Set a field of a namespace or a tool.
 
     Raises:
-        Invalid: if there is no such field, or the value is none for it.
+        Invalid: if there is no such field, or the value is not valid for it.
     """
     match field:
         case "description":
             return things.update_thing(tx, thing.id, description=value or None)
         case "name" | "title" if thing.kind == "tool":
-            raise Invalid("A tool is called by its own name; /tool describe gives it other words.")
+            raise Invalid("A tool keeps its own name; /tool describe changes its description.")
         case "name" | "title":
             return things.set_metadata(tx, thing.id, title=value or None)
         case "keywords":
@@ -264,30 +268,32 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "load_with_parent":
             return things.set_metadata(tx, thing.id, load_with_parent=_parse_switch(value) or None)
         case "auto_load" if thing.id == GLOBAL_NAMESPACE:
-            raise Conflict("global is loaded everywhere, always.")
+            raise Conflict("global is always loaded everywhere.")
         case "auto_load":
             return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(value)))
         case "enabled" if thing.id == GLOBAL_NAMESPACE:
-            raise Conflict("global is there always.", hint="/tool disable takes one tool of it.")
+            raise Conflict(
+                "global cannot be disabled.", hint="Disable one of its tools with /tool disable."
+            )
         case "enabled":
             return things.update_thing(tx, thing.id, enabled=int(_parse_switch(value)))
         case "leave_out" if thing.kind == "tool":
             return _set_retention(tx, thing, value)
         case "leave_out":
-            raise Invalid("What of results is left out is said of a tool, not of a namespace.")
+            raise Invalid("leave_out is a field of tools, not of namespaces.")
         case _:
-            raise Invalid(f"{field[:40]} is no field of a namespace.")
+            raise Invalid(f"A namespace has no field {field[:40]}.")
 
 
 def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
-    """Say what a model is still told of a tool's results once their turn is over."""
+    """Set how much of a tool's results a model sees after their turn is over."""
     leave, _, amount = value.strip().upper().partition(" ")
     whole = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
     if leave not in RETENTION_MODES or (amount and not (leave == "SHORT" and whole)):
         raise Invalid(
-            f"{value[:40]} is none of {', '.join(RETENTION_MODES)}.",
-            hint="SHORT may have a number of characters, "
-            f"to {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
+            f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {value[:40]}).",
+            hint="SHORT takes a number of characters, "
+            f"at most {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
         )
     short = int(amount) if amount else None
     return things.set_metadata(tx, tool.id, leave_out=leave, short_amount=short)
@@ -306,8 +312,10 @@ def read_descendants(conn: Connection, thing: Thing) -> list[Thing]:
 
 
 def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
-    """Remove a namespace with those inside it, and their tools, so that the names are free again.
-    Returns the names of the namespaces, and how many tools went with them."""
+    """Delete a namespace, the namespaces inside it and their tools, which frees the names.
+
+    Returns the names of the namespaces, and the number of tools deleted with them.
+    """
     gone = [thing, *(one for one in read_descendants(tx.conn, thing) if one.kind == "toolset")]
     tools = [tool for space in gone for tool in things.read_children(tx.conn, space.id, "tool")]
     for one in (*tools, *reversed(gone)):
@@ -316,7 +324,7 @@ def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
 
 
 def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
-    """The states of those required that do not hold."""
+    """The required states that do not hold."""
     return tuple(dict.fromkeys(state for state in required if state not in held))
 
 
@@ -327,19 +335,23 @@ def _parse_words(value: str) -> list[str]:
         len(word) > 60 or not word.isprintable() for word in found
     ):
         raise Invalid(
-            f"At most {MAX_NAMESPACE_WORDS} of them, each of 60 printable characters at most."
+            f"At most {MAX_NAMESPACE_WORDS} words, each of at most 60 printable characters."
         )
     return found
 
 
 def _parse_states(value: str) -> list[str]:
-    """States by name: only such as can hold."""
+    """Parse names of states.
+
+    Raises:
+        Invalid: if one of them is not a valid name of a state.
+    """
     found = _parse_words(value)
     for state in found:
         if not STATE_NAME_PATTERN.fullmatch(state.removeprefix("mcp:")):
             raise Invalid(
                 f"{state[:60]} cannot be the name of a state.",
-                hint="As in ci-configured, project-loaded, or mcp:NAME for a server.",
+                hint="Examples: ci-configured, project-loaded, mcp:NAME for a server.",
             )
     return found
 
@@ -351,11 +363,11 @@ def _parse_switch(value: str) -> bool:
         case "off" | "no" | "false" | "0":
             return False
         case _:
-            raise Invalid(f"{value[:20]} is neither on nor off.")
+            raise Invalid(f"{value[:20]}: choose one of: on, off.")
 
 
 def namespace_to_dict(space: Namespace) -> dict[str, Any]:
-    """A namespace's own fields, for programs."""
+    """The fields of a namespace as a dict, for programs."""
     return {
         "id": space.id,
         "name": space.title,

@@ -1,5 +1,7 @@
-"""What a model keeps for itself in a room: one text for each room and agent, stored as a data
-thing in the room's container `states`, under the agent's name."""
+"""A model's own notes about a room: one text for each room and agent.
+
+Stored as a data thing in the room's container `states`, under the agent's name.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ NOTES_ROLE: Final = "state"
 
 
 def get_notes_thing(conn: Connection, room_id: str, agent_name: str) -> Thing | None:
-    """The thing that holds an agent's state in a room."""
+    """The thing that holds an agent's notes in a room."""
     container = things.find_child(conn, room_id, NOTES_CONTAINER, "container")
     return things.find_child(conn, container.id, agent_name, "data") if container else None
 
 
 def read_notes(conn: Connection, room_id: str, agent_name: str) -> str:
-    """An agent's state in a room; empty if it keeps none."""
+    """An agent's notes in a room; empty if it has none."""
     known = get_notes_thing(conn, room_id, agent_name)
     return (known.content or "") if known else ""
 
 
 def write_notes(tx: Change, room_id: str, agent_id: str, agent_name: str, text: str) -> None:
-    """Set an agent's state in a room; nothing happens if it is that already."""
+    """Set an agent's notes in a room; do nothing if they are unchanged."""
     known = get_notes_thing(tx.conn, room_id, agent_name)
     if known is None:
         if text:

@@ -1,6 +1,7 @@
-"""What people decided about a tool, kept apart from what its provider says of it: whether it is
-enabled, and other words to describe it. A provider that comes back with a new version of its tools
-finds the decisions as they were.
+"""People's decisions about a tool, stored apart from its provider's declaration.
+
+They are whether the tool is enabled, and another description of it. If a provider returns with a
+new version of its tools, the decisions still apply.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from sshwarma.world.things import Thing, dump_metadata
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """The decisions about one tool; None is none: what the provider says holds. `name` is for
-    display only, the tool is called by its own."""
+    """The decisions about one tool; None keeps the provider's declaration.
+
+    `name` is for display only; the tool is called by its own name.
+    """
 
     tool: str  # its qualified name
     enabled: bool | None = None
@@ -58,10 +61,10 @@ def read_tool_override(conn: Connection, tool: Thing) -> Override:
 
 
 def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
-    """Set fields of an Override; None takes a decision back.
+    """Set fields of an Override; None withdraws a decision.
 
     Raises:
-        KeyError: for what is no field of one.
+        KeyError: if a field does not exist.
     """
     values: dict[str, Any] = {}
     for field, decision in decisions.items():
@@ -79,8 +82,7 @@ def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
 
 
 def clear_override(tx: Change, tool: Thing) -> None:
-    """Take every decision back: a new tool is not bound by those about an older one of its
-    name."""
+    """Withdraw every decision, so that a new tool does not inherit those of an older one."""
     tx.conn.execute(
         update(tool_overrides)
         .where(tool_overrides.c.tool_id == tool.label)
@@ -90,7 +92,7 @@ def clear_override(tx: Change, tool: Thing) -> None:
 
 
 def apply_override(tool: Thing, override: Override | None) -> Thing:
-    """The tool as people decided it."""
+    """The tool with people's decisions applied."""
     decided = override or _NO_OVERRIDE
     if decided.enabled is None and decided.description is None:
         return tool

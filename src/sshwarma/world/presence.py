@@ -1,7 +1,7 @@
-"""Who is here now: live connections, where each stands, and when it was last used.
+"""Presence: live connections, the room of each, and when it was last used.
 
-Presence lives in this process and dies with it. An agent may have several connections; it is in
-a room while one of them is.
+Presence lives in this process and is lost when it ends. An agent may have several connections; it
+is in a room while one of them is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sshwarma.world.events import PresenceChanged
 Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
 
 IDLE_SECONDS: Final = 300
-"""Without a key pressed for this long, an agent is shown as idle."""
+"""Seconds without a key press after which an agent is shown as idle."""
 
 
 @dataclass(slots=True, eq=False)
 class AgentConnection:
-    """One live link of an agent, standing in one room. Times are seconds of `time.monotonic`."""
+    """One live connection of an agent, in one room. Times are seconds of `time.monotonic`."""
 
     agent_id: str
     room_id: str
@@ -58,12 +58,12 @@ class Presence:
         self.versions: dict[str, int] = {}
 
     def enter(self, connection: AgentConnection) -> bool:
-        """A link has come. Whether its agent was not in that room before."""
+        """Add a connection. Returns whether its agent was not in that room before."""
         self._agents.setdefault(connection.agent_id, []).append(connection)
         return self._add_to_room(connection)
 
     def leave(self, connection: AgentConnection) -> bool:
-        """A link has ended. Whether its agent has thereby left the room."""
+        """Remove a connection. Returns whether its agent has thereby left the room."""
         links = self._agents.get(connection.agent_id, [])
         if connection not in links:
             return False
@@ -73,23 +73,28 @@ class Presence:
         return self._remove_from_room(connection)
 
     def move(self, connection: AgentConnection, room_id: str) -> tuple[bool, bool]:
-        """A link goes to another room. Whether its agent left the old one, and entered the new."""
+        """Move a connection to another room.
+
+        Returns whether its agent left the old one, and whether it entered the new one.
+        """
         left = self._remove_from_room(connection)
         connection.room_id = room_id
         return left, self._add_to_room(connection)
 
     def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
-        """One entry an agent, in order of arrival, with its most recently used link; the first
-        `limit` if given."""
+        """One entry for each agent, in order of arrival, with its most recently used connection.
+
+        Returns the first `limit` entries if given.
+        """
         links = islice(self._rooms.get(room_id, {}).values(), limit)
         return [self._to_present(of_agent) for of_agent in links]
 
     def count(self, room_id: str) -> int:
-        """Agents in a room."""
+        """Number of agents in a room."""
         return len(self._rooms.get(room_id, ()))
 
     def everyone(self) -> list[PresentAgent]:
-        """One entry an agent and room."""
+        """One entry for each agent and room."""
         return [self._to_present(links) for room in self._rooms.values() for links in room.values()]
 
     def links_of(self, agent_id: str) -> list[AgentConnection]:
@@ -102,7 +107,7 @@ class Presence:
         return sum(len(links) for links in self._agents.values())
 
     def version(self, room_id: str) -> int:
-        """Moves whenever somebody enters or leaves the room."""
+        """A number that changes when an agent enters or leaves the room."""
         return self.versions.get(room_id, 0)
 
     def _add_to_room(self, connection: AgentConnection) -> bool:

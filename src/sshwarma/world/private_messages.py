@@ -16,13 +16,13 @@ def pair_name(one_id: str, other_id: str) -> str:
 
 
 def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None:
-    """The id of the log those two share, if they have talked."""
+    """The id of the log the two agents share, if they have talked."""
     found = things.find_child(conn, "directs", pair_name(one_id, other_id), "container")
     return found.id if found else None
 
 
 def read_private_logs(conn: Connection, agent_id: str) -> list[str]:
-    """Ids of every private log an agent is in."""
+    """Ids of every private log of an agent."""
     query = select(things_table.c.id, things_table.c.name).where(
         things_table.c.parent_id == "directs", things_table.c.name.contains(agent_id)
     )
@@ -30,7 +30,7 @@ def read_private_logs(conn: Connection, agent_id: str) -> list[str]:
 
 
 def read_last_sender(conn: Connection, agent_id: str) -> str | None:
-    """Who told the agent something last."""
+    """The agent that sent the latest private message to this one."""
     query = (
         select(rows_table.c.author_id)
         .where(
@@ -44,7 +44,7 @@ def read_last_sender(conn: Connection, agent_id: str) -> str | None:
 
 
 def send_private_message(tx: Change, from_id: str, to_id: str, text: str) -> Row:
-    """Add to the log of two agents; only they hear of it."""
+    """Append to the log of two agents; only they get the event."""
     log_id = find_private_log(tx.conn, from_id, to_id)
     if log_id is None:
         log_id = things.create_thing(tx, "directs", "container", pair_name(from_id, to_id)).id

@@ -1,22 +1,22 @@
-"""One question in SQL, answered by a process of its own that can only read, and only what the
-asker may: run by `reports.py` as a script, with nothing but the standard library.
+"""Runs one SQL question in a process of its own, which reads only what the asker may.
 
-Three lines of defence, of which each would do for what it guards against:
+`reports.py` runs this file as a script that uses only the standard library. Three lines of defence,
+each sufficient for its own threat:
 
-- **Gates.** What the asker calls `rows` or `things` is a temporary view over the table of that
-  name, for the rooms and bags they may look into. The reporting views are made anew over those,
-  from their own text, so they show no more than the tables do.
-- **The authorizer.** SQLite asks it while it compiles the statement. A table is read only by way of
-  its gate, whose name nobody can guess: SQLite tells an authorizer the name of the view that reads,
-  and would tell it the name of somebody's `WITH rows AS (...)` as well. Functions are those of a
-  list. Nothing else passes: no write, no PRAGMA, no other file, no schema.
-- **The process.** Time, memory and file size are the kernel's to hold, so one endless `replace()`,
-  which no handler inside SQLite could stop, ends with the process.
+- **Gates.** For the asker, `rows` or `things` is a temporary view over the table of that name, for
+  the rooms and bags they may look into. The reporting views are created again over those, from
+  their own text, so they show no more than the tables do.
+- **The authorizer.** SQLite asks it while it compiles the statement. A table is read only through
+  its gate, whose name nobody can guess: SQLite passes an authorizer the name of the view that
+  reads, and would pass it the name of somebody's `WITH rows AS (...)` as well. Functions are those
+  of a list. Everything else is refused: writes, PRAGMA, other files, the schema.
+- **The process.** The kernel limits time, memory and file size, so one endless `replace()`, which
+  no handler inside SQLite could stop, ends with the process.
 
 In: one JSON object on stdin (see `main`). Out: one JSON object on stdout, an answer or a failure.
 """
 
-# ruff: noqa: S608 - names that are put into statements are all written here
+# ruff: noqa: S608 - every name in a statement is a constant of this file
 
 import difflib
 import json
@@ -34,22 +34,22 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
-"""Instructions of SQLite's machine between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two checks of the clock."""
 
 KILL_GRACE_SECONDS: Final = 0.5
-"""Seconds after the time for a question is up, when its process is killed (SIGALRM)."""
+"""Seconds after the time limit, when the process is killed (SIGALRM)."""
 
 MAX_COUNTED_ROWS: Final = 10_000
-"""Rows that are counted, though not shown."""
+"""Rows counted, though not shown."""
 
 MAX_CACHED_METADATA: Final = 1_000
-"""Things whose metadata is read once, not for every row they are joined to."""
+"""Things whose metadata is read once, instead of for every joined row."""
 
 MAX_HEADING_CHARACTERS: Final = 60
-"""Characters of a column's name."""
+"""Most characters of a column's name."""
 
 MAX_VALUE_BYTES: Final = 8 << 20
-"""Bytes of one value, also on its way through an expression."""
+"""Most bytes of one value, also of intermediate values."""
 
 SQLITE_LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
@@ -82,21 +82,23 @@ PUBLIC_METADATA_KEYS: Final = frozenset("""
     nav number path requires_confirmation required_states role runs server_type source_type states
     tags version vibe
 """.split())  # fmt: skip # noqa: SIM905
-"""Keys of a thing's metadata that anyone who may see the thing may see."""
+"""Keys of a thing's metadata that are visible to anyone who may see the thing."""
 
 ADMIN_METADATA_KEYS: Final = frozenset(("args", "command", "cwd", "source_ref", "url"))
 
 MASKED_METADATA_KEYS: Final = frozenset(("env", "headers"))
-"""Keys that admins see the names in, never the values: those are secrets."""
+"""Keys of which admins see the names, but never the values, which are secrets."""
 
 _IN_READABLE_LOGS: Final = "IN (SELECT id FROM temp.logs)"
 _IN_VISIBLE_THINGS: Final = "IN (SELECT id FROM temp.seen)"
 
 
 class TableFilter(NamedTuple):
-    """How much of a table can be read: rows for which `open_if` holds. `keys` are columns of ids,
-    by which tables are joined; every other one is NULL where the gate is shut, so that whichever
-    part of a WHERE is looked at first, it has nothing of a hidden row to look at."""
+    """Which part of a table can be read: rows for which `open_if` holds.
+
+    `keys` are columns of ids, by which tables are joined; every other column is NULL in a hidden
+    row, so that no part of a WHERE sees a hidden value, in whatever order SQLite evaluates it.
+    """
 
     open_if: str
     keys: tuple[str, ...]
@@ -122,8 +124,10 @@ TABLE_FILTERS: Final = {
     ),
     "toolset_files": TableFilter("length(path) > 0", ("toolset_id",)),
 }
-"""Tables that can be read. Every gate asks about a column, so that even a count of a table's rows
-goes by way of it."""
+"""Tables that can be read.
+
+Every gate tests a column, so that even a count of a table's rows goes through it.
+"""
 
 _COLUMN_REPLACEMENTS: Final = {
     ("things", "metadata"): "shown({})",
@@ -133,10 +137,10 @@ _COLUMN_REPLACEMENTS: Final = {
 PUBLIC_CONTAINERS: Final = (
     "internal", "global", "mcps", "toolsets", "skills", "projects", "defaults",
 )  # fmt: skip
-"""Containers of the world into which everybody may look."""
+"""Containers of the world that are open to everybody."""
 
-# What lies in a room, in one's own bag or in an open one, at any depth; and agents, whom everybody
-# sees, without their bags. Those who are gone too: what they said is still there.
+# Things in a room, in the asker's own bag or in an open one, at any depth; and agents, visible to
+# everybody, without their bags. Deleted agents too: their messages are still there.
 _FILL_VISIBLE_THINGS: Final = """
     WITH RECURSIVE inside(id) AS (
         SELECT id FROM temp.logs UNION SELECT id FROM temp.contexts UNION SELECT id FROM temp.bags
@@ -162,7 +166,7 @@ _WRITE_ACTIONS: Final = frozenset({
 
 
 class RestrictedDatabase:
-    """A connection on which only what one asker may read can be read."""
+    """A connection that reads only the rows one asker may read."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.admin = bool(asked["admin"])
@@ -176,19 +180,21 @@ class RestrictedDatabase:
         query = "SELECT lower(name) FROM main.sqlite_master"
         self._stored_names = {name for (name,) in self.database.execute(query)}
         self._view_tables = {f"{name} {secrets.token_hex(16)}": name for name in TABLE_FILTERS}
-        self.database.execute("BEGIN")  # one state of the world for all that follows
+        self.database.execute("BEGIN")  # one snapshot of the world for all that follows
         self._fill_tables(asked)
         self._build_views()
-        for (
-            function
-        ) in ALLOWED_TABLE_FUNCTIONS:  # SQLite declares one when it is first used: as a write
+        for function in (
+            ALLOWED_TABLE_FUNCTIONS
+        ):  # SQLite declares a function when it is first used, which counts as a write
             self.database.execute(f"SELECT 1 FROM {function}('[]')")
         for limit, value in SQLITE_LIMITS.items():
             self.database.setlimit(limit, value)
         self.database.set_authorizer(self._authorize_action)
 
     def relations(self) -> dict[str, list[str]]:
-        """What can be read, with the columns of each; afterwards the connection is open to all."""
+        """The readable tables and views, with their columns. Afterwards the connection is
+        unrestricted.
+        """
         self.database.set_authorizer(None)
         self.database.set_progress_handler(None, 0)
         query = "SELECT name FROM temp.sqlite_master WHERE type = 'view' AND instr(name, ' ') = 0"
@@ -239,7 +245,7 @@ class RestrictedDatabase:
         return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.open_if}"
 
     def _shown(self, stored: str | None) -> str | None:
-        """A thing's metadata without what is its own business."""
+        """A thing's metadata without its private keys."""
         if stored is None:
             return None
         if stored in self._metadata_cache:
@@ -277,7 +283,7 @@ class RestrictedDatabase:
             return self._deny_action("function", function)
         if action == sqlite3.SQLITE_READ:
             ours = database == "temp" and not name.startswith("sqlite_")
-            # Of a table whose columns nobody asks for, only the name is told: also of WITH's.
+            # If no column of a table is read, SQLite passes only the table's name: also for WITH.
             named = not second and name not in self._stored_names and not name.startswith("sqlite_")
             if (
                 ours
@@ -289,7 +295,7 @@ class RestrictedDatabase:
             return self._deny_action("read", name)
         if (
             action in _WRITE_ACTIONS
-        ):  # what SQLite makes a virtual table of, it writes to its own schema
+        ):  # SQLite writes the declaration of a virtual table to its own schema
             return self._deny_action("virtual" if name.startswith("sqlite_") else "write", "")
         if action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH):
             return self._deny_action("attach", "")
@@ -304,7 +310,7 @@ class RestrictedDatabase:
 
 
 class QueryRunner:
-    """Runs one statement and keeps what it gives, to its limits."""
+    """Runs one statement and keeps its result, within the limits."""
 
     def __init__(self, scope: RestrictedDatabase, asked: dict[str, Any]) -> None:
         self._scope = scope
@@ -316,7 +322,7 @@ class QueryRunner:
         self._cut_cells = 0
 
     def answer(self, sql: str) -> dict[str, Any]:
-        """What the statement gives."""
+        """Run the statement and return its result."""
         database = self._scope.database
         database.set_progress_handler(self._is_late, CLOCK_CHECK_INSTRUCTIONS)
         cursor = database.execute(sql)
@@ -369,7 +375,7 @@ class QueryRunner:
 
 
 def main() -> None:
-    """Read the question, answer it."""
+    """Read the question from stdin, write the answer to stdout."""
     asked = json.load(sys.stdin.buffer)
     try:
         answer = _answer_question(asked)
@@ -382,7 +388,7 @@ def main() -> None:
 def _answer_question(asked: dict[str, Any]) -> dict[str, Any]:
     scope = RestrictedDatabase(asked)
     _limit_resources(asked["memory"], asked["seconds"])
-    # What no handler of SQLite's can end, one long function, the kernel does a little later.
+    # No handler of SQLite can end one long function; the kernel does, a little later.
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + KILL_GRACE_SECONDS)
     try:
         return QueryRunner(scope, asked).answer(asked["sql"])
@@ -391,7 +397,7 @@ def _answer_question(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_failure(scope: RestrictedDatabase, text: str) -> dict[str, Any]:
-    """What went wrong, as `reports` puts it into words."""
+    """The failure, as `reports` turns it into a message."""
     if scope.denied is not None:
         what, name = scope.denied
         return {"failure": "denied", "what": what, "name": name}
@@ -407,7 +413,7 @@ def _describe_failure(scope: RestrictedDatabase, text: str) -> dict[str, Any]:
 
 
 def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
-    """Names like one that SQLite did not know."""
+    """Names similar to one that SQLite did not know."""
     unknown = re.match(r"no such (table|column): (?:\w+\.)?(\w+)$", text)
     if unknown is None:
         return
@@ -421,13 +427,13 @@ def _truncate_text(text: str, most: int) -> str:
 
 
 def _limit_resources(memory: int, seconds: float) -> None:
-    """For good: so much memory over what there is now, so much processor time, no file to write."""
+    """Limit memory over the present use, processor time and file size, irrevocably."""
     os.nice(5)
     used = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
     limits = {resource.RLIMIT_CPU: until, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
     statm = Path("/proc/self/statm")
-    if statm.exists():  # elsewhere the limit on one value and on time must do
+    if statm.exists():  # elsewhere the limits on values and on time must suffice
         pages = int(statm.read_text("ascii").split()[0])
         limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + memory
     for limit, value in limits.items():

@@ -1,5 +1,8 @@
-"""Questions in SQL, for reports: answered by a process of its own, so that no question can change
-anything, read what its asker may not, or hold up anybody. See `report_worker` for how."""
+"""Reports: SQL questions, answered by a process of its own.
+
+So no question can change anything, read what its asker may not, or delay anybody. See
+`report_worker` for how.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ PROCESS_TIMEOUT_SECONDS: Final = 8.0
 QUERY_KEYWORDS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 
 READABLE_TABLES: Final = frozenset(report_worker.TABLE_FILTERS)
-"""Tables that can be read, beside every view."""
+"""Tables that can be read, besides every view."""
 
 _SPACE_PATTERN: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
 _WORD_PATTERN: Final = re.compile(r"\w+|\S")
@@ -48,8 +51,10 @@ CellValue = None | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """Who asks: the ids of the logs they may read (rooms and private conversations), and whether
-    they see what only admins do. Nobody sees secrets."""
+    """The asker: ids of the logs they may read, and whether they have admin rights.
+
+    Logs are rooms and private conversations. Nobody sees secrets.
+    """
 
     agent_id: str
     logs: tuple[str, ...]
@@ -58,8 +63,11 @@ class ReportScope:
 
 @dataclass(frozen=True, slots=True)
 class ReportResult:
-    """The result of a query, within MAX_REPORT_ROWS, MAX_REPORT_CHARACTERS and, for each cell,
-    MAX_REPORT_CELL_CHARACTERS. `more` rows are not shown; if `uncounted`, at least so many."""
+    """The answer: at most MAX_REPORT_ROWS rows and MAX_REPORT_CHARACTERS characters.
+
+    Cells are cut at MAX_REPORT_CELL_CHARACTERS characters. `more` rows are not shown; if
+    `uncounted`, there are at least that many.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[CellValue, ...], ...]
@@ -81,16 +89,16 @@ class Reports:
         """The answer to one SELECT.
 
         Raises:
-            Invalid: the statement is wrong, or none that reads; `at` is where, in `sql`.
-            Forbidden: it asks for what cannot be read.
-            WorldError: it took too long, or too much memory.
-            Unavailable: too many others are asking.
+            Invalid: if the statement is wrong, or does not only read; `at` is the place in `sql`.
+            Forbidden: if it reads something that is not readable.
+            WorldError: if it took too long, or too much memory.
+            Unavailable: if too many questions are waiting.
         """
         _check_statement(sql)
         if self._waiting >= MAX_WAITING_REPORTS:
             raise Unavailable(
-                f"{MAX_WAITING_REPORTS} questions are waiting already.",
-                hint="Ask again in a moment.",
+                f"Too busy: {MAX_WAITING_REPORTS} questions are waiting.",
+                hint="Retry in a moment.",
             )
         self._waiting += 1
         try:
@@ -122,7 +130,7 @@ class Reports:
         )
 
     async def close(self) -> None:
-        """End what is still being answered."""
+        """End the questions that are still running."""
         for process in list(self._running):
             _kill_process(process)
             await process.wait()
@@ -139,7 +147,7 @@ class Reports:
                 start_new_session=True,
             )
         except OSError as error:
-            log.error("a report cannot start", error=str(error))
+            log.error("cannot start a report process", error=str(error))
             return {"failure": "broken"}
         self._running.add(process)
         try:
@@ -170,48 +178,50 @@ def _kill_process(process: Process) -> None:
 
 
 def _check_statement(sql: str) -> None:
-    """Refuse what is not one statement that reads, before a process is started for it."""
+    """Refuse anything but one statement that reads, before a process is started for it."""
     space = _SPACE_PATTERN.match(sql)
     word = _WORD_PATTERN.match(sql, space.end() if space else 0)
     if word is None:
-        raise Invalid("Say what to select.", hint="As in SELECT name FROM tools.")
+        raise Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
     if "\0" in sql:
-        raise Invalid("A statement has no NUL in it.", at=(sql.index("\0"), sql.index("\0") + 1))
+        raise Invalid(
+            "A statement cannot contain a NUL character.", at=(sql.index("\0"), sql.index("\0") + 1)
+        )
     if word[0].upper() not in QUERY_KEYWORDS:
         raise Invalid(
-            f"{word[0][:40]} is not SELECT, WITH or VALUES: this reads, and changes nothing.",
-            hint="/schema shows what there is to select from.",
+            f"A query starts with SELECT, WITH or VALUES (got {word[0][:40]}); it only reads.",
+            hint="/schema lists the tables.",
             at=word.span(),
         )
 
 
 def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
-    """Why there is no answer, in words."""
-    less = "Ask for less: one session_id, fewer joins, a LIMIT inside."
+    """The error message for a failure of the worker."""
+    less = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
     match given["failure"]:
         case "denied":
             return _denied_error(sql, given["what"], given["name"])
         case "time":
-            return WorldError(
-                f"It took longer than {REPORT_TIMEOUT_SECONDS:g} s and was ended.", hint=less
-            )
+            return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=less)
         case "memory":
             return WorldError(
-                f"It needed more than {MAX_REPORT_MEMORY_BYTES >> 20} MiB of memory and was ended.",
+                f"The query exceeded {MAX_REPORT_MEMORY_BYTES >> 20} MiB of memory.",
                 hint=less,
             )
         case "size":
             most = report_worker.MAX_VALUE_BYTES >> 20
-            return WorldError(f"One value in it is over {most} MiB, which is the most.", hint=less)
+            return WorldError(f"A value in the query exceeds {most} MiB.", hint=less)
         case "statements":
-            return Invalid("One statement at a time.", hint="Leave out what follows the first ;")
+            return Invalid(
+                "Only one statement is allowed.", hint="Remove everything after the first ;"
+            )
         case "empty":
-            return Invalid("Say what to select.", hint="As in SELECT name FROM tools.")
+            return Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
         case "wrong":
             return _sql_error(sql, given["text"], given["near"])
         case "killed":
-            return Unavailable("It was ended before there was an answer.")
-    return Unavailable("It could not be answered; the operator can see why.")
+            return Unavailable("The query was stopped before it had an answer.")
+    return Unavailable("The query failed. The reason is in the server's log.")
 
 
 def _denied_error(sql: str, what: str, name: str) -> WorldError:
@@ -219,31 +229,35 @@ def _denied_error(sql: str, what: str, name: str) -> WorldError:
     match what:
         case "read" if name in READABLE_TABLES:
             return Forbidden(
-                f"{name} is read by that name alone.", hint=f"As in FROM {name}.", at=at
+                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", at=at
             )
         case "read":
             return Forbidden(
-                f"{name} cannot be read here.", hint="/schema says what can be.", at=at
+                f"{name} is not readable.", hint="/schema lists the readable tables.", at=at
             )
         case "function":
-            return Forbidden(f"The function {name} is not one that can be used here.", at=at)
+            return Forbidden(f"The function {name} is not allowed.", at=at)
         case "virtual":
-            return Forbidden("A table in it cannot be read here.", hint="/schema says what can be.")
+            return Forbidden(
+                "A table in the query is not readable.", hint="/schema lists the readable tables."
+            )
         case "write":
-            return Forbidden("That would change something: this only reads.")
+            return Forbidden("Queries can only read.")
         case "pragma":
-            return Forbidden("No PRAGMA here.", hint="/schema NAME shows the columns of a table.")
+            return Forbidden(
+                "PRAGMA is not allowed.", hint="/schema NAME shows the columns of a table."
+            )
         case "attach":
-            return Forbidden("No other file can be opened here.")
-    return Forbidden("Only a SELECT can be asked here.")
+            return Forbidden("Opening another file is not allowed.")
+    return Forbidden("Only SELECT is allowed.")
 
 
 def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
-    """SQLite's own words, with the place they are about where that is plain."""
+    """SQLite's own message, with the place it refers to where that is known."""
     syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
     if syntax is not None:
         return Invalid(
-            f"The SQL is not right at {syntax[1][:40]}.",
+            f"SQL syntax error at {syntax[1][:40]}.",
             at=_find_word_span(sql, syntax[1]),
             hint=_suggest_names(near),
         )
@@ -255,20 +269,20 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
             hint=_suggest_names(near),
         )
     if "because it is a view" in text:
-        return Forbidden("That would change something: this only reads.")
+        return Forbidden("Queries can only read.")
     if "incomplete input" in text:
-        return Invalid("The SQL ends too early.", at=(len(sql), len(sql)))
+        return Invalid("The SQL is incomplete.", at=(len(sql), len(sql)))
     if "bindings" in text:
-        return Invalid("Nothing stands for ? or :name here.", hint="Write the value itself.")
+        return Invalid("Parameters ? and :name are not supported.", hint="Write the value itself.")
     return Invalid(f"{text[:1].upper()}{text[1:300].rstrip('.')}.")
 
 
 def _suggest_names(near: list[str]) -> str:
-    return f"Did you mean {' or '.join(near)}?" if near else "/schema shows what there is."
+    return f"Did you mean {' or '.join(near)}?" if near else "/schema lists the tables and columns."
 
 
 def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
-    """Where a word stands, if it stands there once."""
+    """The span of a word, if it occurs once."""
     whole = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
     found = list(re.finditer(whole, sql, re.IGNORECASE))
     return found[0].span() if len(found) == 1 else None

@@ -1,7 +1,7 @@
-"""States that are found out rather than set: looked at again and again, told when they change.
+"""Room states that are detected rather than set; polled, with an event when they change.
 
-A room may have a directory of the server; what is in it decides `project-loaded` and
-`git-present`. (`mcp:NAME` is read from the tree, where a server's availability is kept.)
+A room may have a directory of the server; its contents decide `project-loaded` and `git-present`.
+(`mcp:NAME` is read from the tree, where a server's availability is stored.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
 CHECK_INTERVAL_SECONDS: Final = 2.0
-"""Between two looks."""
+"""Seconds between two polls."""
 
 DIRECTORY_KEY: Final = "directory"
 """The key of a room's metadata that holds the path."""
@@ -44,13 +44,13 @@ class RoomStateWatcher:
         self._world = world
 
     async def watch(self) -> None:
-        """Look for as long as the program runs."""
+        """Poll until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
 
     async def check(self) -> None:
-        """Look once, and tell what has changed."""
+        """Poll once, and publish the changes."""
         directories = await self._world.memo("directories", _read_directories)
         found = await asyncio.to_thread(detect_states, directories) if directories else {}
         before, self._world.found = self._world.found, found

@@ -1,4 +1,4 @@
-"""Rooms as one reads them: their text, exits, bag and access in one value, and making them."""
+"""Rooms as values: text, exits, bag and access; and creating rooms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Room:
     vibe: str = ""
     mode: AccessMode = "open"
     nav: bool = True  # whether models may move out of it by tool
-    context_size: int | None = None  # turns that models see; None for the usual number
+    context_size: int | None = None  # turns that models see; None for the default
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
     bag: tuple[Thing, ...] = ()  # the first MAX_SHOWN_BAG_THINGS, by name
@@ -49,11 +49,11 @@ def read_room(conn: Connection, room_id: str) -> Room:
     """A live room by id.
 
     Raises:
-        NotFound: if it is gone.
+        NotFound: if it was deleted.
     """
     thing = things.get_thing(conn, room_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "room":
-        raise NotFound("That room is gone.")
+        raise NotFound("That room was deleted.")
     return _room_from_thing(conn, thing)
 
 
@@ -72,11 +72,11 @@ def find_room_id(conn: Connection, name: str) -> str | None:
 
 
 def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thing:
-    """Make a room that its maker owns, equipped as `defaults` is now.
+    """Create a room that its creator owns, equipped as `defaults` is now.
 
     Raises:
-        Invalid: if no room may have that name.
-        Conflict: if one has it.
+        Invalid: if the name is not valid.
+        Conflict: if the name is taken.
     """
     _check_room_name(tx.conn, name, owner)
     room = things.create_thing(
@@ -88,8 +88,9 @@ def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -
 
 
 def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Make a room like another: text, equipment, and copies of its data and references. Its log,
-    its members and the exits into it stay behind; its exits out are copied.
+    """Create a room like another: text, equipment, exits out, copies of its data and references.
+
+    The log, the members and the exits into it are not copied.
 
     Raises:
         Invalid, Conflict: as `create_room`.
@@ -132,23 +133,27 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
 
 
 def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
-    """Go on if a room of that owner may have that name, and none has. Nobody but they may call one
-    after an agent.
+    """Raise unless a room of that owner can have that name.
+
+    Only an agent itself may name a room after it.
 
     Raises:
-        Invalid, Conflict: if not.
+        Invalid, Conflict: if the name is not valid, or taken.
     """
     names.check_name(name, "room")
     if find_room_id(conn, name) is not None:
-        raise Conflict(f"There is a room named {name} already.", hint=f"/join {name} enters it.")
+        raise Conflict(f"A room named {name} already exists.", hint=f"Enter it with /join {name}.")
     agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
-            f"{name} is the name of an agent: their tools are called so.", hint="Choose another."
+            f"{name} is the name of an agent, whose tools begin with it.",
+            hint="Choose another name.",
         )
     taken = things.find_by_qualified_name(conn, name)
-    if taken is not None:  # the tools of both would have the same names
-        raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
+    if taken is not None:  # their tools would have the same names
+        raise Conflict(
+            f"{name} is the name of a {taken.kind} with tools.", hint="Choose another name."
+        )
 
 
 def _room_from_thing(conn: Connection, thing: Thing) -> Room:

@@ -21,7 +21,8 @@ from sshwarma.world.store import Change
 TOOL_KINDS: Final = ("tool.call", "tool.result", "tool.error", "tool.timeout")
 
 # Appending is the one statement the world executes for every line anybody says, so its text is
-# generated once: 15 us a row where building it anew through Core costs 60 (benchmarks/store.py).
+# generated once: 15 us a row where generating it each time through Core costs 60
+# (benchmarks/store.py).
 _COLUMNS: Final = (
     "id", "room_id", "seq", "turn_id", "parent_row_id", "author_id", "kind", "status",
     "content", "meta", "created_at",
@@ -45,7 +46,7 @@ def append_row(
     tags: Iterable[str] = (),
     audience: frozenset[str] | None = None,
 ) -> Row:
-    """Add a row at the end of a room's log and announce it, to `audience` only if given."""
+    """Append a row to a room's log and publish it, to `audience` only if given."""
     row = Row(
         id=new_id(),
         room_id=room_id,
@@ -73,7 +74,7 @@ def append_row(
 
 
 def read_last_seq(conn: Connection, room_id: str) -> int:
-    """The number of the newest row; 0 in a room where nothing was ever said."""
+    """The number of the newest row; 0 in an empty log."""
     query = select(func.coalesce(func.max(rows.c.seq), 0)).where(rows.c.room_id == room_id)
     return int(conn.execute(query).scalar_one())
 
@@ -87,8 +88,10 @@ def read_tail(
     kinds: Sequence[str] = (),
     prefix: str = "",
 ) -> list[Row]:
-    """The last `limit` rows, oldest first: those with a `seq` below `before`, of some `kinds` or
-    of kinds that start with `prefix`."""
+    """The last `limit` rows, oldest first.
+
+    Rows with a `seq` below `before`, of some `kinds` or of kinds that start with `prefix`.
+    """
     query = select(rows).where(rows.c.room_id == room_id)
     if before is not None:
         query = query.where(rows.c.seq < before)
@@ -108,7 +111,7 @@ def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:
 
 
 def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
-    """The rows of those ids, in the order of the log."""
+    """The rows with those ids, in the order of the log."""
     wanted = list(row_ids)
     if not wanted:
         return []
@@ -119,8 +122,10 @@ def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
 def read_window_rows(
     conn: Connection, room_id: str, turn_ids: Iterable[str], loose_after: int, before: int | None
 ) -> list[Row]:
-    """The rows of some turns, and those of no turn that come after a `seq`; all of them below
-    `before`, if given; in order."""
+    """The rows of some turns, and those of no turn that come after a `seq`, in order.
+
+    Only rows with a `seq` below `before`, if given.
+    """
     # Two queries, because one with OR would read the whole log.
     of = select(rows).where(rows.c.turn_id.in_(list(turn_ids)))
     loose = select(rows).where(
@@ -135,7 +140,7 @@ def read_window_rows(
 
 
 def read_rows_after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
-    """Up to `limit` rows that follow `seq`, oldest first: how a listener fills a gap."""
+    """Up to `limit` rows that follow `seq`, oldest first, for a listener that fills a gap."""
     query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)
     return [
         row_from_mapping(row)

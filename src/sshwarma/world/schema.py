@@ -1,8 +1,8 @@
-"""The tables. Migrations make them; queries are written against these objects.
+"""The tables. Migrations create them; queries are written against these objects.
 
-Times are milliseconds since the Unix epoch in INTEGER columns; tables whose rows people
-read in reports hold ISO text. Nothing is hard-deleted but by `/gc purge`: `deleted_at`
-is set instead, and unique indexes count live rows only.
+Times are milliseconds since the Unix epoch in INTEGER columns; tables whose rows people read in
+reports hold ISO text. Only `/gc purge` hard-deletes: everything else sets `deleted_at`, and unique
+indexes count live rows only.
 
 A column whose name a seed document gives (`tool_calls.chat_id`) keeps it in the database; in code
 its key is the word of the glossary (`tool_calls.c.room_id`).
@@ -39,7 +39,7 @@ metadata = MetaData(
 )
 
 Millis = BigInteger().with_variant(Integer(), "sqlite")
-"""A Unix time in milliseconds: past 32 bits, which PostgreSQL's INTEGER is."""
+"""A Unix time in milliseconds: exceeds 32 bits, the size of PostgreSQL's INTEGER."""
 
 LIVE = text("deleted_at IS NULL")
 
@@ -160,7 +160,8 @@ rows = Table(
         sqlite_where=text("turn_id IS NOT NULL"),
         postgresql_where=text("turn_id IS NOT NULL"),
     ),
-    # Journal and tool queries ask for a few kinds in a room; chat, by far the most, needs no index.
+    # Journal and tool queries ask for a few kinds in a room; chat, most of the rows, needs no
+    # index.
     Index(
         "ix_rows_kind",
         "room_id",
@@ -206,7 +207,7 @@ turns = Table(
     ),
 )
 
-drafts = Table(  # what a turn has shown of an answer that is not a row yet
+drafts = Table(  # text of an unfinished answer
     "drafts",
     metadata,
     Column("turn_id", Text, ForeignKey("turns.id"), primary_key=True),
@@ -279,7 +280,7 @@ tool_calls = Table(
 attachments = Table(
     "attachments",
     metadata,
-    Column("id", Millis, primary_key=True),  # in the order they came
+    Column("id", Millis, primary_key=True),  # in order of arrival
     Column("call_id", Text, ForeignKey("tool_calls.id"), nullable=False),
     Column("number", Integer, nullable=False),  # from 1, in a call
     Column("room_id", Text, ForeignKey("things.id"), nullable=False),

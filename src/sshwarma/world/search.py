@@ -1,8 +1,8 @@
-"""Finding rows by their words.
+"""Full-text search of rows.
 
-The index is SQLite's FTS5 over `rows`. Indexing costs five times what appending does, so rows
-are indexed in passes of their own, off the way of whoever speaks; a search first indexes what is
-missing, so it never misses what was said.
+The index is SQLite's FTS5 over `rows`. Indexing costs five times as much as appending, so rows are
+indexed in separate passes that do not delay speakers; a search first indexes the missing rows, so
+its results are complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UPDATE_INDEXED_N = text(
     " WHERE n > :last ORDER BY n LIMIT :pass)), :last)"
 )
 # A row belongs to its turn, or to the first turn it opened that is not undone, as in `messages`.
-# What searches were asked and gave is left out: else the newest find would be the search itself.
+# Calls and results of searches are left out: else the newest hit would be the search itself.
 _SELECT_HITS = text("""
     SELECT rows.*, turns.id AS group_id, turns.status AS turn_status
     FROM rows_fts JOIN rows ON rows.n = rows_fts.rowid
@@ -51,7 +51,7 @@ SEARCH_TOOLS: Final = ("global:search", "sshwarma:history", "sshwarma:sql")
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A row that was found, and the turn it belongs to; `dropped` if it was undone."""
+    """A matching row, and the turn it belongs to; `dropped` if it was undone."""
 
     row: Row
     turn_id: str | None
@@ -59,13 +59,13 @@ class SearchHit:
 
 
 def count_unindexed_rows(conn: Connection) -> int:
-    """How many rows are not indexed yet."""
+    """Number of rows that are not indexed yet."""
     newest = int(conn.execute(_SELECT_NEWEST_N).scalar_one())
     return newest - int(conn.execute(_SELECT_INDEXED_N).scalar_one())
 
 
 def index_next_rows(tx: Change) -> bool:
-    """Index up to INDEX_PASS_ROWS rows. Whether there are more."""
+    """Index up to INDEX_PASS_ROWS rows. Returns whether more remain."""
     last = int(tx.conn.execute(_SELECT_INDEXED_N).scalar_one())
     values = {"last": last, "pass": INDEX_PASS_ROWS}
     tx.conn.execute(_INSERT_INDEX_ROWS, values)
@@ -83,7 +83,9 @@ def search_rows(
     dropped: bool = False,
 ) -> list[SearchHit]:
     """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
-    The last word may be the start of one. Text in double quotes is a phrase."""
+
+    The last word also matches as a prefix. Text in double quotes is a phrase.
+    """
     query = build_fts_query(words)
     if not query:
         return []
@@ -106,8 +108,8 @@ def search_rows(
 
 
 def build_fts_query(words: str) -> str:
-    """What a person typed as an FTS5 query: every term quoted, so that none is an operator."""
-    parts = words.replace("\0", " ").split('"')  # FTS5 reads no further than a NUL
+    """An FTS5 query from typed words: every term is quoted, so that none is an operator."""
+    parts = words.replace("\0", " ").split('"')  # FTS5 stops reading at a NUL
     terms: list[str] = []
     for index, part in enumerate(parts):
         inside_quotes = index % 2 == 1

@@ -1,8 +1,7 @@
 """Skills: instructions that are put into a model's context while they are active.
 
-A skill is a data thing in the container `skills`, known everywhere as `skill:NAME` and by a
-number. It is active where it is equipped: on a room for every model there, on an agent for that one
-everywhere.
+A skill is a data thing in the container `skills`, referred to as `skill:NAME` or by a number. It is
+active where it is equipped: on a room for every model there, on an agent for that one everywhere.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ def read_skills(conn: Connection) -> list[Thing]:
 
 
 def find_skill(conn: Connection, name: str) -> Thing:
-    """The skill of that name, with or without `skill:`, or of that number.
+    """The skill with that name, with or without `skill:`, or with that number.
 
     Raises:
-        NotFound: if there is none.
+        NotFound: if there is no such skill.
     """
     plain = name.removeprefix(SKILL_PREFIX)
     for thing in read_skills(conn):
         if plain in (thing.name, str(thing.metadata.get("number"))):
             return thing
-    raise NotFound(f"There is no skill {plain[:40]}.", hint="/skill list shows them.")
+    raise NotFound(f"There is no skill {plain[:40]}.", hint="List them with /skill list.")
 
 
 def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
-    """Make a skill.
+    """Create a skill.
 
     Raises:
-        Invalid: if it may not have that name.
-        Conflict: if another has it.
+        Invalid: if the name is not valid.
+        Conflict: if the name is taken.
     """
     check_name(name, "skill")
     if any(thing.name == name for thing in read_skills(tx.conn)):
-        raise Conflict(f"There is a skill {name} already.", hint="/skill edit changes it.")
+        raise Conflict(f"The skill {name} already exists.", hint="Change it with /skill edit.")
     newest = func.max(func.json_extract(things_table.c.metadata, "$.number"))
     query = select(newest).where(things_table.c.parent_id == SKILLS_CONTAINER)
     number = (tx.conn.execute(query).scalar() or 0) + 1
@@ -69,18 +68,18 @@ def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) 
 
 
 def rename_skill(tx: Change, skill: Thing, name: str) -> Thing:
-    """Give a skill another name; where it is active it stays so.
+    """Rename a skill; it stays active where it is.
 
     Raises:
         Invalid, Conflict: as `create_skill`.
     """
     check_name(name, "skill")
     if any(thing.name == name for thing in read_skills(tx.conn)):
-        raise Conflict(f"There is a skill {name} already.")
+        raise Conflict(f"The skill {name} already exists.")
     return things.update_thing(tx, skill.id, name=name, qualified_name=SKILL_PREFIX + name)
 
 
 def count_activation(tx: Change, skill: Thing) -> None:
-    """Count that a skill was made active somewhere."""
+    """Count an activation of a skill."""
     times = int(skill.metadata.get("activations", 0)) + 1
     things.set_metadata(tx, skill.id, structural=False, activations=times)

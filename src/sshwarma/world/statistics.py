@@ -1,4 +1,4 @@
-"""Figures for `/stats`: what models have used, which tools were called, which skills are active."""
+"""Statistics for `/stats`: tokens used by models, tool calls, active skills."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from sshwarma.world.schema import equipped, rows, things, tool_calls, turns, usa
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """Tokens of some answers. `estimated` of them were counted by us, not by the provider; `cost`
-    is in US dollars for the `priced` ones, None if the price of none is known."""
+    """Tokens of some answers.
+
+    Attributes:
+        estimated: number of them that we counted, not the provider.
+        cost: US dollars of the `priced` ones; None if no price is known.
+    """
 
     answers: int = 0
     prompt_tokens: int = 0
@@ -21,13 +25,13 @@ class UsageTotals:
     estimated: int = 0
     cost: float | None = None
     priced: int = 0
-    undone: int = 0  # answers of turns that were undone: the tokens are spent all the same
+    undone: int = 0  # answers of undone turns: their tokens are spent all the same
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsageTotals:
     model: str
-    agents: tuple[str, ...]  # ids of those who answered by it
+    agents: tuple[str, ...]  # ids of the agents that answered with it
     spent: UsageTotals
 
 
@@ -41,8 +45,10 @@ class ToolCount:
 
 @dataclass(frozen=True, slots=True)
 class SkillUse:
-    """A skill, in how many rooms and on how many agents it is active, and how often it was
-    activated; None where nobody counted."""
+    """A skill: number of rooms and agents it is active on, and of its activations.
+
+    `activations` is None if they were not counted.
+    """
 
     name: str
     active: int
@@ -65,7 +71,7 @@ _USAGE_WITH_TURNS = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
 def read_total_usage(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> UsageTotals:
-    """What was used in a room, or in all of them; by one agent, or by all."""
+    """Tokens used in a room, or in all of them; by one agent, or by all."""
     query = (
         select(*_USAGE_SUMS).select_from(_USAGE_WITH_TURNS).where(_usage_filter(room_id, agent_id))
     )
@@ -92,7 +98,7 @@ def read_usage_by_model(
 def read_usage_by_room(
     conn: Connection, agent_id: str | None = None
 ) -> tuple[tuple[str, UsageTotals], ...]:
-    """The same for each room in which anything was used, also rooms that are gone, by name."""
+    """The same for each room with any usage, deleted rooms included, by name."""
     query = (
         select(things.c.name, *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.room_id))
@@ -106,7 +112,7 @@ def read_usage_by_room(
 def read_tool_counts(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[ToolCount, ...]:
-    """How often each tool was called, the most called first."""
+    """Number of calls of each tool, the most called first."""
     query = (
         select(
             tool_calls.c.tool_id,
@@ -153,7 +159,7 @@ def read_skill_use(
 def read_time_range(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[str, str] | None:
-    """The first and the last moment of what is counted, as ISO text in UTC."""
+    """The first and the last time of the counted data, as ISO text in UTC."""
     spans = (
         conn.execute(
             select(func.min(usage.c.created_at), func.max(usage.c.created_at)).where(

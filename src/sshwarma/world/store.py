@@ -1,14 +1,14 @@
-"""The one writer and the readers of the database.
+"""The single writer and the readers of the database.
 
-A unit of work is a plain function of a `Change`. Units queue for one writer thread, which runs
-them one after another, each in a savepoint of one transaction, and commits them together: with
-`synchronous=FULL` a commit waits for the disk, and sharing that wait is what makes thousands of
-durable changes a second possible. Only then do the callers get their answers, and only then are
-the events of each unit published, in the order of the units.
+A unit of work is a plain function of a `Change`. Units queue for one writer thread, which runs them
+one after another, each in a savepoint of one transaction, and commits them together: with
+`synchronous=FULL` a commit waits for the disk, and sharing that wait makes thousands of durable
+changes a second possible. After the commit the callers get their results, and the events of each
+unit are published, in the order of the units.
 
 Units use a synchronous SQLAlchemy `Connection`, so the same ones can serve PostgreSQL through
-`AsyncConnection.run_sync`. SQLite is driven from threads of our own and not through aiosqlite,
-which would hop threads once per statement where this hops once per unit.
+`AsyncConnection.run_sync`. SQLite runs in threads of this module and not through aiosqlite, which
+would switch threads once per statement where this switches once per unit.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_BATCH_UNITS = 512
-"""Most units in one transaction, so that the first of them does not wait for ever."""
+"""Most units in one transaction, which bounds the wait of the first of them."""
 
 MAX_PUBLISH_SECONDS = 0.005
-"""How long one turn of the loop publishes what was committed."""
+"""Seconds that one turn of the event loop may spend publishing."""
 
 READER_THREADS = 3
 """Reader threads, each with a connection of its own."""
 
 BUSY_TIMEOUT_MS = 5_000
-"""How long a connection waits for another process (a backup, a report) to let go."""
+"""Milliseconds a connection waits for the lock of another process (a backup, a report)."""
 
 
 class Change:
@@ -63,12 +63,15 @@ class Change:
         self._last_seq = last_seq
 
     def emit(self, happened: Event) -> None:
-        """Publish an event if, and after, this unit is committed."""
+        """Publish an event after this unit is committed, if it is."""
         self.events.append(happened)
 
     def next_seq(self, room_id: str, read_last: Callable[[Connection, str], int]) -> int:
-        """The room's next row number. The last one is remembered between units, because the
-        writer is the only one who appends; a unit that fails makes it forget."""
+        """The room's next row number.
+
+        The last one is remembered between units, because only the writer appends; a failing unit
+        clears it.
+        """
         last = self._last_seq.get(room_id)
         if last is None:
             last = read_last(self.conn, room_id)
@@ -97,7 +100,7 @@ class StoreCounts:
 
 
 def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
-    """An engine whose transactions are ours to begin: the driver's own guesses are off."""
+    """An engine whose transactions we begin ourselves: the driver's automatic ones are off."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
     def connect() -> sqlite3.Connection:
@@ -120,14 +123,14 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
 
 
 class Store:
-    """The database file of one world. Made by `await Store.open(path)`; ended by `close`."""
+    """The database file of one world. Created by `await Store.open(path)`; ended by `close`."""
 
     def __init__(self, path: Path, publish: Callable[[Event], None]) -> None:
         self.path = path
         self.counts = StoreCounts()
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, and not yet published
+        self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, but not yet published
         self._jobs: queue.SimpleQueue[_WriteJob[Any] | None] = queue.SimpleQueue()
         self._writer_engine = create_sqlite_engine(path)
         self._reader_engine = create_sqlite_engine(path, read_only=True)
@@ -144,12 +147,12 @@ class Store:
 
         Raises:
             Unavailable: if the world is shutting down, overloaded, or cannot be written to.
-            Exception: whatever `work` raised; then nothing of it is stored.
+            Exception: any exception of `work`; then nothing of the unit is stored.
         """
         if self._closed:
             raise Unavailable("The world is shutting down.")
         if self._jobs.qsize() >= MAX_QUEUED_WRITES:
-            raise Unavailable("The world is too busy to take that now.", hint="Try again soon.")
+            raise Unavailable("The world is too busy.", hint="Retry in a moment.")
         job: _WriteJob[T] = _WriteJob(work, self._loop.create_future())
         self._jobs.put(job)
         return await job.answer
@@ -161,7 +164,7 @@ class Store:
         return result
 
     async def close(self) -> None:
-        """Finish the units that wait, then end every thread and connection."""
+        """Finish the waiting units, then end every thread and connection."""
         if self._closed:
             return
         self._closed = True
@@ -171,10 +174,10 @@ class Store:
         for connection in self._reader_connections:
             connection.close()
         if self._writer_connection is not None:
-            self._writer_connection.close()  # the last: only a writer can empty the WAL
-        # The writer's last batch settles in callbacks that these turns of the loop let run.
+            self._writer_connection.close()  # last: only a writer can empty the WAL
+        # The writer's last batch settles in callbacks that these turns of the loop run.
         await asyncio.sleep(0)
-        while self._unpublished:  # noqa: ASYNC110 - it drains by turns of the loop itself
+        while self._unpublished:  # noqa: ASYNC110 - the loop itself drains it
             await asyncio.sleep(0)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
@@ -258,22 +261,24 @@ class Store:
             driver.execute("ROLLBACK TO unit")
             last_seq.clear()
             job.error = error
-            if isinstance(error, StopIteration):  # no future takes one
+            if isinstance(error, StopIteration):  # a future cannot hold one
                 job.error = RuntimeError("a unit of work raised StopIteration")
         else:
             job.events = change.events
         driver.execute("RELEASE unit")
 
     def _settle(self, batch: list[_WriteJob[Any]]) -> None:
-        """Publish and answer, in order; behind whatever still waits for that."""
+        """Publish and answer, in order, after the batches that still wait."""
         idle = not self._unpublished
         self._unpublished.extend(batch)
         if idle:
             self._publish_some()
 
     def _publish_some(self) -> None:
-        """A crowd makes a batch dear to publish: take MAX_PUBLISH_SECONDS of it, then let keys
-        in."""
+        """Publish for MAX_PUBLISH_SECONDS, then let key presses in.
+
+        A crowded room makes a batch expensive to publish.
+        """
         until = time.perf_counter() + MAX_PUBLISH_SECONDS
         while self._unpublished and time.perf_counter() < until:
             job = self._unpublished[0]
@@ -281,7 +286,7 @@ class Store:
                 for happened in job.events:
                     self._publish(happened)
             self._unpublished.popleft()
-            if job.answer.done():  # its caller was cancelled; what was committed stays
+            if job.answer.done():  # its caller was cancelled; the commit stays
                 continue
             if job.error is not None:
                 job.answer.set_exception(job.error)
@@ -300,10 +305,10 @@ def _driver_connection(connection: Connection) -> sqlite3.Connection:
 def _write_error(error: Exception) -> Unavailable:
     text = str(error)
     if "full" in text:
-        return Unavailable("The disk is full: that was not stored.", hint="Reading still works.")
+        return Unavailable("The disk is full. Nothing was stored.", hint="Reading still works.")
     if "readonly" in text or "read-only" in text:
-        return Unavailable("The database is read-only: that was not stored.")
-    return Unavailable("The database could not be written: that was not stored.")
+        return Unavailable("The database is read-only. Nothing was stored.")
+    return Unavailable("The database could not be written. Nothing was stored.")
 
 
 def _read_error(error: DBAPIError) -> Exception:

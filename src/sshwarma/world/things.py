@@ -1,4 +1,4 @@
-"""The tree of things: reading it, and the changes that keep it a tree."""
+"""The tree of things: reads, and the changes that keep it a tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Thing:
 
     @property
     def label(self) -> str:
-        """What people call it: its qualified name where it has one."""
+        """The name to show: the qualified name, if it has one."""
         return self.qualified_name or self.name
 
 
@@ -68,20 +68,20 @@ def thing_from_row(row: RowMapping) -> Thing:
 
 
 def get_thing(conn: Connection, thing_id: str) -> Thing | None:
-    """The thing of that id, deleted or not."""
+    """The thing with that id, deleted or not."""
     found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
     return thing_from_row(found) if found else None
 
 
 def get_live_thing(conn: Connection, thing_id: str) -> Thing:
-    """The live thing of that id.
+    """The live thing with that id.
 
     Raises:
-        NotFound: if there is none, or it was deleted.
+        NotFound: if it does not exist, or was deleted.
     """
     found = get_thing(conn, thing_id)
     if found is None or found.deleted_at is not None:
-        raise NotFound("That thing is gone.")
+        raise NotFound("That thing was deleted.")
     return found
 
 
@@ -96,7 +96,7 @@ def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | Non
 def read_children(
     conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
 ) -> list[Thing]:
-    """Live children, by name; of some kinds only, if any are given."""
+    """Live children, by name; only of some kinds, if any are given."""
     query = select(things).where(things.c.parent_id == parent_id, things.c.deleted_at.is_(None))
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
@@ -105,7 +105,7 @@ def read_children(
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
-    """The live child of that name; if several kinds share it, data before the others."""
+    """The live child with that name; if several kinds share it, data before the others."""
     query = select(things).where(
         things.c.parent_id == parent_id, things.c.name == name, things.c.deleted_at.is_(None)
     )
@@ -116,7 +116,7 @@ def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thin
 
 
 def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
-    """From the thing's parent up to the root."""
+    """The ancestors of a thing, from its parent up to the root."""
     found: dict[str, Thing] = {}
     thing = get_thing(conn, thing_id)
     while thing is not None and thing.parent_id is not None and thing.parent_id not in found:
@@ -141,10 +141,10 @@ def create_thing(
     auto_load: bool = False,
     created_by: str | None = None,
 ) -> Thing:
-    """Make a thing.
+    """Create a thing.
 
     Raises:
-        Conflict: if a live thing of that kind and name is there, or the qualified name is taken.
+        Conflict: if a live thing has that kind and name there, or the qualified name is taken.
     """
     thing = Thing(
         id=id or new_id(),
@@ -185,13 +185,13 @@ def create_thing(
 
 
 def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any) -> Thing:
-    """Set columns of a live thing (`metadata` as a dict) and return it is now.
+    """Set columns of a live thing (`metadata` as a dict) and return it as it is now.
 
-    A change that no room, loadout or list is computed from is not `structural`: it leaves what
-    is remembered of them standing.
+    A change that does not affect rooms, loadouts or lists is not `structural`: their caches stay
+    valid.
 
     Raises:
-        NotFound: if it is gone.
+        NotFound: if it was deleted.
         Conflict: if its new name, place or qualified name is taken.
     """
     before = get_live_thing(tx.conn, thing_id)
@@ -202,9 +202,9 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
             update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
         )
     except IntegrityError as error:
-        raise Conflict(f"There is a {before.kind} of that name there already.") from error
+        raise Conflict(f"A {before.kind} with that name already exists there.") from error
     if structural:
-        # A change of a room concerns that room; of anything else, the bag it lies in.
+        # A change of a room concerns that room; of anything else, its parent.
         tx.emit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
     return get_live_thing(tx.conn, thing_id)
 
@@ -217,7 +217,7 @@ def set_metadata(tx: Change, thing_id: str, *, structural: bool = True, **values
 
 
 def delete_thing(tx: Change, thing: Thing) -> None:
-    """Soft-delete a thing. What it contains goes out of reach with it and returns with it."""
+    """Soft-delete a thing. Its contents become unreachable, and return with it."""
     tx.conn.execute(
         update(things).where(things.c.id == thing.id).values(deleted_at=tx.now, updated_at=tx.now)
     )
@@ -225,11 +225,11 @@ def delete_thing(tx: Change, thing: Thing) -> None:
 
 
 def restore_thing(tx: Change, thing: Thing) -> Thing:
-    """Bring a soft-deleted thing back to where it was.
+    """Restore a soft-deleted thing to its place.
 
     Raises:
-        Conflict: if its name has been taken meanwhile.
-        NotFound: if the bag it was in is gone.
+        Conflict: if its name was taken in the meantime.
+        NotFound: if its parent was deleted.
     """
     if thing.parent_id is not None:
         get_live_thing(tx.conn, thing.parent_id)
@@ -244,21 +244,21 @@ def restore_thing(tx: Change, thing: Thing) -> Thing:
 
 
 def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
-    """Put a thing into another bag.
+    """Move a thing into another bag.
 
     Raises:
         Invalid: if the bag is the thing itself or inside it.
         Conflict: if the bag has a live thing of that kind and name.
-        NotFound: if either is gone.
+        NotFound: if either was deleted.
     """
     target = get_live_thing(tx.conn, to_id)
     if to_id == thing_id or any(above.id == thing_id for above in read_ancestors(tx.conn, to_id)):
-        raise Invalid(f"{target.label} is inside it: a thing cannot contain itself.")
+        raise Invalid(f"A thing cannot contain itself: {target.label} is inside it.")
     return update_thing(tx, thing_id, parent_id=to_id)
 
 
 def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
-    """The thing of that name that was deleted last from one of those bags."""
+    """The latest deleted thing with that name in one of those bags."""
     query = (
         select(things)
         .where(
@@ -282,5 +282,5 @@ def dump_metadata(value: dict[str, Any] | None) -> str | None:
 
 def _name_conflict(conn: Connection, thing: Thing) -> Conflict:
     if thing.qualified_name and find_by_qualified_name(conn, thing.qualified_name):
-        return Conflict(f"{thing.qualified_name} exists already.")
-    return Conflict(f"There is a {thing.kind} named {thing.name} already.")
+        return Conflict(f"{thing.qualified_name} already exists.")
+    return Conflict(f"A {thing.kind} named {thing.name} already exists.")

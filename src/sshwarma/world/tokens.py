@@ -1,8 +1,8 @@
-"""Bearer tokens: how an agent comes in through a door that has no ssh key.
+"""Bearer tokens, with which an agent logs in through a door that has no ssh key.
 
-A token is shown once, when it is made; only its hash is stored. Its first characters say what it
-is, so that secret scanners can know one; its id, which is not secret, names it in lists. A token
-has a scope, beyond which it does not go whatever its agent may do.
+A token is shown once, when it is created; only its hash is stored. Its prefix lets secret scanners
+recognize it; its id, which is not secret, identifies it in lists. A token has a scope, which limits
+it whatever its agent may do.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def issue_token(
     created_by: str | None,
     scope: TokenScope = TokenScope.BUILD,
 ) -> tuple[Token, str]:
-    """Make a token for an agent; returns it and its secret text, which is not kept.
+    """Create a token for an agent; returns it and its secret text, which is not stored.
 
     Raises:
         Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
-        Conflict: if the agent has MAX_TOKENS_PER_AGENT already.
+        Conflict: if the agent already has MAX_TOKENS_PER_AGENT.
     """
     if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
-        raise Invalid(f"A token is good for more than 0 and at most {MAX_TOKEN_DAYS} days.")
+        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS}.")
     if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
-            f"{MAX_TOKENS_PER_AGENT} tokens is the most one agent may have.",
+            f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
             hint="Revoke one first.",
         )
     secret = BEARER_PREFIX + secrets.token_urlsafe(32)
@@ -82,7 +82,7 @@ def issue_token(
 
 
 def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Token]:
-    """Tokens that are good now, oldest first; of one agent only, if given."""
+    """Active tokens, oldest first; of one agent only, if given."""
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
@@ -91,7 +91,7 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
-    """The token of that secret text, if it is good."""
+    """The active token with that secret text, if there is one."""
     if not secret.startswith(BEARER_PREFIX):
         return None
     query = select(tokens).where(
@@ -103,10 +103,10 @@ def find_token(conn: Connection, secret: str) -> Token | None:
 
 
 def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
-    """End a token, by its id or the start of it; one of that agent's, if given.
+    """Revoke a token, by its id or the start of it; one of that agent's, if given.
 
     Raises:
-        NotFound: if there is no such live token, or several.
+        NotFound: if no live token matches, or several do.
     """
     found = [
         token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)

@@ -1,12 +1,12 @@
-"""Turns: the atomic groups of rows that an answer is made of.
+"""Turns: the atomic groups of rows that an answer consists of.
 
 A mention opens one; every row the mentioned agent produces until it stops belongs to it. Turns of
-different agents in one room run side by side, and each row says which is its own. The row that
-asked belongs to the first turn it opened; every turn knows it.
+different agents in one room run side by side, and each row names its turn. The row of the request
+belongs to the first turn it opened; every turn refers to it.
 
-Turns form a tree: each follows the one that was newest when it was opened. A room's head is the
-newest turn that counts; the path from it to the root, without what was dropped, is the
-conversation. Asking again opens a sibling; switching moves the head.
+Turns form a tree: each follows the newest turn of the time it was opened. A room's head is the
+newest turn that counts; the path from it to the root, without dropped turns, is the conversation.
+Asking again opens a sibling; switching moves the head.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sshwarma.world.store import Change
 TurnStatus = Literal["open", "completed", "dropped", "cancelled"]
 
 SHORT_ID_CHARACTERS: Final = 6
-"""Characters of a turn's id by which people name it: the last ones, which are random."""
+"""Characters of a turn's short id: its last ones, which are random."""
 
 HEAD_KEY: Final = "active_leaf"
 """The key of a room's metadata that holds its head."""
@@ -51,8 +51,10 @@ PATH_BATCH_TURNS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of an agent in a room, opened by whoever mentioned it. Times are Unix
-    milliseconds; `state_before` is the agent's state when it began."""
+    """One turn of an agent in a room, opened by a mention. Times are Unix milliseconds.
+
+    `state_before` is the agent's notes at its start.
+    """
 
     id: str
     room_id: str
@@ -66,7 +68,7 @@ class Turn:
 
     @property
     def short(self) -> str:
-        """What people call it."""
+        """The short id that people use."""
         return self.id[-SHORT_ID_CHARACTERS:]
 
 
@@ -79,8 +81,10 @@ def open_turn(
     state_before: str = "",
     beside: Turn | None = None,
 ) -> Turn:
-    """Open a turn at the room's head and make it the head: after the newest turn that counts, or
-    as a sibling of `beside`."""
+    """Open a turn at the room's head and make it the head.
+
+    It follows the newest turn that counts, or is a sibling of `beside`.
+    """
     parent_id = beside.parent_turn_id if beside else read_head(tx.conn, room_id)
     turn = Turn(
         new_id(),
@@ -114,7 +118,7 @@ def set_request_row(tx: Change, turn_ids: Iterable[str], row: Row) -> None:
 
 
 def close_turn(tx: Change, turn_id: str, status: TurnStatus) -> None:
-    """End a turn that is open."""
+    """End an open turn."""
     tx.conn.execute(
         update(turns)
         .where(turns.c.id == turn_id, turns.c.status == "open")
@@ -123,8 +127,10 @@ def close_turn(tx: Change, turn_id: str, status: TurnStatus) -> None:
 
 
 def cancel_open_turns(tx: Change) -> int:
-    """Close the turns a crash has cut, each with what is known of its answer and a notice in its
-    room. How many there were."""
+    """Close the turns that a crash interrupted; returns their number.
+
+    Each keeps the known part of its answer, and its room gets a notice.
+    """
     query = select(turns).where(turns.c.status == "open").order_by(turns.c.id)
     left = [_turn_from_row(row) for row in tx.conn.execute(query).mappings()]
     for turn in left:
@@ -150,7 +156,7 @@ def cancel_open_turns(tx: Change) -> int:
 
 
 def read_head(conn: Connection, room_id: str) -> str | None:
-    """The id of the room's newest turn that counts; None where nobody was asked yet."""
+    """The id of the room's newest turn that counts; None before the first turn."""
     room = things.get_thing(conn, room_id)
     known = room.metadata.get(HEAD_KEY) if room else None
     return str(known) if known else None
@@ -164,8 +170,10 @@ def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
 def read_path(
     conn: Connection, room_id: str, limit: int | None = None, *, with_dropped: bool = False
 ) -> list[Turn]:
-    """The turns of the conversation, oldest first: from the head upwards, up to `limit` of them;
-    those that were dropped only if they are wanted too."""
+    """The turns of the conversation, oldest first: up to `limit`, from the head upwards.
+
+    Dropped turns are included only on request.
+    """
     found: list[Turn] = []
     at = read_head(conn, room_id)
     while at is not None and (limit is None or len(found) < limit):
@@ -190,17 +198,17 @@ def _build_ancestors_query() -> Select[Any]:
 
 
 _ANCESTORS_QUERY: Final = _build_ancestors_query()
-"""Made once: making it takes longer than running it, and every context that is composed asks."""
+"""Built once: building it takes longer than running it, and every composed context needs it."""
 
 
 def _read_ancestors(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
-    """A turn and those it follows, nearest first, up to `limit`."""
+    """A turn and its predecessors, nearest first, up to `limit`."""
     found = conn.execute(_ANCESTORS_QUERY, {"leaf": turn_id, "most": limit})
     return [_turn_from_row(row) for row in found.mappings()]
 
 
 def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
-    """The turns opened last, on the path or off it, dropped or not; oldest first."""
+    """The latest turns, on the path or off it, dropped or not; oldest first."""
     query = (
         select(turns)
         .where(turns.c.room_id == room_id)
@@ -211,7 +219,7 @@ def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
 
 
 def get_turn(conn: Connection, turn_id: str) -> Turn | None:
-    """The turn of that id."""
+    """The turn with that id."""
     found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
     return _turn_from_row(found) if found else None
 
@@ -220,7 +228,7 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     """The turn of a room by its id or the end of it.
 
     Raises:
-        NotFound: if there is none, or several.
+        NotFound: if no turn matches, or several do.
     """
     query = select(turns).where(
         turns.c.room_id == room_id, turns.c.id.endswith(name.lower(), autoescape=True)
@@ -228,15 +236,17 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     found = [_turn_from_row(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
     if not found:
         raise NotFound(
-            f"There is no turn {name[:40]} in this room.", hint="/message list shows them."
+            f"There is no turn {name[:40]} in this room.", hint="List them with /message list."
         )
     if len(found) > 1:
-        raise NotFound(f"Several turns end in {name[:40]}.", hint="Give more of the id.")
+        raise NotFound(
+            f"{name[:40]} is ambiguous: several turns end in it.", hint="Give more of the id."
+        )
     return found[0]
 
 
 def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
-    """The turns that follow the same one, this one among them, in the order they were opened."""
+    """The turns with the same predecessor, this one among them, in order of opening."""
     same = (
         turns.c.parent_turn_id.is_(None)
         if turn.parent_turn_id is None
@@ -251,8 +261,10 @@ def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def find_leaf(conn: Connection, turn: Turn) -> Turn:
-    """The newest of the turns that follow a turn, or the turn itself: the end of the conversation
-    that goes through it. Those that were dropped are passed through."""
+    """The newest descendant of a turn, or the turn itself: the end of its conversation.
+
+    Dropped turns are passed through.
+    """
     first = select(turns).where(turns.c.id == turn.id)
     below = first.cte("below", recursive=True)
     below = below.union_all(select(turns).where(turns.c.parent_turn_id == below.c.id))
@@ -266,7 +278,7 @@ def find_leaf(conn: Connection, turn: Turn) -> Turn:
 
 
 def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
-    """The other turns that answer the row a turn answers, without those dropped."""
+    """The other turns that answer the same row, without dropped ones."""
     if turn.request_row_id is None:
         return []
     query = (
@@ -286,7 +298,7 @@ def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
-    """The rows of a turn in order, the one that asked first even if another turn has it."""
+    """The rows of a turn in order, its request first even if another turn owns it."""
     found = rows.read_turn_rows(conn, turn.id)
     if turn.request_row_id and all(row.id != turn.request_row_id for row in found):
         found = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *found]
@@ -296,8 +308,7 @@ def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
 def read_last_seqs(
     conn: Connection, found: Sequence[Turn], before: int | None = None
 ) -> dict[str, int]:
-    """The `seq` of each turn's last row, of those below `before`; a turn without any is left
-    out."""
+    """The `seq` of each turn's last row below `before`; turns without one are left out."""
     query = (
         select(rows_table.c.turn_id, func.max(rows_table.c.seq).label("seq"))
         .where(rows_table.c.turn_id.in_([turn.id for turn in found]))
@@ -312,18 +323,19 @@ def read_last_seqs(
 
 
 def drop_turn(tx: Change, turn: Turn) -> int:
-    """Take a turn out of the conversation with all its rows, which stay stored. Returns how many
-    rows. It keeps its place: a head that was dropped is followed by the next turn all the same, so
-    that restoring brings it back to where it was.
+    """Remove a turn from the conversation with its rows, which stay stored.
+
+    Returns the number of rows. It keeps its place: the next turn still follows a dropped head, so
+    that restoring brings it back to its place.
 
     Raises:
-        Conflict: if it still runs, or was dropped before.
+        Conflict: if it is still running, or already dropped.
     """
     if turn.status == "open":
-        raise Conflict(f"Turn {turn.short} still runs.", hint="/stop ends it.")
+        raise Conflict(f"Turn {turn.short} is still running.", hint="Stop it with /stop.")
     if turn.status == "dropped":
         raise Conflict(
-            f"Turn {turn.short} was dropped already.", hint=f"/message restore {turn.short}"
+            f"Turn {turn.short} is already dropped.", hint=f"/message restore {turn.short}"
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
     count = _set_rows_status(tx, turn, "dropped")
@@ -332,7 +344,7 @@ def drop_turn(tx: Change, turn: Turn) -> int:
 
 
 def restore_turn(tx: Change, turn: Turn) -> int:
-    """Bring a dropped turn back where it was, with its rows. Returns how many rows.
+    """Restore a dropped turn to its place, with its rows. Returns the number of rows.
 
     Raises:
         Conflict: if it is not dropped.
@@ -346,7 +358,7 @@ def restore_turn(tx: Change, turn: Turn) -> int:
 
 
 def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
-    """Set the status of a turn's rows. The row that asked goes with the last of its turns."""
+    """Set the status of a turn's rows. The request row changes with the last of its turns."""
     other = select(turns.c.id).where(
         turns.c.request_row_id == turn.request_row_id,
         turns.c.id != turn.id,

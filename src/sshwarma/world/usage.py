@@ -1,5 +1,7 @@
-"""Tokens spent: one row for each answer of a provider. They stay when a turn is undone, because
-the money does."""
+"""Tokens spent: one row for each answer of a provider.
+
+Rows stay when a turn is undone, because the money is spent.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,11 @@ def record_usage(
     estimated: bool,
     cost: float | None = None,
 ) -> None:
-    """Add what one step cost. `estimated`: the provider did not count, we did. `cost` is in US
-    dollars, None where the price is not known."""
+    """Record the usage of one step.
+
+    `estimated` means that we counted the tokens, not the provider. `cost` is in US dollars, None if
+    the price is unknown.
+    """
     at = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
@@ -42,8 +47,10 @@ def record_usage(
 
 
 def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
-    """Tokens, US dollars, and answers of unknown price of an agent since a day (`2026-11-21`, UTC)
-    began. Rows are in the order of their times, so only those since then are read."""
+    """Tokens, US dollars, and number of unpriced answers of an agent since a day began (UTC).
+
+    The day is written `2026-11-21`. Rows are in order of time, so only later ones are read.
+    """
     before = select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)
     query = select(
         func.coalesce(func.sum(usage.c.total_tokens), 0),

@@ -1,8 +1,7 @@
-"""The world as the rest of the program holds it: store, bus, presence, agents, and memory of what
-was computed from them.
+"""The world as the rest of the program uses it: store, bus, presence, agents, caches.
 
-Nothing on the way of a key, a line or a look reads the database: rooms, loadouts and the tails of
-logs are kept here under `version`, which every committed structural change moves.
+No key press, line or look reads the database: rooms, loadouts and the tails of logs are cached here
+under `version`, which every committed structural change increments.
 """
 
 from __future__ import annotations
@@ -46,27 +45,27 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_MEMOS: Final = 8192
-"""Computed values kept at most; the least recently used goes first."""
+"""Most cached values; the least recently used is evicted first."""
 
 TAIL_ROWS: Final = 200
 """Rows of each room's log kept in memory."""
 
 MAX_TAILS: Final = 512
-"""Rooms whose tail is kept at most."""
+"""Most rooms whose tail is cached."""
 
 INDEX_QUIET_SECONDS: Final = 1.0
-"""The search index catches up when nothing was appended for this long."""
+"""Idle seconds after the last append before the search index catches up."""
 
 
 class World:
-    """Made by `await World.open(...)`; ended by `close`."""
+    """One world. Created by `await World.open(...)`; ended by `close`."""
 
     def __init__(self) -> None:
         self.bus = EventBus()
         self.presence = Presence(self.told)
         self.agents = AgentDirectory()
         self.version = 0
-        self.found: dict[str, frozenset[str]] = {}  # states found out, by room
+        self.found: dict[str, frozenset[str]] = {}  # detected states, by room
         self.store: Store
         self.reports: Reports
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
@@ -81,7 +80,7 @@ class World:
 
     @classmethod
     async def open(cls, path: Path, tools: Sequence[BuiltinToolSpec]) -> World:
-        """Open a world's database, making or migrating it as needed."""
+        """Open a world's database, creating or migrating it as needed."""
         loop = asyncio.get_running_loop()
         before, after = await loop.run_in_executor(None, migrate_database, path)
         if before != after:
@@ -101,10 +100,10 @@ class World:
         return world
 
     is_new = False
-    """Whether this start made the world."""
+    """Whether this start created the world."""
 
     async def close(self) -> None:
-        """Wait for what is being written, then let go of the file."""
+        """Wait for pending writes, then close the file."""
         self._closing = True
         if self._index_timer is not None:
             self._index_timer.cancel()
@@ -115,14 +114,15 @@ class World:
         await self.store.close()
 
     async def change(self, work: Callable[[Change], T]) -> T:
-        """Carry out one change: all of it, on disk, announced; or none of it.
+        """Run one change: everything is on disk and published, or nothing.
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
         """
         result = await self.store.write(work)
         if self._refresh_task is not None and not self._refresh_task.done():
-            # Whoever changes an agent finds it changed; cancelling the caller must not stop that.
+            # A caller that changes an agent must see the change; cancelling the caller must not
+            # stop that.
             await asyncio.shield(self._refresh_task)
         return result
 
@@ -130,7 +130,7 @@ class World:
         """A live room.
 
         Raises:
-            NotFound: if it is gone.
+            NotFound: if it was deleted.
         """
         return await self.memo(("room", room_id), lambda conn: rooms.read_room(conn, room_id))
 
@@ -139,10 +139,10 @@ class World:
         return await self.memo("rooms", rooms.read_rooms)
 
     async def room_named(self, name: str) -> Room:
-        """The live room of that name.
+        """The live room with that name.
 
         Raises:
-            NotFound: if there is none.
+            NotFound: if there is no such room.
         """
         wanted = name.lower()
         room_id = await self.memo(
@@ -153,7 +153,7 @@ class World:
         return await self.room(room_id)
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
-        """What an agent can see and use in a room."""
+        """The things an agent can see and use in a room."""
         found = self.found.get(room_id or "", frozenset())
         agent = self.agents.get(agent_id)
 
@@ -164,7 +164,7 @@ class World:
 
             def is_open(room: Thing) -> bool:
                 if room.id == room_id or room.deleted_at is not None:
-                    return True  # the door decides who is here; what is removed is said to be
+                    return True  # the door checks this room; items of a deleted one show as removed
                 return Right.ENTER in rooms.read_room(conn, room.id).rights_of(agent, now)
 
             return loadout.filter_reachable(conn, load, is_open)
@@ -179,18 +179,21 @@ class World:
         )
 
     async def memo(self, key: Hashable, query: Callable[[Connection], T]) -> T:
-        """The result of a query about structure, from memory while nothing has changed."""
+        """A cached query about structure, valid until the next structural change."""
         known = self._memos.get(key)
         if known is not None and known[0] == self.version:
             return known[1]  # type: ignore[no-any-return]
-        version = self.version  # before the read: a change meanwhile makes the result stale
+        version = self.version  # before the read: a change in the meantime makes the result stale
         result = await self.store.read(query)
         self._memos[key] = (version, result)
         return result
 
     def recent(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """A value computed from memory alone, made anew when `version` differs or it is older
-        than `seconds`: for what holds idle times, which no event announces."""
+        """A cached value computed from memory; computed again if `version` differs or it is too
+        old.
+
+        Values older than `seconds` expire: they hold idle times, which have no event.
+        """
         now = time.monotonic()
         known = self._cached_values.get(key)
         if known is not None and known[0] == version and now - known[1] < seconds:
@@ -232,7 +235,7 @@ class World:
                 return
 
     def told(self, happened: Event) -> None:
-        """Every event passes here on its way to the bus, so that memory is never behind it."""
+        """Update the caches before the bus publishes an event, so that they are never behind it."""
         if isinstance(happened, WorldChanged):
             self.version += 1
         elif isinstance(happened, RowAppended):
@@ -246,7 +249,7 @@ class World:
             self._stale_agent_ids.add(happened.agent_id)
             if self._refresh_task is None or self._refresh_task.done():
                 self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_agents())
-            return  # told when the directory knows
+            return  # published once the directory is current
         self.bus.publish(happened)
 
     async def _refresh_agents(self) -> None:

@@ -1,7 +1,7 @@
-"""Making a log fit: oldest turns told in a line each, results and texts cut shorter; never fails.
+"""Log compaction: oldest turns in one line each, results and texts cut; never fails.
 
-What is cut is a function of the log alone and moves in large steps, so that requests between two
-steps begin alike and a provider's cache of them holds.
+The cut is a function of the log alone and moves in large steps, so that requests between two steps
+have the same prefix and a provider's cache of it holds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from sshwarma.wrap.transcript import Transcript
 from sshwarma.wrap.window import assign_turns
 
 CUT_FRACTION: Final = 0.3
-"""Part of the budget that is cut at once, when something must be."""
+"""Fraction of the budget that is cut at once, if anything must be cut."""
 
 CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
-"""Characters of results and of texts: what is tried, one after the other, when a single turn is
-too long. The turn keeps all its rows."""
+"""Most characters of results and of texts: tried in order when a single turn is too long.
+
+The turn keeps all its rows.
+"""
 
 MAX_SUMMARY_TURNS: Final = 40
-"""Turns that are told in a line each; the ones before are counted."""
+"""Most turns summarized in a line each; earlier ones are counted."""
 
 MAX_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
@@ -34,7 +36,7 @@ CUT_STEP_LINES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """A log that fits. `summary` tells the turns that were cut, whose ids are `cut`."""
+    """A log that fits. `summary` summarizes the turns that were cut, whose ids are `cut`."""
 
     lines: tuple[ContextMessage, ...]
     summary: str = ""
@@ -43,7 +45,7 @@ class CompactedLog:
 
 
 def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> CompactedLog:
-    """The rows as messages of about `budget` tokens at most, as far as that can be."""
+    """The rows as messages of at most about `budget` tokens, as far as possible."""
     told = [(turn, row, teller.line(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
     for turn, _, line in told:
@@ -64,7 +66,7 @@ def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> Compact
     away = [row for turn, row, _ in told if turn in cut]
     summary = _summarize_turns(away, [turn for turn in order if turn in cut], teller)
     lines = teller.lines(kept)
-    note = f"{len(cut)} older turns in short" if cut else ""
+    note = f"{len(cut)} older turns summarized" if cut else ""
     for results, texts in CUT_TIERS:
         if _count_tokens(lines) <= budget:
             break
@@ -72,12 +74,12 @@ def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> Compact
         note = f"{note}, results cut to {results} characters".lstrip(", ")
     if _count_tokens(lines) > budget:
         lines, left = _newest_that_fit(lines, budget)
-        note = f"{note}, {left} older lines left out".lstrip(", ")
+        note = f"{note}, {left} older lines omitted".lstrip(", ")
     return CompactedLog(lines, summary, frozenset(cut), note)
 
 
 def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
-    """The turns of a log, those that ended first before the others."""
+    """The turns of a log, in order of their last row."""
     last = {row.turn_id: row.seq for row in rows}
     return sorted(last, key=lambda turn: last[turn])
 
@@ -89,8 +91,10 @@ def _count_tokens(lines: Sequence[ContextMessage]) -> int:
 def _newest_that_fit(
     lines: tuple[ContextMessage, ...], budget: int
 ) -> tuple[tuple[ContextMessage, ...], int]:
-    """The lines at the end that fit, from a multiple of CUT_STEP_LINES on if there are so many, and
-    how many are left out; the last one in any case."""
+    """The newest lines that fit, and the number of older lines left out.
+
+    They start at a multiple of CUT_STEP_LINES if there are that many; the last line always stays.
+    """
     size = 0
     first = len(lines)
     while first and size + estimate_tokens(lines[first - 1].text) <= budget:
@@ -98,7 +102,7 @@ def _newest_that_fit(
         size += estimate_tokens(lines[first].text)
     rounded = -(-first // CUT_STEP_LINES) * CUT_STEP_LINES
     first = min(rounded if rounded < len(lines) else first, len(lines) - 1)
-    mark = ContextMessage("user", f"[{first} earlier lines are left out]")
+    mark = ContextMessage("user", f"[{first} earlier lines omitted]")
     return (mark, *lines[first:]), first
 
 
@@ -107,14 +111,14 @@ def _summarize_turns(rows: Sequence[Row], order: Sequence[str], teller: Transcri
         return ""
     shown = order[-MAX_SUMMARY_TURNS:]
     before = len(order) - len(shown)
-    head = "Earlier turns, in short; expand a row for the whole of it:"
-    more = [f"- {before} turns before these"] if before else []
+    head = "Earlier turns, summarized; use expand to read a row in full:"
+    more = [f"- {before} earlier turns"] if before else []
     told = (_summarize_turn([row for row in rows if row.turn_id == turn], teller) for turn in shown)
     return "\n".join([head, *more, *told])
 
 
 def _summarize_turn(rows: Sequence[Row], teller: Transcript) -> str:
-    """One turn in a line: the question, the tools, the end of it."""
+    """One turn in a line: the question, the tools, the last message."""
     said = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]

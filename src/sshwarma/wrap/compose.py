@@ -1,5 +1,7 @@
-"""Composing the context of one request: a snapshot of the room goes to Lua, layers come back, and
-are ordered, made to fit and rendered here."""
+"""Composition of a model's context for one request.
+
+A snapshot of the room goes to Lua, layers come back, and are ordered, fitted and rendered here.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,10 @@ from sshwarma.wrap.window import Window
 log = structlog.get_logger(__name__)
 
 ANSWER_FRACTION: Final = 0.25
-"""Part of the budget that is left for tools' results and the answer."""
+"""Fraction of the budget reserved for tool results and the answer."""
 
 MIN_LOG_TOKENS: Final = 400
-"""Tokens that the log gets in any case."""
+"""Tokens that the log always gets."""
 
 MAX_INLINE_ROWS: Final = 200
 
@@ -54,20 +56,25 @@ HOOK_NAME: Final = "hook:wrap"
 COMMAND_PREFIX: Final = "command:"
 
 _HOOK_LAYER_DEFAULTS: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
-"""Of the layer of a hook, what it does not say itself."""
+"""Defaults of a hook's layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """What would be sent, and the layers it is made of. `turns` are those of the window, oldest
-    first; `in_short` the ids of those that are told in a line. `notices` say what went wrong."""
+    """The context to send, and its layers.
+
+    Attributes:
+        turns: the turns of the window, oldest first.
+        in_short: ids of the turns that are summarized in a line.
+        notices: descriptions of problems.
+    """
 
     layers: tuple[Layer, ...]
     notices: tuple[str, ...] = ()
     turns: tuple[Turn, ...] = ()
     in_short: frozenset[str] = frozenset()
     size: int = 0
-    tools: str = ""  # a digest of what is told of tools
+    tools: str = ""  # a digest of the tool descriptions
     tool_tokens: int = 0
 
     @property
@@ -83,8 +90,10 @@ class ModelContext:
         return sum(layer.tokens for layer in self.layers)
 
     def shared(self, other: ModelContext) -> int:
-        """How many tokens from its beginning are the same in another, tools first: what a
-        provider that saw the other has in its cache."""
+        """Number of leading tokens shared with another context, tools first.
+
+        A provider that saw the other context has them in its cache.
+        """
         if self.tools != other.tools:
             return 0
         if self.system != other.system:
@@ -98,11 +107,11 @@ class ModelContext:
 
 
 class _InvalidLayer(Exception):
-    """What a script described is no layer, and why."""
+    """A script returned something that is not a layer; the message is the reason."""
 
 
 class ContextComposer:
-    """Composes for every model of a world."""
+    """Composes contexts for every model of a world."""
 
     def __init__(self, host: LuaHost) -> None:
         self._host = host
@@ -128,8 +137,11 @@ class ContextComposer:
         *,
         budget: int = DEFAULT_CONTEXT_TOKENS,
     ) -> ModelContext:
-        """The context of `caller`, a model, asked `question` in its room; of rows with a `seq`
-        below `before`. `budget` is how many tokens the model takes in all.
+        """Compose the context of `caller`, a model, asked `question` in its room.
+
+        Args:
+            before: only rows with a lower `seq` are used.
+            budget: number of tokens that the model accepts in all.
 
         Raises:
             LuaError: if even the script shipped with the program cannot run.
@@ -166,7 +178,7 @@ class ContextComposer:
             try:
                 found.append(_parse_layer(described))
             except _InvalidLayer as error:
-                notices.append(f"a layer of {by} was left out: {error}")
+                notices.append(f"a layer of {by} was omitted: {error}")
         tools = _tools_text(load)
         for_tools = estimate_tokens(tools)
         taken = sum(layer.tokens for layer in found) + for_tools
@@ -201,7 +213,7 @@ class ContextComposer:
     async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers of `wrap.lua`, as it described them, each with its name."""
+        """The layers that `wrap.lua` returned, each with its name."""
         override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
@@ -211,7 +223,7 @@ class ContextComposer:
                 )
             except (LuaError, TypeError) as error:
                 notices.append(
-                    f"the wrap.lua equipped here failed, the usual one was used: {error}"
+                    f"the wrap.lua equipped here failed, the default one was used: {error}"
                 )
         return _name_layers(
             await self._host.run([self._default_script, *self._libraries], "wrap", snapshot)
@@ -220,8 +232,11 @@ class ContextComposer:
     async def _run_hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers of `hook:wrap` things. One that fails costs its own layer and a notice; one
-        that gives nil or no text adds none."""
+        """The layers of `hook:wrap` things.
+
+        A failing hook costs its own layer and adds a notice; one that returns nil or no text adds
+        none.
+        """
         made: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
@@ -234,7 +249,7 @@ class ContextComposer:
             try:
                 found = await self._host.run([script, *self._libraries], "layer", snapshot)
             except LuaError as error:
-                notices.append(f"{thing.name} failed and was left out: {error}")
+                notices.append(f"{thing.name} failed and was omitted: {error}")
                 continue
             if found is None or found == "":
                 continue
@@ -268,7 +283,7 @@ class ContextComposer:
 
 
 def _tools_text(load: Loadout) -> str:
-    """What is told of the tools of a loadout, about as it is sent."""
+    """An approximation of the tool descriptions as they are sent."""
     return "".join(
         item.thing.label
         + item.thing.description
@@ -278,7 +293,7 @@ def _tools_text(load: Loadout) -> str:
 
 
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
-    """The layer of the log, and before it that of what was too much of it."""
+    """The layer of the log, preceded by the summary of the part that did not fit."""
     if fitted.summary:
         line = ContextMessage("user", fitted.summary)
         yield Layer("summary", "epoch", layer.side, lines=(line,))
@@ -289,19 +304,19 @@ def _parse_layer(found: Any) -> Layer:
     """A layer as Lua described it.
 
     Raises:
-        _NoLayer: saying what is wrong with the description.
+        _InvalidLayer: with the reason.
     """
     if not isinstance(found, dict):
-        raise _InvalidLayer("it is no table")
+        raise _InvalidLayer("it is not a table")
     name, stability, side = found.get("name"), found.get("stability"), found.get("side")
     if not isinstance(name, str) or not name:
         raise _InvalidLayer("it has no name")
     if stability not in STABILITIES:
-        raise _InvalidLayer(f"the stability of {name} is none of {', '.join(STABILITIES)}")
+        raise _InvalidLayer(f"the stability of {name} must be one of: {', '.join(STABILITIES)}")
     if side not in ("system", "conversation"):
-        raise _InvalidLayer(f"the side of {name} is neither system nor conversation")
+        raise _InvalidLayer(f"the side of {name} must be one of: system, conversation")
     if not isinstance(found.get("text", ""), (str, int, float)):
-        raise _InvalidLayer(f"the text of {name} is no text")
+        raise _InvalidLayer(f"the text of {name} is not a string")
     match found.get("rows"):
         case [int(first), int(last)]:
             return Layer(name, stability, side, rows=(first, last))
@@ -318,8 +333,10 @@ def _parse_layer(found: Any) -> Layer:
 def _unloaded_namespaces(
     conn: Connection, load: Loadout, held: Collection[str]
 ) -> list[dict[str, str]]:
-    """The namespaces that have tools and of which none is equipped: name and description, with
-    what they lack. Of very many, the rest is counted."""
+    """The namespaces without any equipped tool: name, description and missing states.
+
+    Past MAX_CONTEXT_NAMESPACES the rest is counted.
+    """
     on = {item.thing.parent_id for item in load.tools}
     found = []
     for space in namespaces.read_namespaces(conn):
@@ -330,12 +347,14 @@ def _unloaded_namespaces(
             found.append({"name": space.id, "description": about + needs})
     if len(found) > MAX_CONTEXT_NAMESPACES:
         more = f"{len(found) - MAX_CONTEXT_NAMESPACES} more"
-        found[MAX_CONTEXT_NAMESPACES:] = [{"name": more, "description": "find_rooms finds them"}]
+        found[MAX_CONTEXT_NAMESPACES:] = [
+            {"name": more, "description": "search them with find_rooms"}
+        ]
     return found
 
 
 def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
-    """The policy of each tool that rows name."""
+    """The retention policy of each tool that rows name."""
     named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
     known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
     return {name: RetentionPolicy.of(tool.metadata) for name, tool in known if tool is not None}
@@ -350,7 +369,7 @@ def _agent_snapshot(agent: Agent) -> dict[str, str]:
 
 
 def _name_layers(value: Any) -> list[tuple[str, Any]]:
-    """The layers that a `wrap.lua` gave, each with the name of what gave it."""
+    """The layers that a `wrap.lua` returned, each with the name of its script."""
     if not isinstance(value, list):
         raise TypeError("wrap() must return an array of layers")
     return [(WRAP_SCRIPT_NAME, layer) for layer in value]

@@ -1,7 +1,8 @@
-"""What the worker gives up before it reads a script: memory, processor, files, processes, rights.
+"""Confinement of the worker before it reads a script: memory, CPU, files, processes, rights.
 
-Each is a second line behind the sandbox. One that the system does not know is left out: macOS has
-no address space limit, and only Linux has prctl. For root, the limit on processes does nothing.
+Each limit is a second line behind the sandbox. Limits the system does not support are skipped:
+macOS has no address space limit, and only Linux has prctl. For root, the limit on processes has no
+effect.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ PR_SET_DUMPABLE: Final = 4
 PR_SET_NO_NEW_PRIVS: Final = 38
 
 MAX_OPEN_FILES: Final = 3
-"""stdin, stdout and stderr: nothing else can be opened."""
+"""File descriptors: stdin, stdout and stderr; no other file can be opened."""
 NICE_LEVEL: Final = 5
-"""Behind the server, where both want the processor."""
+"""Niceness: below the server, when both want the CPU."""
 CPU_GRACE_SECONDS: Final = 2
-"""Seconds of processor time beyond a run's own, for a server too busy to stop it."""
+"""Seconds of CPU time beyond a run's own, for a server too busy to stop it."""
 
 _libc = ctypes.CDLL(None)
 
 
 def confine_process(memory: int) -> None:
-    """For good: `memory` bytes of address space over what the process has now, and nothing but
-    the three streams it was started with."""
+    """Drop rights irrevocably: only the three standard streams stay open.
+
+    `memory` is bytes of address space over the present use.
+    """
     if sys.platform == "linux":
         _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -47,7 +50,7 @@ def confine_process(memory: int) -> None:
 
 
 def extend_cpu_limit(seconds: float) -> None:
-    """From now on, `seconds` more of processor time; then the process is killed (SIGXCPU)."""
+    """Allow `seconds` more of CPU time from now; then the process is killed (SIGXCPU)."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(used.ru_utime + used.ru_stime + seconds) + CPU_GRACE_SECONDS
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -56,7 +59,7 @@ def extend_cpu_limit(seconds: float) -> None:
 
 
 def release_free_memory() -> None:
-    """What is free goes back to the system, where the C library can do that (glibc)."""
+    """Return free memory to the system, where the C library can do that (glibc)."""
     if sys.platform == "linux" and hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 

@@ -1,8 +1,8 @@
--- What leaves Lua: values as JSON, the same for the same value, bounded, and never anything else.
+-- Encodes Lua values as JSON: deterministic and bounded; no other value leaves Lua.
 --
--- Answers a table: encode(value, limit, name) gives JSON of at most `limit` bytes, or raises words
--- that speak of `name`, or TOO_LONG. `null` stands for nothing in a list; object(t) says that an
--- empty table is an object and not a list.
+-- Returns a table: encode(value, limit, name) returns JSON of at most `limit` bytes, or raises a
+-- message about `name`, or TOO_LONG. `null` is an empty place in a list; object(t) marks an empty
+-- table as an object, not a list.
 
 local error, getmetatable, ipairs, next, rawequal, rawget, setmetatable, tonumber, tostring, type =
   error, getmetatable, ipairs, next, rawequal, rawget, setmetatable, tonumber, tostring, type
@@ -12,19 +12,19 @@ local find, format, gsub, match, sub =
 local concat, sort = table.concat, table.sort
 local len8 = utf8.len
 
-local DEPTH = 64 -- of tables in tables
-local NAME = 60 -- bytes of a key that an error repeats
+local DEPTH = 64 -- levels of nested tables
+local NAME = 60 -- bytes of a key in an error message
 local TOO_LONG = {}
 
 local null = setmetatable({}, {
   __tostring = function() return "null" end,
-  __newindex = function() error("null cannot hold anything", 2) end,
+  __newindex = function() error("null cannot have fields", 2) end,
   __metatable = false,
 })
 local OBJECT = { __metatable = "object" }
 
 local function object(value)
-  if type(value) ~= "table" then error("object takes a table", 2) end
+  if type(value) ~= "table" then error("object: the argument must be a table", 2) end
   return setmetatable(value, OBJECT)
 end
 
@@ -34,7 +34,7 @@ for code = 0, 127 do
   if find(char, "%c") and not escapes[char] then escapes[char] = format("\\u%04x", code) end
 end
 
--- A script that cuts text by bytes leaves halves of characters: they become U+FFFD.
+-- A script that cuts text by bytes leaves incomplete UTF-8 sequences: they become U+FFFD.
 local function repaired(text)
   local parts, at = {}, 1
   while at <= #text do
@@ -58,14 +58,14 @@ end
 local function number(value, where)
   if mathtype(value) == "integer" then return format("%d", value) end
   if value ~= value or value == huge or value == -huge then
-    error(where() .. " is " .. tostring(value) .. ", which is not a number anyone can be given", 0)
+    error(where() .. " is " .. tostring(value) .. ", which is not a finite number", 0)
   end
   local text = format("%.14g", value)
   if tonumber(text) ~= value then text = format("%.17g", value) end
   return find(text, "[.e]") and text or text .. ".0"
 end
 
--- Says whether a table is a list, and gives its string keys in order.
+-- Returns whether a table is a list, and its string keys in order.
 local function shape(value, where)
   local count, top, keys = 0, 0, {}
   for key in next, value do
@@ -75,14 +75,14 @@ local function shape(value, where)
       count = count + 1
       if key > top then top = key end
     else
-      error(where() .. " has a key that is neither a name nor a place: " .. type(key), 0)
+      error(where() .. " has a key that is neither a string nor a position: " .. type(key), 0)
     end
   end
   if count > 0 and #keys > 0 then
-    error(where() .. " is a list and has names too, such as " .. sub(keys[1], 1, NAME), 0)
+    error(where() .. " is a list that also has string keys, such as " .. sub(keys[1], 1, NAME), 0)
   end
   if count ~= top then
-    error(where() .. " is a list with holes: use null for what is not there", 0)
+    error(where() .. " is a list with holes: use null for empty places", 0)
   end
   sort(keys)
   return count > 0 or (#keys == 0 and not rawequal(getmetatable(value), "object")), top, keys
@@ -135,7 +135,7 @@ local function encode(value, limit, name)
     elseif kind == "table" then
       table_(value, depth)
     else
-      error(where() .. " is a " .. kind .. ", which cannot leave Lua", 0)
+      error(where() .. " is a " .. kind .. ", which cannot be converted to JSON", 0)
     end
   end
   write(value, 1)

@@ -1,20 +1,20 @@
-"""How a run of Lua can fail, in words for the author of the script.
+"""Errors of a Lua run, as messages for the author of the script.
 
-LuaError           the base
-├── LuaFailed      the script itself: an error, a syntax error, a value that cannot be given back
-├── LuaTimeout     it ran, or waited, for too long
-├── LuaMemory      it wanted more memory than it may have
-├── LuaOutput      it gave more back than it may
-├── LuaCrashed     its process ended, or could not start
-├── LuaInput       what it was to be given is not data, or too much
-└── LuaBusy        too many runs are waiting already
+LuaError               the base
+├── LuaScriptError     the script's own error: runtime, syntax, a result that cannot be converted
+├── LuaTimeout         it ran, or waited, for too long
+├── LuaOutOfMemory     it exceeded its memory limit
+├── LuaOutputTooLarge  its result exceeds the limit
+├── LuaWorkerError     its process ended, or could not start
+├── LuaInvalidInput    its input is not data, or too large
+└── LuaQueueFull       too many runs are waiting
 """
 
 from __future__ import annotations
 
 
 class LuaError(Exception):
-    """`script` and `line` say where, if that is known: line 0 is not known."""
+    """An error with its place: `script` and `line`, if known; line 0 is unknown."""
 
     def __init__(self, message: str, *, script: str = "", line: int = 0) -> None:
         super().__init__(message)

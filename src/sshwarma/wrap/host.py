@@ -1,13 +1,16 @@
-"""Runs Lua for the server, in worker processes: never a script's loop, crash or memory in ours.
+"""Runs Lua for the server, in worker processes.
 
-    host = await LuaHost.start(Limits())
-    value = await host.run([Script("wrap.lua", source)], "wrap", snapshot, call=call)
+A script's loop, crash or memory never affects the server's process.
+
+    host = await LuaHost.start(LuaLimits())
+    value = await host.run([LuaScript("wrap.lua", source)], "wrap", snapshot, call=call)
     await host.close()
 
-The first script is run, then the function `entry` that it made: a global, or one it returned, alone
-or in a table. That function gets the snapshot as tables (lists from 1, `null` for None in a list,
-no key for None in a dict), and what it returns comes back as data. Scripts reach each other by
-`import(name)`, the server by `host.call(name, arguments)`; `print` goes to the run's log.
+The first script is run, then the function `entry` that it defines: a global, or one it returned,
+alone or in a table. That function gets the snapshot as tables (lists from 1, `null` for None in a
+list, no key for None in a dict), and its result is converted back to data. Scripts import each
+other with `import(name)` and call the server with `host.call(name, arguments)`; `print` goes to the
+run's log.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ HostCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class LuaHost:
-    """A pool of workers with one spare ready. Made by `start`, ended by `close`."""
+    """A pool of workers with one spare ready. Created by `start`, ended by `close`."""
 
     def __init__(self, limits: LuaLimits) -> None:
         self.limits = limits
@@ -72,10 +75,10 @@ class LuaHost:
 
     @classmethod
     async def start(cls, limits: LuaLimits | None = None) -> LuaHost:
-        """A host with a worker ready.
+        """Start a host with a ready worker.
 
         Raises:
-            LuaWorkerError: no worker can start.
+            LuaWorkerError: if no worker can start.
         """
         host = cls(limits or LuaLimits())
         await host._start_spare()
@@ -90,11 +93,11 @@ class LuaHost:
         call: HostCallback | None = None,
         log: Callable[[str], None] | None = None,
     ) -> Any:
-        """Run the first of `scripts`, call its function `entry`, and give what that returns.
+        """Run the first of `scripts`, call its function `entry`, and return its result.
 
-        `call` answers host.call: the words of a WorldError become the script's error, any other
-        exception is logged and the script hears only that it failed. `log` is given each line
-        printed, at the end; a run that had to be killed has none.
+        `call` answers host.call: the message of a WorldError becomes the script's error; any other
+        exception is logged, and the script only sees that the call failed. `log` gets each printed
+        line, at the end; a killed run has none.
 
         Raises:
             LuaScriptError: the script's own error, with its name and line.
@@ -102,13 +105,13 @@ class LuaHost:
             LuaOutOfMemory, LuaOutputTooLarge: over `limits.memory`, `limits.output`.
             LuaWorkerError: its process ended, or the host is closed.
             LuaInvalidInput: scripts or snapshot are not data, or over `limits.snapshot`.
-            LuaQueueFull: over `limits.waiting` runs wait already.
+            LuaQueueFull: `limits.waiting` runs are already waiting.
         """
         if not scripts:
             raise LuaInvalidInput("There is no script to run.")
         body = self._encode_data({"scripts": scripts, "entry": entry, "snapshot": snapshot})
         if self._waiting >= self.limits.waiting:
-            raise LuaQueueFull(f"{self._waiting} scripts wait to run already: try again soon.")
+            raise LuaQueueFull(f"{self._waiting} scripts are waiting to run. Retry in a moment.")
         self._waiting += 1
         try:
             await self._run_slots.acquire()
@@ -127,7 +130,7 @@ class LuaHost:
         return self._read_outcome(kind, said, log)
 
     async def close(self) -> None:
-        """Kill every worker and wait until all are gone. Runs under way raise LuaWorkerError."""
+        """Kill every worker and wait until all have ended. Running scripts raise LuaWorkerError."""
         self._closed = True
         if self._start_task is not None:
             await asyncio.wait({self._start_task})
@@ -141,7 +144,7 @@ class LuaHost:
     async def _exchange_until_done(
         self, worker: WorkerProcess, body: bytes, call: HostCallback | None
     ) -> tuple[bytes, dict[str, Any]]:
-        """From the first frame to the last: VALUE or ERROR, and what it says."""
+        """Exchange frames until the last one, VALUE or ERROR, and return its content."""
         kind, calls = protocol.RUN, 0
         running, ends = self.limits.seconds, time.monotonic() + self.limits.total_seconds
         while True:
@@ -155,7 +158,7 @@ class LuaHost:
                 return kind, said
             calls += 1
             if calls > self.limits.calls:
-                raise LuaWorkerError("The script's process called more often than it can.")
+                raise LuaWorkerError("The script's process exceeded the limit of calls.")
             name, arguments = said
             kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, ends)
 
@@ -168,7 +171,7 @@ class LuaHost:
             done, _ = await asyncio.wait({exchange}, timeout=max(seconds, 0))
         except asyncio.CancelledError:
             if exchange.done() and not exchange.cancelled():
-                exchange.exception()  # how it went is nobody's concern any more
+                exchange.exception()  # nobody waits for its result any more
             raise
         finally:
             if not exchange.done():
@@ -181,7 +184,7 @@ class LuaHost:
         self, call: HostCallback | None, name: str, arguments: dict[str, Any], ends: float
     ) -> bytes:
         if call is None:
-            return _encode_error("host.call: there is nothing to call here.")
+            return _encode_error("host.call is not available here.")
         try:
             async with asyncio.timeout(max(ends - time.monotonic(), 0)) as limit:
                 value = await call(name, arguments)
@@ -189,15 +192,15 @@ class LuaHost:
         except WorldError as refused:
             return _encode_error(str(refused))
         except LuaInvalidInput as error:
-            return _encode_error(f"{name}: its answer cannot be given to a script. {error}")
+            return _encode_error(f"{name}: its result cannot be passed to a script. {error}")
         except Exception as error:
             if limit.expired():
                 raise LuaTimeout(
-                    f"The script waited for longer than {self.limits.total_seconds:g} s in all, "
+                    f"The script timed out after {self.limits.total_seconds:g} s with waiting, "
                     f"the last time for {name[:60]}."
                 ) from error
             log.exception("a call from lua failed", call=name[:60])
-            return _encode_error(f"{name[:60]}: something went wrong in it.")
+            return _encode_error(f"{name[:60]}: internal error. The reason is in the server's log.")
 
     def _read_outcome(
         self, kind: bytes, said: dict[str, Any], log: Callable[[str], None] | None
@@ -214,9 +217,7 @@ class LuaHost:
             case "memory":
                 raise LuaOutOfMemory(memory_error_text(self.limits), **place)
             case "output":
-                raise LuaOutputTooLarge(
-                    f"The script gave back more than {self.limits.output} bytes."
-                )
+                raise LuaOutputTooLarge(f"The script's result exceeds {self.limits.output} bytes.")
             case _:
                 raise LuaScriptError(said.get("message", ""), **place)
 
@@ -226,12 +227,12 @@ class LuaHost:
                 value, ensure_ascii=False, separators=(",", ":"), default=_to_json_value
             )
         except (TypeError, ValueError, RecursionError) as error:
-            raise LuaInvalidInput(f"This is not data: {error}.") from error
+            raise LuaInvalidInput(f"The input is not data: {error}.") from error
         body = text.encode("utf-8", "replace")
         if len(body) > self.limits.snapshot:
             raise LuaInvalidInput(
-                f"This is {len(body) / MIB:.1f} MiB; "
-                f"a script may be given {self.limits.snapshot / MIB:.1f} MiB."
+                f"The input has {len(body) / MIB:.1f} MiB; "
+                f"the limit is {self.limits.snapshot / MIB:.1f} MiB."
             )
         return body
 
@@ -263,10 +264,10 @@ class LuaHost:
             self._start_spare()
 
     def _start_spare(self) -> asyncio.Task[None]:
-        """The one start under way, or a new one."""
+        """The running start of a worker, or a new one."""
         if self._start_task is None or self._start_task.done():
             self._start_task = self._starts.spawn(
-                self._start_one(), failed="no lua worker could be started"
+                self._start_one(), failed="cannot start a lua worker"
             )
         return self._start_task
 
@@ -290,10 +291,10 @@ def _encode_error(words: str) -> bytes:
 
 
 def _parse_frame(kind: bytes, body: bytes) -> Any:
-    """A frame's JSON, looked at: the worker is not to be trusted.
+    """Parse a frame's JSON and check it: the worker is not trusted.
 
     Raises:
-        LuaWorkerError: it is not what a worker says.
+        LuaWorkerError: if it violates the protocol.
     """
     try:
         said = json.loads(body)
@@ -314,7 +315,7 @@ def _parse_frame(kind: bytes, body: bytes) -> Any:
             "log": [*lines],
         } if _are_strings(lines):
             return said
-    raise LuaWorkerError("The script's process said what no worker says.")
+    raise LuaWorkerError("The script's process violated the protocol.")
 
 
 def _are_strings(lines: list[Any]) -> bool:

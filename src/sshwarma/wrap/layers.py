@@ -1,7 +1,7 @@
-"""What a model is told, as layers: each says how stable it is, where it goes and how big it may be.
+"""Layers of a model's context: each has a stability, a side and a budget.
 
-Providers keep the prefix of a request that is byte for byte the same as last time, so layers are
-ordered from what changes least to what changes most, whatever order they were made in.
+Providers cache the prefix of a request that is byte for byte the same as last time, so layers are
+ordered from the most stable to the most volatile, whatever order they were made in.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ STABILITIES: Final[tuple[Stability, ...]] = (
     "model",  # with the model's own settings
     "room",  # with the room's text and equipment
     "epoch",  # when the log is compacted
-    "log",  # only ever grows at its end
+    "log",  # append-only
     "turn",  # from one turn to the next
     "volatile",  # with every request
 )
 
 CHARACTERS_PER_TOKEN: Final = 3.6
-"""Measured over prose, chat and JSON Schema with cl100k: 3.1 to 4.7. A little low, to be safe."""
+"""Characters per token. Measured over prose, chat and JSON Schema with cl100k: 3.1 to 4.7; set a
+little low, to be safe.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,12 @@ class ContextMessage:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A part of the context. `budget` is in tokens, 0 for no limit of its own. A layer of the
-    conversation has `lines`, one of the system side `text`; one of the log says between which
-    `rows`, by their `seq`, until they are made its lines."""
+    """A part of the context.
+
+    A layer of the conversation has `lines`, one of the system side `text`; the log's layer has the
+    `seq` range of its `rows` until they are rendered as `lines`. `budget` is in tokens, 0 for no
+    limit of its own.
+    """
 
     name: str
     stability: Stability
@@ -48,22 +53,24 @@ class Layer:
     lines: tuple[ContextMessage, ...] = ()
     budget: int = 0
     rows: tuple[int, int] | None = None
-    note: str = ""  # what was done to it, or went wrong with it
+    note: str = ""  # how it was changed, or why it failed
 
     @property
     def tokens(self) -> int:
-        """An estimate."""
+        """An estimate of the layer's tokens."""
         return estimate_tokens(self.text) + sum(estimate_tokens(line.text) for line in self.lines)
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text is about."""
+    """An estimate of the tokens of a text."""
     return -(-len(text) * 10 // int(CHARACTERS_PER_TOKEN * 10)) if text else 0
 
 
 def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Layers from the most stable to the most volatile, system before conversation; those alike
-    keep the order they were made in."""
+    """Layers from the most stable to the most volatile, system before conversation.
+
+    Equal ones keep their order.
+    """
     return tuple(
         sorted(
             layers,
@@ -73,7 +80,7 @@ def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 
 def cut_to_budget(layer: Layer) -> Layer:
-    """The layer cut to its own budget, with a mark where it was cut. Never in a code point."""
+    """The layer cut to its own budget, with a mark at the cut. Never within a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
     kept = int(layer.budget * CHARACTERS_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""One worker process as the server holds it: started, spoken to frame by frame, killed."""
+"""One worker process, as the server controls it: start, exchange of frames, kill."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ log = structlog.get_logger(__name__)
 START_TIMEOUT_SECONDS: Final = 10.0
 END_TIMEOUT_SECONDS: Final = 5.0
 MAX_STDERR_BYTES: Final = 4_096
-"""Bytes kept of what a worker says on stderr: the last ones."""
+"""Bytes kept of a worker's stderr: the last ones."""
 
 PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
-# `python -m sshwarma.wrap.worker` with nothing in the environment, of the package we are ourselves.
+# `python -m sshwarma.wrap.worker` with an empty environment, from this very package.
 BOOT_CODE: Final = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop()); "
     "runpy.run_module('sshwarma.wrap.worker', run_name='__main__', alter_sys=True)"
@@ -40,7 +40,7 @@ BOOT_CODE: Final = (
 
 
 class WorkerProcess:
-    """Made by `start`. Not for two runs at once."""
+    """A worker process. Created by `start`. One run at a time."""
 
     def __init__(self, process: Process, limits: LuaLimits) -> None:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
@@ -54,10 +54,10 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, limits: LuaLimits) -> WorkerProcess:
-        """A process that is ready for a run.
+        """Start a process that is ready for a run.
 
         Raises:
-            LuaWorkerError: it cannot start, or was not ready in 10 s.
+            LuaWorkerError: if it cannot start, or was not ready in 10 s.
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -77,7 +77,7 @@ class WorkerProcess:
             async with asyncio.timeout(START_TIMEOUT_SECONDS):
                 kind, _ = await worker.exchange(protocol.SETUP, json.dumps(asdict(limits)).encode())
             if kind != protocol.READY:
-                raise LuaWorkerError("The Lua worker did not say that it is ready.")
+                raise LuaWorkerError("The Lua worker did not report that it is ready.")
         except TimeoutError:
             await worker.end()
             raise LuaWorkerError(
@@ -97,11 +97,11 @@ class WorkerProcess:
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def exchange(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
-        """Say something and hear the answer: its kind and body.
+        """Send a frame and return the answer: its kind and body.
 
         Raises:
-            LuaOutputTooLarge: the answer is longer than any may be.
-            LuaOutOfMemory, LuaTimeout, LuaWorkerError: the process ended instead of answering.
+            LuaOutputTooLarge: if the answer exceeds the frame limit.
+            LuaOutOfMemory, LuaTimeout, LuaWorkerError: if the process ended instead of answering.
         """
         try:
             self._stdin.write(protocol.encode_frame(kind, body))
@@ -109,24 +109,24 @@ class WorkerProcess:
             head = await self._stdout.readexactly(protocol.HEADER_BYTES)
             size = int.from_bytes(head[: protocol.LENGTH_BYTES], "big") - 1
             if not 0 <= size <= self._limits.answer_frame:
-                raise LuaOutputTooLarge("The script gave back more than it may.")
+                raise LuaOutputTooLarge("The script's result is too large.")
             return head[protocol.LENGTH_BYTES :], await self._stdout.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._explain_exit() from None
 
     def kill(self) -> None:
-        """At once, whatever it does. `end` waits for it."""
+        """Kill the process at once. `end` waits for it."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     async def end(self) -> None:
-        """Kill it and wait until it is gone."""
+        """Kill the process and wait until it has ended."""
         self.kill()
         await self._process.wait()
         await self._stderr_task
 
     async def _explain_exit(self) -> LuaError:
-        """Why it ended, from its exit status and its last words."""
+        """The reason of the exit, from the exit status and the end of stderr."""
         try:
             async with asyncio.timeout(END_TIMEOUT_SECONDS):
                 await asyncio.shield(self._stderr_task)
@@ -150,8 +150,8 @@ class WorkerProcess:
 
 
 def memory_error_text(limits: LuaLimits) -> str:
-    return f"The script needed more memory than it may have ({limits.memory // protocol.MIB} MiB)."
+    return f"The script exceeded its memory limit of {limits.memory // protocol.MIB} MiB."
 
 
 def timeout_error_text(limits: LuaLimits) -> str:
-    return f"The script ran for longer than {limits.seconds:g} s and was stopped."
+    return f"The script timed out after {limits.seconds:g} s."

@@ -1,7 +1,7 @@
-"""What server and worker say to each other: frames of a kind and a body.
+"""The protocol between server and worker: frames of a kind and a body.
 
-A frame is its length in 4 bytes (big-endian, of what follows), one byte of kind, and a body of
-JSON in UTF-8. Every conversation is led by the server:
+A frame is its length in 4 bytes (big-endian, of the rest), one byte of kind, and a body of JSON in
+UTF-8. The server leads every exchange:
 
     server            worker
     SETUP Limits
@@ -29,9 +29,9 @@ ERROR: Final = b"E"
 LENGTH_BYTES: Final = 4
 HEADER_BYTES: Final = LENGTH_BYTES + 1
 MAX_ENVELOPE_BYTES: Final = 65_536
-"""Bytes a frame may have beside the value or the log in it."""
+"""Bytes a frame may have besides the value or the log in it."""
 MAX_ESCAPE_BYTES: Final = 6
-"""Bytes of JSON that one byte of text can become."""
+"""Most bytes of JSON for one byte of text."""
 OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
 
@@ -40,24 +40,26 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LuaLimits:
-    """What one run may take, and how many there may be. Sizes in bytes, times in seconds."""
+    """Limits of one run, and of the number of runs. Sizes in bytes, times in seconds."""
 
-    seconds: float = 1.0  # of running, waiting for host.call not counted
+    seconds: float = 1.0  # of running, without the time waiting for host.call
     total_seconds: float = 60.0  # with waiting
-    early: float = 0.9  # part of `seconds` after which a script that can be interrupted is
-    memory: int = 256 * MIB  # address space of the process over what it starts with
-    output: int = MIB  # JSON of the value given back, and of the arguments of each call
-    log: int = 65_536  # of what print collects; the rest is dropped and says so
+    early: float = 0.9  # fraction of `seconds` after which an interruptible script is stopped
+    memory: int = 256 * MIB  # address space of the process over its size at the start
+    output: int = MIB  # JSON of the result, and of the arguments of each call
+    log: int = 65_536  # of printed text; the rest is dropped with a note
     snapshot: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
     calls: int = 256  # of host.call in one run
-    workers: int = 4  # runs at once; there is one process more than that, the spare
+    workers: int = 4  # concurrent runs; there is one process more, the spare
     waiting: int = 256  # runs that may wait for a worker
-    runs: int = 1_000  # a worker is replaced after so many
+    runs: int = 1_000  # runs after which a worker is replaced
 
     @property
     def lua_memory(self) -> int:
-        """Bytes the Lua state may hold, snapshot and scripts with it. The rest is for the worker
-        itself: frames, and the snapshot on its way."""
+        """Bytes the Lua state may hold, with snapshot and scripts.
+
+        The rest is for the worker itself: frames, and the snapshot in transit.
+        """
         return self.memory * 3 // 4
 
     @property
@@ -67,7 +69,7 @@ class LuaLimits:
 
 
 class LuaScript(NamedTuple):
-    """A piece of Lua and the name it is imported by and blamed under."""
+    """A Lua script, with the name used by import and in error messages."""
 
     name: str
     source: str

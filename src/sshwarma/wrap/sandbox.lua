@@ -1,9 +1,9 @@
--- What a script can reach, and the driver that runs it. Loaded anew into every Lua state.
+-- The sandbox of a script, and the driver that runs it. Loaded into every new Lua state.
 --
--- Answers a table of functions for worker.py: prepare(...) once, then step() until it says
--- something other than "call". Both give back strings only: a kind, and JSON. No Python object ever
--- enters the state. Everything used here is a local, so that nothing a script does to its own
--- tables reaches this file.
+-- Returns a table of functions for worker.py: prepare(...) once, then step() until its result is
+-- not "call". Both return strings only: a kind, and JSON. No Python object ever enters the state.
+-- Every name used here is a local, so that a script's changes to its own tables do not affect this
+-- file.
 
 local wire = ...
 local encode, null, object, quoted, TOO_LONG =
@@ -21,16 +21,16 @@ local clock, huge = os.clock, math.huge
 local getinfo, sethook = debug.getinfo, debug.sethook
 local collect = collectgarbage
 
-local COUNT = 1000000 -- instructions between looks at the clock, about 10 ms
-local MESSAGE = 2000 -- bytes of an error that are passed on
+local COUNT = 1000000 -- instructions between checks of the clock, about 10 ms
+local MESSAGE = 2000 -- most bytes of an error message
 
--- Never in a script's hands.
+-- Not accessible to scripts.
 local CALL, FAILURE = {}, {}
 
 local run = {} -- sources, limits and counts of this run
 local inbox = {} -- where worker.py leaves the answer to a call
 
--- Coroutines that a call to the server goes through ------------------------------------------
+-- Coroutines that can yield a call to the server ----------------------------------------------
 
 local function watched(co)
   sethook(co, run.hook, "", COUNT)
@@ -52,7 +52,7 @@ local function unwrapped(co, ok, ...)
 end
 
 local function start(f)
-  if type(f) ~= "function" then error("a coroutine is made of a function", 3) end
+  if type(f) ~= "function" then error("a coroutine takes a function", 3) end
   return watched(create(f))
 end
 
@@ -66,21 +66,21 @@ local coroutines = {
   end,
 }
 
--- What a script is given -----------------------------------------------------------------------
+-- The host of a script -------------------------------------------------------------------------
 
 local function call(name, arguments)
-  if type(name) ~= "string" then error("host.call(name, arguments): the name is a string", 2) end
+  if type(name) ~= "string" then error("host.call(name, arguments): name must be a string", 2) end
   if arguments ~= nil and type(arguments) ~= "table" then
-    error("host.call(name, arguments): the arguments are a table", 2)
+    error("host.call(name, arguments): arguments must be a table", 2)
   end
   if arguments and rawlen(arguments) > 0 then
-    error("host.call(name, arguments): every argument has a name", 2)
+    error("host.call(name, arguments): every argument needs a name", 2)
   end
   if not isyieldable() then
     error("host.call cannot wait here: not inside table.sort, string.gsub or a metamethod", 2)
   end
   if run.calls >= run.max_calls then
-    error("host.call: a script may call " .. run.max_calls .. " times in a run", 2)
+    error("host.call: at most " .. run.max_calls .. " calls in a run", 2)
   end
   run.calls = run.calls + 1
   if arguments == nil or next(arguments) == nil then arguments = object({}) end
@@ -125,11 +125,11 @@ local function before(a, b)
 end
 
 local function sorted_pairs(value)
-  if type(value) ~= "table" then error("sorted_pairs takes a table", 2) end
+  if type(value) ~= "table" then error("sorted_pairs: the argument must be a table", 2) end
   local keys, plain, kind = {}, true, nil
   for key in next, value do
     local this = type(key)
-    if not ranks[this] then error("sorted_pairs cannot order a key that is a " .. this, 2) end
+    if not ranks[this] then error("sorted_pairs cannot order keys of type " .. this, 2) end
     kind = kind or this
     plain = plain and this == kind and this ~= "boolean"
     keys[#keys + 1] = key
@@ -160,7 +160,7 @@ local plain = {
 
 local import
 
--- Every script has globals and libraries of its own: one cannot change another's.
+-- Every script has its own globals and libraries: one cannot change another's.
 local function environment()
   local env = copied(plain)
   env._G = env
@@ -180,7 +180,7 @@ local function environment()
       end
       chunk = concat(parts)
     elseif type(chunk) ~= "string" then
-      error("load takes a string or a function that gives strings", 2)
+      error("load takes a string or a function that returns strings", 2)
     end
     name = "=" .. (type(name) == "string" and gsub(name, "^[=@]", "") or "load")
     return load(chunk, name, "t", given == nil and env or given)
@@ -197,9 +197,9 @@ end
 
 function import(name)
   if type(name) ~= "string" then error("import takes the name of a script", 3) end
-  if not run.sources[name] then error("there is no script " .. format("%q", name), 3) end
+  if not run.sources[name] then error("unknown script " .. format("%q", name), 3) end
   local known = run.imported[name]
-  if known == CALL then error("import of " .. name .. " goes in a circle", 3) end
+  if known == CALL then error("import of " .. name .. " is circular", 3) end
   if known == nil then
     local chunk = compiled(name)
     run.imported[name] = CALL
@@ -212,7 +212,7 @@ end
 
 -- The run ----------------------------------------------------------------------------------------
 
--- Takes the place off a message, and says which it was.
+-- Splits a message into its place and the rest.
 local function split(message, script)
   local short = sub(script, 1, 59)
   if sub(message, 1, #short + 1) == short .. ":" then
@@ -228,7 +228,7 @@ local function blamed(message)
   end
 end
 
--- An error's place: what it says itself, else the innermost line of a script.
+-- The place of an error: the one in its message, else the innermost line of a script.
 local function failure(problem)
   local record = setmetatable({ problem = problem }, FAILURE)
   for level = 2, 200 do
@@ -268,7 +268,7 @@ local function failed(problem)
   if type(problem) == "string" then
     local said_script, said_line, rest = blamed(problem)
     if said_line then script, line, problem = said_script, said_line, rest end
-    problem = gsub(problem, "^sandbox:%d+: ", "") -- said of us, where a script's call was its last
+    problem = gsub(problem, "^sandbox:%d+: ", "") -- our own place, after a script's tail call
   else
     local fine, text = pcall(tostring, problem)
     problem = fine and text or "an error that cannot be shown: a " .. type(problem)
@@ -285,8 +285,8 @@ local function concluded(ok, kind, body)
   return "value", '{"value":' .. kind .. ',"log":' .. printed() .. "}"
 end
 
--- The first script is run, and then the function it has made: returned, returned in a table, or
--- left as a global.
+-- Runs the first script, and then the function it defines: returned, returned in a table, or a
+-- global.
 local function main(entry, snapshot)
   local name = run.first
   local chunk, env = compiled(name)
@@ -297,7 +297,7 @@ local function main(entry, snapshot)
   if type(given) == "table" then made = rawget(given, entry) end
   if type(made) ~= "function" then made = rawget(env, entry) end
   if type(made) ~= "function" then
-    error(name .. " does not make a function " .. entry, 0)
+    error(name .. " does not define a function " .. entry, 0)
   end
   return encode(made(snapshot), run.output, "the result")
 end
@@ -317,7 +317,7 @@ return {
   inbox = inbox,
   null = null,
   empty = function() return object({}) end,
-  -- names and texts: lists of the same length; seconds: of processor time; sizes in bytes
+  -- names and texts: lists of the same length; seconds: of CPU time; sizes in bytes
   prepare = function(names, texts, entry, snapshot, seconds, output, max_log, max_calls)
     local deadline = clock() + seconds
     run.sources, run.imported, run.first = {}, {}, names[1]

@@ -1,4 +1,4 @@
-"""Rows of a log as messages for a model: who said what, and what tools gave, cut to size."""
+"""Rows of a log as messages for a model: speakers, texts and tool results, cut to size."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """What stays of a tool's calls once their turn is over: KEEP the result, its start (SHORT,
-    `characters` of it), the call without its result (PARAMS_ONLY), or nothing (OMIT)."""
+    """How much of a tool's calls is kept once their turn is over.
+
+    KEEP the result, its start (SHORT, `characters` of it), the call without its result
+    (PARAMS_ONLY), or nothing (OMIT).
+    """
 
     leave: RetentionMode = "SHORT"
     characters: int = MAX_CONTEXT_RESULT_CHARACTERS
@@ -47,9 +50,12 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Tells rows to one model. What it said itself is the assistant's; all else is the room's,
-    each line with its speaker. A row is told the same whatever follows it, so a provider's cache
-    of the log holds. `results` and `texts` are the most characters of each."""
+    """Formats log rows as chat messages for one model.
+
+    The model's own messages are `assistant`, all others `user`, each line with its speaker. A row
+    is formatted the same whatever follows it, so a provider's cache of the log holds. `results` and
+    `texts` are the most characters of each.
+    """
 
     model_id: str
     agents: AgentDirectory
@@ -81,9 +87,9 @@ class Transcript:
             case "tool.call":
                 return f"[{name} called {tool} {self._clip_result(row, RetentionPolicy())}]"
             case "tool.result" if policy.leave == "PARAMS_ONLY":
-                return f"[{tool} gave {name} {len(row.content)} characters: row {row.seq}]"
+                return f"[{tool} returned {len(row.content)} characters to {name}: row {row.seq}]"
             case "tool.result":
-                return f"[{tool} gave {name}: {self._clip_result(row, policy)}]"
+                return f"[{tool} returned to {name}: {self._clip_result(row, policy)}]"
             case "tool.error" | "tool.timeout":
                 return f"[{tool} failed for {name}: {self._clip_result(row, RetentionPolicy())}]"
             case kind:
@@ -95,8 +101,10 @@ class Transcript:
 
 
 def clip_text(text: str, characters: int, seq: int) -> str:
-    """The start of a text that is too long, with a handle to read on: the row that holds it and
-    where to start. Never in a code point."""
+    """The start of a text that is too long, with the row and position to read on.
+
+    Never cut within a code point.
+    """
     left = len(text) - characters
     if left <= 0:
         return text

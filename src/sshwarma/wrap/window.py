@@ -1,7 +1,7 @@
-"""Which rows of a room's log a model sees: whole turns, and the talk between them.
+"""The window: which rows of a room's log a model sees, in whole turns.
 
-Talk that belongs to no turn is adopted by the next turn of the conversation, and so is in the
-window with it; what was said after the last turn is always there.
+Talk outside turns belongs to the next turn of the conversation, and is in the window with it; talk
+after the last turn is always in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_WINDOW_TURNS: Final = 5
 TALK_STEP_ROWS: Final = 250
 
 EXTRA_TURNS: Final = 8
-"""Turns read beyond the window: of turns that ran side by side, the last to end are the newest."""
+"""Turns read beyond the window: of concurrent turns, the last to end are the newest."""
 
 MODEL_ROW_KINDS: Final = frozenset(
     ("chat", "emote", "tool.call", "tool.result", "tool.error", "tool.timeout")
@@ -32,8 +32,10 @@ MODEL_ROW_KINDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The rows chosen, in order, and the turns they belong to, by their last row. `size` is the
-    room's setting: 0 for all turns, -1 for none."""
+    """The chosen rows, in order, and their turns, by last row.
+
+    `size` is the room's setting: 0 for all turns, -1 for no turns.
+    """
 
     size: int
     turns: tuple[Turn, ...] = ()
@@ -43,7 +45,7 @@ class Window:
 def read_window(
     conn: Connection, room_id: str, size: int | None, before: int | None = None
 ) -> Window:
-    """The window of a room as its log was before a `seq`. `size` None is the usual size."""
+    """The window of a room before a `seq`. `size` None is the default size."""
     count = DEFAULT_WINDOW_TURNS if size is None else size
     limit = MAX_CONTEXT_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
     path = turns.read_path(conn, room_id, limit + 1)
@@ -64,14 +66,16 @@ def read_window(
 
 
 def is_model_row(row: Row) -> bool:
-    """Whether a row can be told to a model: not presence, not notices, not dropped."""
+    """Whether a row is shown to models: not presence, not notices, not dropped."""
     told = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
     return told and row.status != "dropped"
 
 
 def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
-    """Each row with the turn it goes with: its own; for talk, that of the next row that has one;
-    None for what was said after the last turn."""
+    """Each row with its turn; for talk, the turn of the next row that has one.
+
+    None for talk after the last turn.
+    """
     found: list[tuple[str | None, Row]] = []
     next_turn: str | None = None
     for row in reversed(rows):

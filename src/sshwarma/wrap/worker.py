@@ -1,7 +1,7 @@
-"""The process that runs Lua: frames in on stdin, frames out on stdout, a fresh state for each run.
+"""The process that runs Lua: frames in on stdin, frames out on stdout, a new state for each run.
 
-Started by the server as `python -m sshwarma.wrap.worker`. It imports no more of the program than
-`protocol` and `confine`, holds no secret, and gives up what it can before it reads a script.
+The server starts it as `python -m sshwarma.wrap.worker`. It imports only `protocol` and `confine`
+of the program, holds no secret, and drops its rights before it reads a script.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from sshwarma.wrap.protocol import LuaLimits
 ENCODE_SOURCE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
 SANDBOX_SOURCE: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
 ANSWER_SLACK_BYTES: Final = 16 * protocol.MIB
-"""Bytes above the limit that an answer may take on its way in: a push from Python that finds no
-memory would abort the process."""
+"""Bytes above the limit that an answer may take while it is pushed.
+
+A push from Python that finds no memory would abort the process.
+"""
 LARGE_STATE_BYTES: Final = 16 * protocol.MIB
-"""Bytes of a state, above which what it leaves is given back to the system."""
+"""Bytes of a state, above which its memory is returned to the system."""
 REMOVED_GLOBALS: Final = ("python", "io", "os", "package", "require", "dofile", "loadfile", "warn")
 
 
 class LuaState:
-    """A fresh Lua state with the sandbox in it, for one run."""
+    """A new Lua state with the sandbox in it, for one run."""
 
     def __init__(self, limits: LuaLimits) -> None:
         self._limits = limits
@@ -55,14 +57,14 @@ class LuaState:
         return int(self._lua.get_memory_used(total=True))
 
     def prepare(self, scripts: list[tuple[str, str]], entry: str, snapshot: Any) -> None:
-        """All that the run is given. The limit on memory holds from here on."""
+        """Load scripts and snapshot. From here on the memory limit applies."""
         limits = self._limits
         self._prepare(
             self._lua.table_from([name for name, _ in scripts]),
             self._lua.table_from([source for _, source in scripts]),
             entry,
             self._to_lua(snapshot),
-            # One that can be interrupted learns its line; what cannot be, the server kills.
+            # An interruptible script learns its line; the server kills the others.
             limits.seconds * limits.early,
             limits.output,
             limits.log,
@@ -71,7 +73,7 @@ class LuaState:
         self._lua.set_max_memory(limits.lua_memory, total=True)
 
     def step(self) -> tuple[str, str]:
-        """Run until there is something to say: `call`, `value` or `error`, and its JSON."""
+        """Run until the next message: `call`, `value` or `error`, and its JSON."""
         try:
             kind, body = self._step()
         except lua54.LuaMemoryError:
@@ -79,7 +81,7 @@ class LuaState:
         return kind, body
 
     def answer(self, ok: bool, value: Any) -> None:
-        """What the call that step() spoke of has given."""
+        """Pass in the answer to the call that step() returned."""
         self._lua.set_max_memory(self._limits.lua_memory + ANSWER_SLACK_BYTES, total=True)
         self._inbox[1], self._inbox[2] = ok, self._to_lua(value)
         self._lua.set_max_memory(self._limits.lua_memory, total=True)
@@ -90,7 +92,9 @@ class LuaState:
         return self._lua.table_from(self._mark_nulls(value), recursive=True)
 
     def _mark_nulls(self, value: Any) -> Any:
-        """With `null` for each None in a list, and empty tables that know they are objects."""
+        """Put `null` for each None in a list, and tables that know they are objects for empty
+        dicts.
+        """
         if isinstance(value, dict):
             if not value:
                 return self._empty()
@@ -122,7 +126,7 @@ def _convert_overflow(value: int) -> float:
 
 
 def receive_frame() -> tuple[bytes, bytes] | None:
-    """The next frame's kind and body; None when the server has gone."""
+    """The next frame's kind and body; None when the server has closed the stream."""
     head = _read_exactly(protocol.HEADER_BYTES)
     if head is None:
         return None
@@ -147,7 +151,7 @@ def _read_exactly(size: int) -> bytes | None:
 
 
 def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
-    """Carry out one run; its last frame, or None when the server has gone."""
+    """Execute one run; returns its last frame, or None when the server has closed the stream."""
     asked = json.loads(body)
     state.prepare(asked["scripts"], asked["entry"], asked["snapshot"])
     del asked
@@ -166,7 +170,7 @@ def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
 
 
 def serve_requests() -> None:
-    """Until the server closes stdin."""
+    """Serve runs until the server closes stdin."""
     setup = receive_frame()
     if setup is None:
         return
@@ -195,7 +199,7 @@ def main() -> NoReturn:
         os._exit(protocol.OUT_OF_MEMORY_STATUS)
     except OSError:
         os._exit(0)  # the server has gone
-    except BaseException as error:  # noqa: BLE001 - said on stderr, for the server's log
+    except BaseException as error:  # noqa: BLE001 - written to stderr, for the server's log
         sys.stderr.write(f"{type(error).__name__}: {error}\n"[:1000])
         sys.stderr.flush()
         os._exit(1)

@@ -1,0 +1,164 @@
+"""Words that nobody says or searches for stand in no message, docstring, comment or document."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parent.parent
+
+BANNED = {
+    "whoever": r"\bwho(?:so|m)?ever\b",
+    "amid": r"\bamid(?:st)?\b",
+    "anew": r"\banew\b",
+    "amiss": r"\bamiss\b",
+    "is none": r"\b[Ii]s none\b",  # not `is None`
+    "is told": r"\b(?:is|are|be|was|were|been) told\b",
+    "told of": r"\btold of\b",
+    "what is ... is": r"\bwhat is\b[^.;:!?()]{1,80}\bis\b",
+    "so many": r"\bso many\b",
+    "go on only if": r"\bgo(?:es)? on(?: only)? (?:if|with)\b",
+    "go no further": r"\bgo(?:es)? no further\b",
+    "half a character": r"\bhalf a character\b",
+    "take its time": r"\btakes? (?:its|their) time\b",
+    "it was begun": r"\bit was begun\b",
+    "which is the most": r"\bwhich is the (?:most|least)\b",
+    "the most it may be": r"\bthe (?:most|least) (?:it|they) may be\b",
+    "no good any more": r"\bno good any ?more\b",
+}
+"""Each phrase with its pattern. A blank stands for any white space, a line break too."""
+
+_PATTERNS = {
+    phrase: re.compile(pattern.replace(" ", r"\s+"), 0 if phrase == "is none" else re.IGNORECASE)
+    for phrase, pattern in BANNED.items()
+}
+
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+"""The reason of each exception, by file and sentence. Only quotations belong here."""
+
+MARKUP = ("*.md", "*.lua", "*.html", "*.css", "*.js", "*.txt", "*.sql")
+FOLDERS = ("src", "embedded", "docs")
+
+
+def _files() -> list[Path]:
+    written = [*TOP.glob("*.md")]
+    for folder in FOLDERS:
+        for kind in ("*.py", *MARKUP):
+            written += (TOP / folder).rglob(kind)
+    return sorted(file for file in written if "__pycache__" not in file.parts)
+
+
+def _python_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Every string and every block of comments, with the line it begins in."""
+    tree = ast.parse(source)
+    inner = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "{}"
+                    for part in node.values
+                ),
+            )
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner
+        ):
+            yield node.lineno, node.value
+    block: list[str] = []
+    first = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line = token.start[0]
+            if not block or line != first + len(block):
+                if block:
+                    yield first, "\n".join(block)
+                block, first = [], line
+            block.append(token.string.lstrip("# "))
+    if block:
+        yield first, "\n".join(block)
+
+
+def _texts(file: Path) -> Iterator[tuple[int, str]]:
+    source = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        yield from _python_texts(source)
+    elif file.suffix == ".lua":
+        yield 1, re.sub(r"^\s*--", "", source, flags=re.MULTILINE)
+    else:
+        yield 1, source
+
+
+def _sentence(text: str, start: int, end: int) -> str:
+    """The sentence around a place, on one line."""
+    before = max((m.end() for m in re.finditer(r"[.!?]\s|\n\s*\n", text[:start])), default=0)
+    after = re.search(r"[.!?](?:\s|$)|\n\s*\n", text[end:])
+    sentence = text[before : end + after.end() if after else len(text)]
+    return " ".join(sentence.split())
+
+
+def _findings(name: str, line: int, text: str) -> Iterator[str]:
+    for phrase, pattern in _PATTERNS.items():
+        for found in pattern.finditer(text):
+            sentence = _sentence(text, *found.span())
+            if (name, sentence) not in EXCEPTIONS:
+                place = line + text.count("\n", 0, found.start())
+                yield f"{name}:{place}: `{phrase}` in: {sentence}"
+
+
+@pytest.mark.parametrize("name", [str(file.relative_to(TOP)) for file in _files()])
+def test_words_that_nobody_searches_for_are_not_written(name: str) -> None:
+    found = [
+        finding for line, text in _texts(TOP / name) for finding in _findings(name, line, text)
+    ]
+    assert not found, "\n".join(["rewrite, by the rules of CONTRIBUTING.md:", *found])
+
+
+@pytest.mark.parametrize(
+    ("phrase", "source"),
+    [
+        ("whoever", '"""Ask\nwhoever is here."""'),
+        ("amid", "# it stopped amid the answer\n"),
+        ("anew", "x = f'{y} is read anew'"),
+        ("amiss", "x = 'something is amiss'"),
+        ("is none", "# One thing. Its answer\n# is none by the protocol\n"),
+        ("is told", "x = 'a model is ' 'told that'"),
+        ("told of", "# agents told of it\n"),
+        ("what is ... is", "x = 'what is here now is shown'"),
+        ("so many", "x = f'after so many {seconds}'"),
+        ("go on only if", "# Go on only with a right\n"),
+        ("go no further", "# it goes no further\n"),
+        ("half a character", "x = 'that has half a character in it'"),
+        ("take its time", "x = 'tickets takes its time'"),
+        ("it was begun", "x = 'where it was begun'"),
+        ("which is the most", "x = f'{n} are open, which is the most'"),
+        ("the most it may be", "x = f'{n} is over 4, the most it may be'"),
+        ("no good any more", "x = f'{n} is no good any more'"),
+    ],
+)
+def test_each_banned_phrase_is_found(phrase: str, source: str) -> None:
+    found = [found for at, text in _python_texts(source) for found in _findings("f", at, text)]
+    assert len(found) == 1
+    assert f"`{phrase}` in: " in found[0]
+
+
+def test_none_of_python_and_harmless_words_are_allowed() -> None:
+    text = "The value is None. What is it? This is here. Amidala renewed it. What is wrong."
+    assert list(_findings("f", 1, text)) == []
+
+
+def test_each_exception_still_occurs() -> None:
+    texts = {name: " ".join((TOP / name).read_text("utf-8").split()) for name, _ in EXCEPTIONS}
+    stale = [sentence for name, sentence in EXCEPTIONS if sentence not in texts[name]]
+    assert not stale
