@@ -3,8 +3,8 @@
     python -m pip install --target /some/folder aiosqlite greenlet prompt_toolkit httpx
     PYTHONPATH=/some/folder python benchmarks/rejected_libraries.py
 
-None of the three is a dependency, so `make bench` does not run this. docs/decisions/001, 002 and 004
-hold the figures.
+None of the three is a dependency, so `make bench` does not run this. The figures stand in
+docs/decisions/, pages 001, 002 and 004.
 """
 
 from __future__ import annotations
