@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from driver import Person, Screen, Server
-from driver.model import Asked, Model
+from support.driver import Person, Screen, Server
+from support.driver.model import Asked, Model
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
