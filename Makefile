@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test test-fast test-all conformance lint bench docs lock
+.PHONY: setup run test test-fast test-all conformance lint bench docs picture lock
 
 setup: $(VENV)/.ready
 
@@ -58,6 +58,10 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m docs.generate
+
+# docs/session.svg: a session of two people with the stock ssh client, recorded and drawn.
+picture: setup
+	$(BIN)/python -m docs.picture
 
 # Needs uv. Universal: the same file serves every platform; hashes, and no index's address.
 lock:
