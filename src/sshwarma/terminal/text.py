@@ -7,6 +7,7 @@ a Block need not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -28,6 +29,11 @@ STYLE_NAMES: Final = (
 )  # fmt: skip
 
 Span: TypeAlias = tuple[Style, str]
+
+_COLUMN: Final = re.compile(r" +\S.*? {2,}(?=\S)")
+
+MAX_HANG_COLUMNS: Final = 28
+"""Columns that wrapped text is moved to the right at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +129,32 @@ def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable
 
 
 def reflowed(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
-    """Text that was broken into lines by its author, each paragraph as one Line, so that it wraps
-    at the width of the screen. An empty line, an indented line, a heading or an item of a list
-    begins a new one; an indented line keeps its own breaks."""
+    """Text that its author broke into lines, as Lines that wrap at the width of the screen.
+
+    The lines of a paragraph become one Line. An empty line, an indented line, a heading or an item
+    of a list begins a new one. An indented line keeps its own breaks; where it has a second column,
+    what wraps is aligned with that.
+    """
     paragraph: list[str] = []
-    for part in [*text.split("\n"), None]:
-        own_line = part is None or not part.strip() or part.startswith((" ", "# ", "- "))
+    for part in text.split("\n"):
+        own_line = not part.strip() or part.startswith((" ", "# ", "- "))
         if own_line and paragraph:
             yield from text_lines(" ".join(paragraph), style, indent=indent)
             paragraph = []
-        if part is None:
-            return
         if not own_line or part.startswith("- "):
             paragraph.append(part.strip())
         elif part.strip():
-            hang = indent + len(part) - len(part.lstrip())
-            yield line(" " * indent, (style, part), hang=hang)
+            yield line(" " * indent, (style, part), hang=indent + _second_column(part))
         else:
             yield line()
+    if paragraph:
+        yield from text_lines(" ".join(paragraph), style, indent=indent)
+
+
+def _second_column(part: str) -> int:
+    """Where the second column of an indented line begins; its indentation if it has none, or one
+    that leaves no room on a narrow screen."""
+    column = _COLUMN.match(part)
+    if column is not None and column.end() <= MAX_HANG_COLUMNS:
+        return column.end()
+    return len(part) - len(part.lstrip())

@@ -71,7 +71,10 @@ class HelpGroup:
 
 @view(HelpGroup)
 def draw_help_group(result: HelpGroup) -> Block:
-    lines: list[Line] = [line(("verb", f"/{result.name} ACTION")), line(f"  {result.summary}")]
+    lines: list[Line] = [
+        line(("verb", f"/{result.name} ACTION")),
+        line(f"  {result.summary}", hang=2),
+    ]
     if result.detail:
         lines += [line(), *reflowed(result.detail, indent=2)]
     lines.append(line())
