@@ -62,12 +62,12 @@ async def test_fields_are_asked_one_by_one(hubbed: Hubbed, alice: Someone, bob: 
     assert [asked.who for asked in seen] == ["evil"] * 5
     assert [asked.text for asked in seen] == [
         "About [1mthe weather.\ncity (Where):",
-        "The most is 10 characters. city (Where):",
+        "Must be at most 10 characters (got 11). city (Where):",
         "days: a whole number",
-        "The most is 7. days: a whole number",
+        "Must be at most 7 (got 9). days: a whole number",
         "unit: C, F",
     ]
-    assert "bare /answer for 3" in seen[2].hint
+    assert "/answer alone for 3" in seen[2].hint
     assert "leave it out" in seen[4].hint
     assert his.asked.empty(), "nobody else is asked, or sees it"
 
@@ -95,7 +95,7 @@ async def test_a_call_that_is_stopped_asks_no_more(
     await hers.next()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    assert (await hers.next()).text == "It is over: no answer is needed any more."
+    assert (await hers.next()).text == "The call ended; no answer is needed."
     assert isinstance(await refused(alice, "/answer Oslo"), NotFound)
 
 
@@ -108,7 +108,7 @@ async def test_no_answer_in_time_is_no(
     # The time of the call stands still while its person is asked.
     assert said(await hubbed.call("evil:ask")) == {"action": "decline"}
     assert (await hers.next()).text.startswith("About")
-    assert "No answer came in 2 s" in (await hers.next()).text
+    assert "No answer in 2 s; the question was declined." in (await hers.next()).text
 
 
 async def test_three_answers_that_do_not_fit_are_no(hubbed: Hubbed, alice: Someone) -> None:
@@ -127,8 +127,7 @@ async def test_a_page_is_named_by_its_host_and_opened_by_nobody(
     call = asyncio.create_task(hubbed.call("evil:open"))
     (asked,) = await hers.answers("yes")
     assert asked.text == (
-        "Sign in.\nIt wants a page opened at login.example.org: "
-        "https://login.example.org/in?state=1"
+        "Sign in.\nOpen this page at login.example.org: https://login.example.org/in?state=1"
     )
     assert said(await call) == {"action": "accept"}
 
@@ -173,9 +172,9 @@ async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked_and_both_k
     await hubbed.until(lambda: hubbed.hub._servers["mcp_evil"].in_flight)
     assert said(await hubbed.call("evil:ask", alice)) == {"action": "decline"}
     for one in (await hers.next(), await his.next()):
-        assert "Nobody was asked" in one.text
+        assert "it is unclear who should answer" in one.text
         assert one.hint == ""
-    assert "Nothing is asked" in (await refused(alice, "/answer Oslo")).message
+    assert "No question is waiting" in (await refused(alice, "/answer Oslo")).message
     waiting.cancel()
 
 

@@ -77,7 +77,7 @@ async def test_one_bad_address_of_several_is_enough() -> None:
         return ["1.1.1.1", "10.0.0.1"]
 
     with pytest.raises(
-        BlockedAddress, match=r"two\.example leads to 10\.0\.0\.1, which is on this"
+        BlockedAddress, match=r"^two\.example resolves to a blocked address: 10\.0\.0\.1 is on this"
     ):
         await resolve_allowed("two.example", 80, allow_private=False, resolve=resolve)
 
@@ -85,15 +85,15 @@ async def test_one_bad_address_of_several_is_enough() -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("ftp://example.org/", "is not an address"),
-        ("file:///etc/passwd", "is not an address"),
-        ("http://", "is not an address"),
-        ("http://user:pass@example.org/", "user or password"),
-        ("http://@example.org/", "user or password"),
-        ("http://example.org:99999/", "is not an address"),
-        ("http://[::1/", "is not an address"),
-        ("example.org", "is not an address"),
-        ("javascript:alert(1)", "is not an address"),
+        ("ftp://example.org/", "is not the URL of a server"),
+        ("file:///etc/passwd", "is not the URL of a server"),
+        ("http://", "is not the URL of a server"),
+        ("http://user:pass@example.org/", "user name or password"),
+        ("http://@example.org/", "user name or password"),
+        ("http://example.org:99999/", "Invalid URL"),
+        ("http://[::1/", "Invalid URL"),
+        ("example.org", "is not the URL of a server"),
+        ("javascript:alert(1)", "is not the URL of a server"),
     ],
 )
 def test_a_url_must_be_one(url: str, why: str) -> None:
@@ -211,8 +211,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
     condition = await hubbed.hub.settled("web", 30)
     assert condition.state == "down"
     assert condition.reason == (
-        "127.0.0.1, which is on this machine or in a private network. "
-        "--allow-private lets a server be there"
+        "127.0.0.1 is on this machine or in a private network. Allow it with --allow-private"
     )
     assert web.seen == []
 
@@ -231,17 +230,17 @@ async def test_without_the_check_of_addresses_nothing_is_connected_to(
     await hubbed.add("web", url=f"{web.url}/mcp", allow_private=True, wait=False)
     condition = await hubbed.hub.settled("web", 30)
     assert condition.state == "down"
-    assert condition.reason == "this httpx2 has no connection pool that can be replaced"
+    assert condition.reason == "this httpx2 version has no replaceable connection pool"
     assert web.seen == []
 
 
 @pytest.mark.parametrize(
     ("path", "state", "why"),
     [
-        ("/bad-gateway", "down", "it answers with HTTP 502: perhaps MCP is at another path"),
-        ("/locked", "needs-sign-in", "it wants a sign-in: /mcp login web"),
+        ("/bad-gateway", "down", "it responded with HTTP 502; check the path of the URL"),
+        ("/locked", "needs-sign-in", "it requires a sign-in: /mcp login web"),
         ("/away", "down", "Redirect to http://localhost:9/mcp not followed"),
-        ("/zipped", "down", "it sent a compressed answer"),
+        ("/zipped", "down", "its response is compressed, but no compression was requested"),
     ],
 )
 async def test_what_is_wrong_with_a_server_is_said(
@@ -262,14 +261,14 @@ async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
     await hubbed.add("web", url=url, allow_private=True, headers=headers, wait=False)
     condition = await hubbed.hub.settled("web", 10)
     assert condition.state == "needs-key"
-    assert condition.reason == "it does not let us in (HTTP 401)"
+    assert condition.reason == "it refused the connection (HTTP 401)"
 
 
 async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/huge", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.how == "error"
-    assert "It answered with over 4 MiB, which is not taken." in outcome.text
+    assert "The response is over 4 MiB, the limit." in outcome.text
     assert hubbed.state("web") == "up"
 
 
@@ -279,7 +278,7 @@ async def test_an_answer_that_is_cut_is_an_error_and_the_server_stays(
     await hubbed.add("web", url=f"{web.url}/cut", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.how == "error"
-    assert outcome.text.startswith("web gave no answer: SSE stream ended without a response")
+    assert outcome.text.startswith("web did not respond: SSE stream ended without a response")
     assert hubbed.state("web") == "up"
 
 

@@ -45,7 +45,7 @@ async def test_a_result_that_says_it_failed_is_an_error_of_the_call(hubbed: Hubb
     assert (refused.how, refused.text) == ("error", "The server refused: No such [1mthing.")
     nonsense = await hubbed.call("evil:nonsense")
     assert nonsense.how == "error"
-    assert nonsense.text.startswith("Its answer is none by the protocol: content.0")
+    assert nonsense.text.startswith("The server's response violates the MCP protocol: content.0")
     liar = await hubbed.call("evil:liar")
     assert liar.how == "error"
     assert "Invalid structured content returned by tool liar" in liar.text
@@ -65,10 +65,10 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
     assert huge.how == "error"
-    assert huge.text == "It answered with a message over 4 MiB, which is not taken."
+    assert huge.text == "The server sent a message over 4 MiB, the limit."
     assert echo.how == "result"
     crumbs = await hubbed.call("evil:crumbs")
-    assert crumbs.text == ("It answered with a message of too many parts, which is not taken.")
+    assert crumbs.text == "The server sent a message with over 100000 quotes, the limit."
     large = await hubbed.call("evil:big", bytes=4_000_000)
     assert (large.how, len(large.text)) == ("result", 4_000_000)
     (row,) = await hubbed.world.tail("lobby", 1)
@@ -93,7 +93,7 @@ async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbe
     await hubbed.poisoned()
     hubbed.patience("evil", 0.3)
     outcome = await hubbed.call("evil:stall")
-    assert (outcome.how, outcome.text) == ("timeout", "It took longer than 0.3 s.")
+    assert (outcome.how, outcome.text) == ("timeout", "Timed out after 0.3 s.")
     hubbed.patience("evil", 30)
     assert len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
     assert hubbed.state("evil") == "up"
@@ -131,7 +131,7 @@ async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hu
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
     await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued == 50)
     one_more = await hubbed.call("evil:echo")
-    assert one_more.text == "evil is busy: 2 calls run and 50 wait, which is the most."
+    assert one_more.text == "evil is busy: 2 calls are running and 50 are queued, the limit."
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -171,7 +171,7 @@ async def test_it_has_the_limits_of_its_entry_and_those_of_all(hubbed: Hubbed) -
     await hubbed.add("hungry", sys.executable, "-c", "x = bytearray(400 * 2**20)", wait=False,
                      memory_mib=300)  # fmt: skip
     condition = await hubbed.hub.settled("hungry", 30)
-    assert condition.reason == "it ended with status 1: MemoryError"
+    assert condition.reason == "it exited with status 1: MemoryError"
 
 
 async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
@@ -191,7 +191,7 @@ async def test_a_program_that_writes_something_else_without_end_is_given_up(
         before = loop.time()
         await asyncio.sleep(0)
         worst = max(worst, loop.time() - before)
-    assert trying.result().reason == "it writes what is no message of MCP: y"
+    assert trying.result().reason == "its output is not MCP: y"
     assert worst < 0.3
     await hubbed.hub.remove(hubbed.owner.caller, "babble")
 
@@ -213,13 +213,13 @@ async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
 async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
     condition = await hubbed.hub.settled("nothing", 30)
-    assert condition.reason == "There is no program no-such-program-here here"
+    assert condition.reason == "Program no-such-program-here not found"
     await hubbed.add("short", "sh", "-c", "echo oh no >&2; exit 3", wait=False)
     condition = await hubbed.hub.settled("short", 30)
-    assert condition.reason == "it ended with status 3: oh no"
+    assert condition.reason == "it exited with status 3: oh no"
     await hubbed.add("mute", "true", wait=False)
     condition = await hubbed.hub.settled("mute", 10)
-    assert condition.reason == "it ended with status 0"
+    assert condition.reason == "it exited with status 0"
 
 
 async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
@@ -233,7 +233,7 @@ async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
 async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
     await hubbed.poisoned("mute", start_seconds=1, wait=False)
     condition = await hubbed.hub.settled("evil", 30)
-    assert condition.reason == "it was not ready in 1 s"
+    assert condition.reason == "connecting timed out after 1 s"
 
 
 @pytest.mark.parametrize("timing", [replace(QUICK, first_wait=2, longest_wait=2)])
@@ -247,7 +247,9 @@ async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbe
     ended = await asyncio.gather(*others)
     assert loop.time() - before < QUICK.probe / 2  # nobody had to look first
     assert died.how == "error"
-    assert died.text.startswith("evil went away amid it: it ended with status 9: dying as told.")
+    assert died.text.startswith(
+        "evil disconnected during the call: it exited with status 9: dying as told."
+    )
     assert {outcome.how for outcome in ended} == {"error"}
 
     async def unavailable() -> bool:

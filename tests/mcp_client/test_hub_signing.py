@@ -115,7 +115,7 @@ async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
     guarded.control("trouble")
     guarded.control("expire")
     outcome = await hubbed.call("guarded:whoami")
-    assert "authorization server is in trouble: it answers HTTP 503" in outcome.text
+    assert "authorization server failed: it responded with HTTP 503" in outcome.text
     assert hubbed.state("guarded") == "up"
     guarded.control("trouble")
     assert (await hubbed.call("guarded:whoami")).text == "alice may read"
@@ -127,16 +127,16 @@ async def test_what_is_given_up_is_not_taken_any_more(hubbed: Hubbed, guarded: G
     first = await visited(await begun(hubbed))
     second = await visited(await begun(hubbed))
     why = await refused(hubbed.owner, f"/mcp login guarded {first}")
-    assert "not what this sign-in came back with" in str(why)
+    assert "That URL does not belong to this sign-in." in str(why)
     await do(hubbed.owner, "/mcp disable guarded")
     why = await refused(hubbed.owner, f"/mcp login guarded {second}")
-    assert "No sign-in to guarded waits" in str(why)
+    assert "No sign-in to guarded is in progress" in str(why)
     await do(hubbed.owner, "/mcp enable guarded")
     third = await visited(await begun(hubbed))
     await do(hubbed.owner, "/mcp remove guarded")
     await do(hubbed.owner, f"/mcp add guarded {guarded.url} --allow-private")
     why = await refused(hubbed.owner, f"/mcp login guarded {third}")
-    assert "No sign-in to guarded waits" in str(why)
+    assert "No sign-in to guarded is in progress" in str(why)
 
 
 async def test_a_person_who_says_no_or_nothing(
@@ -154,7 +154,7 @@ async def test_a_person_who_says_no_or_nothing(
     server = await hubbed.server("guarded")
     await hubbed.until(lambda: server.id not in hubbed.hub.signing._pending, SECONDS)
     why = await refused(hubbed.owner, f"/mcp login guarded {await visited(page)}")
-    assert "No sign-in to guarded waits" in str(why)
+    assert "No sign-in to guarded is in progress" in str(why)
 
 
 async def test_an_answer_of_another_issuer_is_not_taken(hubbed: Hubbed, guarded: Guarded) -> None:
@@ -177,13 +177,13 @@ async def test_a_code_is_given_to_no_other_authorization_server_than_the_owner_n
     )  # fmt: skip
     await hubbed.hub.settled("guarded", SECONDS)
     why = await refused(hubbed.owner, "/mcp login guarded")
-    assert "in place of https://elsewhere.example" in str(why)
+    assert ", not https://elsewhere.example" in str(why)
 
 
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({"command": ("true",)}, "is a program"),
+        ({"command": ("true",)}, "is a local program"),
         ({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer ${X}"}}, "a key"),
     ],
 )
@@ -290,7 +290,7 @@ async def test_metadata_leads_to_no_address_that_the_server_itself_may_not_have(
     port = stranger.server_address[1]
     challenge = AuthChallenge(401, f'Bearer resource_metadata="http://{place}:{port}/x"')
     why = await tried(tmp_path, "http://mcp.example/mcp", challenge)
-    assert "which is on this machine" in why or "which is no place for a server" in why
+    assert "is on this machine" in why or "is not allowed for servers" in why
     assert stranger.seen == []
 
 
@@ -299,17 +299,17 @@ async def test_no_step_is_taken_without_tls_where_the_server_has_it(
 ) -> None:
     challenge = AuthChallenge(401, f'Bearer resource_metadata="{stranger.url}/x"')
     why = await tried(tmp_path, "https://mcp.example/mcp", challenge, allow_private=True)
-    assert "would be spoken to without TLS" in why
+    assert "does not use TLS" in why
     assert stranger.seen == []
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"code_challenge_methods_supported": ["plain"]}, "does not know PKCE with S256"),
-        ({"code_challenge_methods_supported": None}, "does not know PKCE with S256"),
+        ({"code_challenge_methods_supported": ["plain"]}, "does not support PKCE with S256"),
+        ({"code_challenge_methods_supported": None}, "does not support PKCE with S256"),
         ({"issuer": "http://evil.example"}, "issuer mismatch"),
-        ({"authorization_endpoint": "http://you@evil.example/"}, "user or password"),
+        ({"authorization_endpoint": "http://you@evil.example/"}, "user name or password"),
     ],
 )
 async def test_an_authorization_server_that_is_not_sound_is_not_shown_to_anybody(
@@ -325,11 +325,11 @@ async def test_a_server_without_a_way_to_sign_in_says_so(
     tmp_path: Path, stranger: Stranger
 ) -> None:
     why = await tried(tmp_path, f"{stranger.url}/mcp", None, allow_private=True)
-    assert "it tells of no way to sign in; if it wants a key" in why
+    assert "it offers no sign-in; if it needs a key" in why
     stranger.describe(registration_endpoint=None)
     del stranger.documents["/register"]
     why = await tried(tmp_path, f"{stranger.url}/mcp", None, allow_private=True)
-    assert "wants clients to be registered by hand" in why
+    assert "requires manual client registration" in why
 
 
 async def test_rights_are_asked_for_only_where_the_server_names_them(
@@ -379,7 +379,7 @@ async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> Non
     assert again.expired()
     assert (await CredentialStore(path, "https://evil.example/mcp").load()).tokens is None
     path.chmod(0o644)
-    with pytest.raises(Unavailable, match="Others may read"):
+    with pytest.raises(Unavailable, match="Other users can access"):
         await CredentialStore(path, url).load()
     path.chmod(0o600)
     path.write_text("{")

@@ -193,7 +193,7 @@ async def test_calls_at_a_time_have_a_bound(
         calls = [asyncio.create_task(client.call_tool("t.wait", {})) for _ in range(4)]
         await served.until(lambda: sum(len(guest.calls) for guest in served.guests) == 4)
         result = await client.call_tool("t.wait", {})
-        assert result.is_error and "4 calls are running for you" in words(result)
+        assert result.is_error and "You have 4 calls running, the limit" in words(result)
         go.set()
         assert not any(one.is_error for one in await asyncio.gather(*calls))
         assert not (await client.call_tool("t.wait", {})).is_error
@@ -211,7 +211,7 @@ async def test_streams_at_a_time_have_a_bound(
         await served.until(lambda: sum(len(guest.visits) for guest in served.guests) == 3)
         answer = await post(served, HELLO, token)
         assert answer.status_code == 429
-        assert "3 requests and streams are open" in answer.text
+        assert "You have 3 requests and streams open, the limit" in answer.text
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
@@ -227,7 +227,7 @@ async def test_sessions_have_a_bound_for_each_agent(
     begun = [await session(served, token) for _ in range(3)]
     answer = await post(served, HELLO, token)
     assert answer.status_code == 429
-    assert "3 sessions are open for you" in answer.text
+    assert "You have 3 sessions open, the limit" in answer.text
     assert await session(served, other)
     async with httpx2.AsyncClient(timeout=20) as http:
         headers = {"Authorization": f"Bearer {token}", "Mcp-Session-Id": begun[0], **HEADERS}

@@ -226,7 +226,7 @@ async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.Mo
     monkeypatch.setattr(protocol, "MAX_SUBSCRIBED_RESOURCES", 2)
     token = await served.newcomer("ann")
     async with listening(served, token, "legacy", "room://lobby", "room://home") as ears:
-        with pytest.raises(MCPError, match="2 subscriptions is the most"):
+        with pytest.raises(MCPError, match="You have 2 subscriptions, the limit"):
             await ears.client.subscribe_resource("room://lobby/log")
         await ears.client.unsubscribe_resource("room://home")
         await ears.client.subscribe_resource("room://lobby/log")

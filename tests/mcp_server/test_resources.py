@@ -140,7 +140,7 @@ async def test_prompts_are_those_equipped_with_arguments_in_braces(
         ]
         with pytest.raises(MCPError, match="The prompt sum needs who"):
             await client.get_prompt("sum", {"room": "lobby"})
-        with pytest.raises(MCPError, match="No prompt unused is equipped here"):
+        with pytest.raises(MCPError, match="Prompt unused is not equipped here"):
             await client.get_prompt("unused", {})
 
 

@@ -108,8 +108,8 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("say", {"text": " "}, "There is nothing to say."),
     ("look", {"thing": 7}, "thing"),
     ("wait_events", {"timeout": 61}, "timeout"),
-    ("wait_events", {"cursor": "nonsense"}, "is no cursor"),
-    ("wait_events", {"cursor": "9" * 30}, "is no cursor"),
+    ("wait_events", {"cursor": "nonsense"}, "Invalid cursor nonsense"),
+    ("wait_events", {"cursor": "9" * 30}, "Invalid cursor 9"),
     ("use_tool", {}, "name"),
     ("use_tool", {"name": "nothing.at_all"}, "There is no tool"),
     ("nothing", {}, "There is no tool nothing."),
@@ -223,7 +223,7 @@ async def test_a_long_list_comes_in_pages_and_whole(served: Served, mode: str) -
             f"many.t{number:04}" for number in range(many)
         ]
         assert found[: len(ALWAYS)] == ALWAYS
-        with pytest.raises(MCPError, match="no cursor"):
+        with pytest.raises(MCPError, match="Invalid cursor"):
             await client.list_tools(cursor="rubbish")
 
 

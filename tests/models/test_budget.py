@@ -75,11 +75,11 @@ def used_up(limits: BudgetLimits, *spent: TokenUsage) -> str:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (BudgetLimits(turn_steps=3), "after 3 steps, the most that one turn may take"),
-        (BudgetLimits(turn_tokens=300), "after 300 tokens; one turn may use 300"),
-        (BudgetLimits(turn_cost=0.03), "it has cost $0.03; one turn may cost $0.03"),
-        (BudgetLimits(day_tokens=250), "it has used 300 of its 250 tokens of today (UTC)"),
-        (BudgetLimits(day_cost=0.025), "it has cost $0.03; one day may cost $0.025"),
+        (BudgetLimits(turn_steps=3), "after 3 steps, the limit of one turn"),
+        (BudgetLimits(turn_tokens=300), "after 300 of 300 tokens for one turn"),
+        (BudgetLimits(turn_cost=0.03), "it has used $0.03 of $0.03 for one turn"),
+        (BudgetLimits(day_tokens=250), "it has used 300 of 250 tokens for today (UTC)"),
+        (BudgetLimits(day_cost=0.025), "it has used $0.03 of $0.025 for one day"),
     ],
 )
 def test_each_limit_ends_a_turn_and_says_its_value(limits: BudgetLimits, said: str) -> None:
@@ -93,7 +93,7 @@ def test_what_is_under_every_limit_goes_on() -> None:
 
 def test_a_cost_that_is_not_known_holds_no_limit_and_so_ends_the_turn() -> None:
     said = used_up(BudgetLimits(turn_cost=1), TokenUsage(1, 1))
-    assert "its price is not known, so its limit of $1 a turn cannot be held" in said
+    assert "its price is unknown, so the limit of $1 a turn cannot be enforced" in said
 
 
 def test_who_can_change_a_limit_is_said() -> None:
@@ -105,7 +105,7 @@ def test_who_can_change_a_limit_is_said() -> None:
 
 def test_a_day_that_is_used_up_begins_no_turn() -> None:
     budget = TurnBudget(BudgetLimits(day_tokens=10), lambda: UsageTotal(10))
-    with pytest.raises(BudgetExceeded, match=r"^does not answer: it has used 10 of its 10 tokens"):
+    with pytest.raises(BudgetExceeded, match=r"^does not answer: it has used 10 of 10 tokens"):
         budget.check()
 
 
@@ -118,7 +118,7 @@ async def test_a_turn_that_takes_too_long_is_cancelled_with_what_it_waits_for() 
         finally:
             ended.set()
 
-    with pytest.raises(BudgetExceeded, match=r"after 0.01 s, the longest"):
+    with pytest.raises(BudgetExceeded, match=r"after 0.01 s, the time limit of one turn"):
         await TurnBudget(BudgetLimits(turn_seconds=0.01)).within(work())
     assert ended.is_set()
 

@@ -142,7 +142,7 @@ async def test_there_are_so_many_and_no_more(world: World, opened: Open) -> None
             name = f"m-{letters[number // 14]}{letters[number % 14]}{letters[number // 14]}"
             roster.add(tx, settings(name), None)
 
-    with pytest.raises(Conflict, match=f"There are {MAX_ADDED_MODELS} models already"):
+    with pytest.raises(Conflict, match=f"There are already {MAX_ADDED_MODELS} added models"):
         await world.change(work)
     assert names(world, roster) == ["guide"]
 
@@ -218,7 +218,7 @@ async def test_a_limit_of_cost_needs_a_price() -> None:
     await check_price(settings("gpt", kind="openai", model="gpt-4o", turn_cost=1))
     await check_price(settings(turn_cost=1, price_in=0, price_out=0))
     for wrong in (settings(turn_cost=1), settings(day_cost=1, price_in=3)):
-        with pytest.raises(Invalid, match="is not known"):
+        with pytest.raises(Invalid, match="is unknown"):
             await check_price(wrong)
 
 

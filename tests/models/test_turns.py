@@ -256,7 +256,7 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
     _, cut, notice = await house.says("alice", "@qwen hi")
     assert (cut.content, cut.meta) == ("I think", {"cut": True})
     assert notice.kind == "notice"
-    could_not = "go on: no credit" if isinstance(failure, BackendError) else "answer"
+    could_not = "finish: no credit" if isinstance(failure, BackendError) else "answer"
     assert f"could not {could_not}" in notice.content
     assert ("no credit" in notice.content) == isinstance(failure, BackendError)
 
@@ -271,7 +271,7 @@ async def test_one_that_says_nothing_is_given_up(
         yield TextDelta("never")
 
     house.backend.script = script
-    assert "said nothing" in (await house.says("alice", "@qwen hi"))[-1].content
+    assert "timed out after" in (await house.says("alice", "@qwen hi"))[-1].content
 
 
 async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
@@ -590,12 +590,12 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     await house.says("alice", "@qwen begin")
     made: list[Row] = []
     async with asyncio.timeout(30):
-        while not any("models in a row" in row.content for row in made):
+        while not any("models may call each other in a row" in row.content for row in made):
             await asyncio.sleep(0)
             made = await house.world.tail("lobby", 50)
     assert len(said_by(made, house, "qwen")) == 2
     assert len(said_by(made, house, "llama")) == 2
-    assert "called qwen, but 4 models in a row is the limit" in made[-1].content
+    assert "called qwen, but at most 4 models may call each other in a row" in made[-1].content
 
 
 async def test_answers_at_once_are_bounded_in_a_room(
@@ -618,7 +618,7 @@ async def test_answers_at_once_are_bounded_in_a_room(
         await house.turns.ended(said.turns[0])
     tail = await house.world.tail("lobby", 20)
     assert not [row for row in tail if row.content == "@qwen three"]
-    assert "called guide, but 2 answers at once is the limit" in " ".join(
+    assert "called guide, but a room may have at most 2 answers in progress" in " ".join(
         row.content for row in tail
     )
 
@@ -697,11 +697,11 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
     ("limits", "says"),
     [
         (BudgetLimits(turn_steps=1), "was stopped after 1 step,"),
-        (BudgetLimits(turn_tokens=50), "was stopped after 60 tokens; one turn may use 50"),
-        (BudgetLimits(turn_cost=0.5), "was stopped: it has cost $0.6; one turn may cost $0.5"),
+        (BudgetLimits(turn_tokens=50), "was stopped after 60 of 50 tokens for one turn"),
+        (BudgetLimits(turn_cost=0.5), "was stopped: it has used $0.6 of $0.5 for one turn"),
         (
             BudgetLimits(day_tokens=60),
-            "was stopped: it has used 60 of its 60 tokens of today (UTC)",
+            "was stopped: it has used 60 of 60 tokens for today (UTC)",
         ),
     ],
 )
@@ -744,7 +744,7 @@ async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
     house.tools._providers = house.providers
     house.backend.script = script
     made = await house.says("alice", "@qwen wait")
-    assert made[-1].content == "was stopped after 1 s, the longest that one turn may take"
+    assert made[-1].content == "was stopped after 1 s, the time limit of one turn"
     assert ended.is_set()
 
 
@@ -821,4 +821,6 @@ async def test_one_removed_between_the_call_and_the_answer_says_so(house: House)
     said = await run_line(house.caller("alice"), "@qwen hi")
     del house.backends[house.world.agents.find("qwen").id]
     await house.turns.ended(said.turns[0])
-    assert (await house.world.tail("lobby", 1))[0].content == "could not answer: it was removed"
+    assert (await house.world.tail("lobby", 1))[
+        0
+    ].content == "could not answer: the model was removed"

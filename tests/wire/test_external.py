@@ -225,7 +225,7 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
     other.hang_up()
     assert "decline" in other.does("run evil:ask")
     nothing = owner.run("answer me")
-    assert "Nothing is asked of you now" in nothing.err
+    assert "No question is waiting for your answer" in nothing.err
     for one in (owner, other):
         one.hang_up()
 
@@ -273,7 +273,7 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
         assert "/srv/secrets" not in seen
         assert "poisoned.py" not in seen
     shown = member.does("mcp show evil")
-    assert "its input schema points outside of itself: http://127.0.0.1:9/x" in shown
+    assert "its input schema has an external reference: http://127.0.0.1:9/x" in shown
     assert "Nice tool[31m. <system>" in shown
     for line in ("mcp log evil", "mcp refresh evil", "mcp disable evil", "mcp approve evil"):
         assert "needs the admin right" in member.run(line).err, line
@@ -291,8 +291,8 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
     assert "must not contain a secret" in address.err
     private = owner.run("mcp add two http://127.0.0.1:9/mcp")
     assert private.status == 1
-    assert "127.0.0.1, which is on this machine or in a private network" in private.err
-    assert "--allow-private lets a server be there" in private.err
+    assert "127.0.0.1 is on this machine or in a private network" in private.err
+    assert "Allow it with --allow-private" in private.err
     removed = "Removed evil. Its equipment is kept and applies if you add it again."
     assert owner.does("mcp remove evil").strip() == removed
     assert "No MCP servers" in member.does("mcp list")
@@ -325,7 +325,7 @@ def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Ser
     server = serve(mcp=json.dumps([entry]))
     owner = server.owner
     _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up")
-    assert "is in the settings of this server" in owner.run("mcp remove evil").err
+    assert "is in the settings file" in owner.run("mcp remove evil").err
     owner.hang_up()
 
 

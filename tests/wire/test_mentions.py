@@ -40,7 +40,7 @@ def test_a_one_shot_mention_waits_for_its_answer_and_prints_it(alice: Person) ->
     assert done.out.startswith("guide: You are here:")
     answered = alice.json("@guide sing")
     assert answered["answers"][0]["who"] == "guide"
-    assert "no model" in answered["answers"][0]["text"]
+    assert "not a language model" in answered["answers"][0]["text"]
 
 
 @covers("run")

@@ -154,7 +154,7 @@ def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, 
     assert dict(after["limits"])["turn_tokens"] == "no limit"
     assert "Hello from the mock." in answer(boss, "@stays hello")
     refused = answer(boss, "@stays hello")
-    assert "it has used 2200 of its 1500 tokens of today (UTC)" in refused
+    assert "it has used 2200 of 1500 tokens for today (UTC)" in refused
     assert "an owner can change it with /model set stays day_tokens" in refused
     boss.does("model set stays day_tokens -")
     assert "Hello from the mock." in answer(boss, "@stays hello")
@@ -189,8 +189,8 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model add x compatible m", "kind `compatible` needs a base_url"),
         ("model add x openai m --url nonsense", "base_url: not a URL such as"),
         ("model add x openai m --key-env A --key-file /b", "give key_env or key_file, not both"),
-        ("model add filed openai m", "filed answers already from sshwarma.toml"),
-        ("model add guide openai m", "guide answers already, built in"),
+        ("model add filed openai m", "Model filed already exists in sshwarma.toml"),
+        ("model add guide openai m", "Model guide already exists (built in)"),
         ("model add system openai m", "reserved name"),
         ("model set filed prompt x", "It is set in sshwarma.toml, on the server."),
         ("model remove filed", "It is set in sshwarma.toml, on the server."),
@@ -235,7 +235,7 @@ def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
     for line in ("model set local turn_cost 1", "model set local day_cost 1"):
         refused = boss.run(line)
         assert refused.status == 2
-        assert "The price of some-model is not known" in refused.err
+        assert "The price of some-model is unknown" in refused.err
     assert "Set price_out too" in boss.does("model set local price_in 100")
     boss.does("model set local price_out 1000", "model set local turn_cost 0.19")
     answer(boss, "@local hello")  # 1000 sent, 100 received: $0.20
@@ -243,16 +243,16 @@ def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
     assert boss.run("model set local price_in -").status == 2  # while the limit needs it
     boss.does("model set local day_cost 0.2")
     too_late = answer(boss, "@local hello")
-    assert "it has cost $0.2; one day may cost $0.2" in too_late
+    assert "it has used $0.2 of $0.2 for one day" in too_late
     boss.does("model remove local")
 
 
 def test_every_limit_of_a_turn_ends_it_with_words(boss: Person, mock: Mock) -> None:
     add(boss, mock, "bound")
     limits = {
-        "turn_steps 2": ("again and again", "was stopped after 2 steps, the most that one turn"),
-        "turn_seconds 5": ("speak at length", "was stopped after 5 s, the longest that one"),
-        "turn_tokens 5": ("who is there", "tokens; one turn may use 5"),
+        "turn_steps 2": ("again and again", "was stopped after 2 steps, the limit of one turn"),
+        "turn_seconds 5": ("speak at length", "was stopped after 5 s, the time limit of one"),
+        "turn_tokens 5": ("who is there", "of 5 tokens for one turn"),
     }
     for limit, (words, says) in limits.items():
         boss.does(f"model set bound {limit}")
@@ -342,13 +342,11 @@ def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Ser
 
 def test_what_went_wrong_last_is_shown_until_it_goes_well(boss: Person, mock: Mock) -> None:
     answers = add(boss, mock, "keyless", **{"key-env": "NOT_THERE"})
-    assert "keyless was added, and cannot answer yet: there is no key in" in answers
-    assert "could not answer: there is no key" in answer(boss, "@keyless hello")
+    assert "keyless was added, and cannot answer yet: no key in" in answers
+    assert "could not answer: no key" in answer(boss, "@keyless hello")
     shown = boss.json("model show keyless")
     assert shown["state"] == "could not answer"
-    assert shown["last_error"].endswith(
-        "ago: there is no key in the environment variable NOT_THERE"
-    )
+    assert shown["last_error"].endswith("ago: no key in the environment variable NOT_THERE")
     assert shown["key"].startswith("not found: ")
     boss.does("model set keyless key_env OUR_KEY")
     assert "Hello from the mock." in answer(boss, "@keyless hello")

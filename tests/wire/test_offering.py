@@ -53,20 +53,20 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
         assert tools(bob) == set()
         twice = offer(alice, space, command=("cat",))
         _, said = twice.communicate(timeout=30)
-        assert b"is offered here already" in said
+        assert b"is already offered here" in said
     finally:
         os.killpg(offering.pid, signal.SIGTERM)
         offering.wait(30)
         assert offering.stderr
         offering.stderr.close()
-    his.wait_for(f"{alice.name} took the tools of {space} along")
+    his.wait_for(f"{alice.name} disconnected; the tools of {space} are gone")
     bob.does(f"join {room}")
     assert tools(bob) == set()
     again = offer(alice, space, command=(NODE, from_npm("server-memory")))
     his.wait_for(lambda: his.count(f"offers 9 tools as {space}") == 2)
     os.killpg(again.pid, signal.SIGTERM)
     again.communicate(timeout=30)
-    his.wait_for(lambda: his.count(f"took the tools of {space} along") == 2)
+    his.wait_for(lambda: his.count(f"disconnected; the tools of {space} are gone") == 2)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
         ("offer Über", "cannot be the name of a namespace"),
         ("offer files --room nowhere", "no room named nowhere"),
         ("offer files --room lobby", "needs the build right in lobby"),
-        ("offer lobby", "is the name of a room"),
+        ("offer lobby", "is already the name of a room"),
     ],
 )
 def test_an_offer_that_cannot_be_is_refused(alice: Person, room: str, words: str, why: str) -> None:
@@ -89,7 +89,7 @@ def test_what_is_no_server_is_refused(alice: Person, room: str, name: Callable[[
     space = name("mem")
     refused = alice.run(f"offer {space}", "hello\n")
     assert refused.status == 1
-    assert "does not answer as an MCP server" in refused.err
+    assert "is not a working MCP server" in refused.err
     assert space not in alice.does("namespaces")
 
 
@@ -108,6 +108,8 @@ def test_an_admin_sees_what_is_brought_along_and_ends_it(
         assert "needs the admin right" in bob.run(f"mcp disable {space}").err
         owner.does(f"mcp disable {space}")
         _, said = offering.communicate(timeout=20)
-        assert f"{owner.name} has ended it." in said.decode()
-        his.wait_for(lambda n=round_: his.count(f"took the tools of {space} along") == n, 20)
+        assert f"{owner.name} disconnected it." in said.decode()
+        his.wait_for(
+            lambda n=round_: his.count(f"disconnected; the tools of {space} are gone") == n, 20
+        )
     assert tools(bob) == set()

@@ -39,7 +39,7 @@ def until(server: Server, name: str, state: str) -> None:
 
 def add(server: Server, guarded: Guarded) -> None:
     added = server.owner.run(f"mcp add guarded {guarded.url} --allow-private")
-    assert added.out.strip() == "guarded is kept, but it wants a sign-in: /mcp login guarded"
+    assert added.out.strip() == "guarded is kept, but it requires a sign-in: /mcp login guarded"
 
 
 def kept(server: Server) -> Path:
@@ -67,7 +67,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     came_to = visit(begun["address"])
     assert came_to.startswith("http://127.0.0.1:2280/oauth/callback?code=")
     wrong = owner.run(f"mcp login guarded '{came_to}x'")
-    assert "That is not what this sign-in came back with." in wrong.err
+    assert "That URL does not belong to this sign-in." in wrong.err
     screen.enter(f"/mcp login guarded {came_to}")
     screen.wait_for("You are signed in. guarded is up with 2 tools", SECONDS)
     screen.enter("/equip room guarded:*")
@@ -75,7 +75,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     screen.enter("/run guarded:whoami")
     screen.wait_for("alice may read")
     again = owner.run(f"mcp login guarded '{came_to}'")
-    assert "No sign-in to guarded waits for an address." in again.err
+    assert "No sign-in to guarded is in progress." in again.err
 
     # Tokens are in one file, which is its owner's alone, and nowhere else; nor is the code.
     tokens = json.loads(kept(server).read_text())["tokens"]
@@ -84,7 +84,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     code = re.search(r"code=([^&]+)", came_to)
     assert code is not None
     said = owner.does("mcp show guarded") + json.dumps(owner.json("mcp show guarded"))
-    assert "signed in by way of 127.0.0.1" in said
+    assert "signed in through 127.0.0.1" in said
     secrets = [tokens["access_token"], tokens["refresh_token"], code[1]]
     with sqlite3.connect(server.data_dir / "world.db") as database:
         everything = "\n".join(database.iterdump())
@@ -110,11 +110,11 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
     screen = owner.sit(100, 40)
     guarded.control("revoke")
     refused = guest.run("run guarded:whoami")
-    assert "its sign-in has ended (invalid_grant): /mcp login guarded" in refused.out + refused.err
-    screen.wait_for("guarded: its sign-in has ended (invalid_grant): /mcp login guarded", SECONDS)
+    assert "its sign-in expired (invalid_grant): /mcp login guarded" in refused.out + refused.err
+    screen.wait_for("guarded: its sign-in expired (invalid_grant): /mcp login guarded", SECONDS)
     until(server, "guarded", "needs-sign-in")
     refused = guest.run("run guarded:whoami")
-    assert "is unavailable: guarded is not connected: its sign-in has ended" in refused.err
+    assert "is unavailable: guarded is not connected: its sign-in expired" in refused.err
 
     came_to = visit(owner.json("mcp login guarded")["address"])
     assert "guarded is up with 2 tools" in owner.does(f"mcp login guarded '{came_to}'")
@@ -141,7 +141,7 @@ def test_the_browser_comes_back_to_our_own_port(
     begun = owner.json("mcp login guarded")
     assert begun["redirect"] == f"http://{server.http}/oauth/callback"
     wrong = load(f"{begun['redirect']}?code=abc&state=nobody")
-    assert "No sign-in waits for that" in wrong
+    assert "No sign-in is waiting for this page" in wrong
     assert "Received the sign-in response for guarded." in load(visit(begun["address"]))
     screen.wait_for("guarded: You are signed in.", SECONDS)
     until(server, "guarded", "up")

@@ -1,1 +1,1 @@
-"""MCP both ways: external servers as things, the world as a server."""
+"""MCP client and server: external servers as things, the world as a server."""

@@ -38,7 +38,7 @@ async def request_tool_page(session: ClientSession, cursor: str | None) -> dict[
 
 
 def accept_tool_listing(session: ClientSession, tools: Sequence[types.Tool]) -> None:
-    """Give the SDK the listing by which it mirrors headers and checks results."""
+    """Give the SDK the tool listing that it uses to mirror headers and check results."""
     session._absorb_tool_listing(types.ListToolsResult(tools=list(tools)), complete=True)
 
 
@@ -46,19 +46,23 @@ def accept_tool_listing(session: ClientSession, tools: Sequence[types.Tool]) -> 
 
 
 class AuthorizationSteps(OAuthClientProvider):
-    """The two steps of the SDK's OAuth flow that its own variants change, under public names."""
+    """Public names for the two overridable steps of the SDK's OAuth flow."""
 
     def select_authorization_server(self, advertised: list[str]) -> str:
         """Choose one of the authorization servers that the MCP server names."""
         raise NotImplementedError
 
     def prepare_authorization(self) -> None:
-        """Adjust `context` before a token is asked for. May raise OAuthFlowError."""
+        """Adjust `context` before the token request.
+
+        Raises:
+            OAuthFlowError: if authorization cannot continue.
+        """
         raise NotImplementedError
 
     def expire_token(self) -> None:
-        """Have the next request renew the token first."""
-        self.context.token_expiry_time = 1.0  # a time long ago; 0 would mean that it never expires
+        """Make the next request renew the token first."""
+        self.context.token_expiry_time = 1.0  # long past; 0 would mean that it never expires
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         return self.select_authorization_server(advertised)
@@ -69,12 +73,12 @@ class AuthorizationSteps(OAuthClientProvider):
 
 
 class ClientCredentialsSteps(AuthorizationSteps, ClientCredentialsOAuthProvider):
-    """The same steps of the SDK's provider for a client that acts as itself."""
+    """The same steps for the SDK's client-credentials provider."""
 
 
 # Server sessions
 
 
 def connection_of(session: ServerSession) -> Connection:
-    """Return the object that lasts as long as the session, which no public name gives."""
+    """Return the session's connection object, which has no public name."""
     return session._connection

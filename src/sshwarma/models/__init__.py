@@ -1,1 +1,1 @@
-"""Models as agents: the port their backends speak, the turn loop, the built-in guide."""
+"""Models as agents: backend interface, turn loop, and the built-in guide."""

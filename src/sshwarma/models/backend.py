@@ -1,4 +1,4 @@
-"""What a backend is asked and what it answers: the one port, whoever is behind it."""
+"""Backend interface: the requests to a model and the parts of its response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool the model may call, by the name it is to use."""
+    """A tool that the model may call; `name` is the name it must use."""
 
     name: str
     canonical: str
@@ -19,8 +19,10 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation as it was composed. Speakers other than the model itself
-    are `user`, each line begun by its speaker's name."""
+    """One message of the composed conversation.
+
+    All speakers but the model itself have the role `user`; their lines begin with their names.
+    """
 
     role: Literal["user", "assistant"]
     text: str
@@ -28,8 +30,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class CompletedCall:
-    """A call of an earlier step of this turn, and what it gave. `seq` is the number of the row
-    that holds the whole of it, 0 if there is none."""
+    """A tool call of an earlier step of this turn, with its result.
+
+    `seq` is the number of the row that holds the whole result, or 0 without one.
+    """
 
     call: ToolCall
     text: str
@@ -39,7 +43,7 @@ class CompletedCall:
 
 @dataclass(frozen=True, slots=True)
 class TurnStep:
-    """An earlier step of this turn: what the model said, what it called, what came of it."""
+    """An earlier step of this turn: the model's text, its calls and their results."""
 
     text: str
     done: tuple[CompletedCall, ...]
@@ -47,9 +51,10 @@ class TurnStep:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One step of a turn: who asks what in which room, the context, the tools, and the steps
-    before. `system` and `conversation` are what wrap() composed; the conversation ends with the
-    question."""
+    """Request for one step: question, room, context, tools and earlier steps.
+
+    `wrap()` composes `system` and `conversation`; the conversation ends with the question.
+    """
 
     room: str
     asker: str
@@ -61,28 +66,30 @@ class StepRequest:
 
     @property
     def done(self) -> tuple[CompletedCall, ...]:
-        """All calls of this turn so far."""
+        """All completed calls of this turn."""
         return tuple(done for step in self.steps for done in step.done)
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Some more of the answer."""
+    """Next part of the answer's text."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """Some more of the model's reasoning, which is kept apart from the answer."""
+    """Next part of the model's reasoning, which is separate from the answer."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model wants a tool called. `id` is the backend's own. `broken` says what is wrong with
-    arguments that could not be read; then `arguments` is empty."""
+    """A tool call by the model.
+
+    `id` is the backend's own. `broken` describes invalid arguments; then `arguments` is empty.
+    """
 
     id: str
     name: str
@@ -92,17 +99,17 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens of one step, as the provider counts them; `estimated` if it does not."""
+    """Token usage of one step, counted by the provider or else `estimated`."""
 
     prompt_tokens: int
     completion_tokens: int
     estimated: bool = False
-    cost: float | None = None  # US dollars, where the price is known
+    cost: float | None = None  # US dollars; None if the price is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class RetryDelay:
-    """The model will be asked again after this many seconds; `why` says what it waits for."""
+    """Announces a retry after `seconds`; `why` is the reason for people."""
 
     seconds: float
     why: str
@@ -112,37 +119,45 @@ StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | Ret
 
 
 class Backend(Protocol):
-    """Something that answers."""
+    """Interface of a model backend."""
 
     @property
     def model(self) -> str:
-        """The model's name, as its provider calls it: for usage and for people."""
+        """The provider's name of the model, for usage records and for people."""
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens it takes in all, answer included; 0 if it reads neither
-        `StepRequest.system` nor `StepRequest.conversation`."""
+        """Size of the context window in tokens, answer included.
+
+        0 if the backend reads neither `StepRequest.system` nor `StepRequest.conversation`.
+        """
 
     def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        """One step: text as it comes, and calls. A step without calls ends the turn. Closing the
-        iterator early ends the request.
+        """Run one step and stream its text and tool calls.
+
+        A step without calls ends the turn. Closing the iterator early cancels the request.
 
         Raises:
-            BackendError: with words for people.
+            BackendError: if the model cannot answer, with a reason for people.
         """
 
 
 @runtime_checkable
 class MeteredBackend(Protocol):
-    """A backend whose answers cost something even if they are broken off."""
+    """A backend whose interrupted answers cost tokens too."""
 
     def owed(self, request: StepRequest, said: str) -> TokenUsage | None:
-        """What a step that was broken off has probably taken, after it had said so much; None if
-        it cannot have been asked yet."""
+        """Estimate the usage of an interrupted step after the text `said`.
+
+        Returns None if the request cannot have been sent.
+        """
 
 
 class BackendError(Exception):
-    """A backend could not answer; the words say why. `too_long`: the context did not fit."""
+    """A backend could not answer; the text says why.
+
+    `too_long` means that the context exceeds the model's window.
+    """
 
     def __init__(self, message: str, *, too_long: bool = False) -> None:
         super().__init__(message)

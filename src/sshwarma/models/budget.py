@@ -1,8 +1,7 @@
-"""Budgets: how much one turn, and one day of a model, may take; and what it has taken.
+"""Budgets: limits of a model for one turn and one day (UTC), and its usage.
 
-A turn checks its TurnBudget before each step and adds each TokenUsage to it. The day is that of
-UTC. Its use is
-read from the table of usage once and remembered from then on, so asking costs nothing.
+A turn checks its TurnBudget before each step and adds each TokenUsage to it. The day's usage is
+read from the usage table once and then kept in memory.
 """
 
 from __future__ import annotations
@@ -22,14 +21,18 @@ T = TypeVar("T")
 
 
 class BudgetExceeded(Exception):
-    """A limit was reached; the words, which follow the model's name, say which and who can change
-    it."""
+    """A limit was reached.
+
+    The text follows the model's name; it says which limit, and who can change it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """What one model may take; see the settings of the same names. None: no limit. `change` says
-    who changes them and how, with `{}` for the name of the setting."""
+    """Limits of one model, named as the settings; None means no limit.
+
+    `change` says who can change them and how, with `{}` for the name of the setting.
+    """
 
     turn_steps: int = 12
     turn_seconds: float = 600.0
@@ -52,13 +55,13 @@ class BudgetLimits:
         )
 
     def over(self, words: str, setting: str) -> BudgetExceeded:
-        """The words for a limit that was reached."""
+        """Build the error for a limit that was reached."""
         return BudgetExceeded(f"{words}; {self.change.format(setting)}" if self.change else words)
 
 
 @dataclass(slots=True)
 class UsageTotal:
-    """Tokens and US dollars. `unpriced` counts answers whose price is not known."""
+    """Total tokens and US dollars; `unpriced` counts answers of unknown price."""
 
     tokens: int = 0
     cost: float = 0.0
@@ -72,7 +75,7 @@ class UsageTotal:
 
 @dataclass(slots=True)
 class TurnBudget:
-    """What one turn may still take. `today` gives what its model has used today."""
+    """Budget of one turn; `today` returns its model's usage today."""
 
     limits: BudgetLimits = field(default_factory=BudgetLimits)
     today: Callable[[], UsageTotal] = UsageTotal
@@ -80,31 +83,31 @@ class TurnBudget:
     turn: UsageTotal = field(default_factory=UsageTotal)
 
     def step(self) -> None:
-        """Begin another step.
+        """Count another step.
 
         Raises:
-            BudgetExceeded: if the turn or the day has none left.
+            BudgetExceeded: if a limit of the turn or of the day is reached.
         """
         limits = self.limits
         if self.steps >= limits.turn_steps:
             steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-            words = f"was stopped after {steps}, the most that one turn may take"
+            words = f"was stopped after {steps}, the limit of one turn"
             raise limits.over(words, "turn_steps")
         self.check()
         self.steps += 1
 
     def check(self) -> None:
-        """Go on within a step.
+        """Raise if the tokens or the cost of the turn or of the day are used up.
 
         Raises:
-            BudgetExceeded: if the tokens or the money of the turn or of the day are used up.
+            BudgetExceeded: if a limit is reached, or a cost limit cannot be enforced.
         """
         limits, turn, day = self.limits, self.turn, self.today()
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
-            words = f"was stopped after {turn.tokens} tokens; one turn may use {limits.turn_tokens}"
+            words = f"was stopped after {turn.tokens} of {limits.turn_tokens} tokens for one turn"
             raise limits.over(words, "turn_tokens")
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
-            words = f"it has used {day.tokens} of its {limits.day_tokens} tokens of today (UTC)"
+            words = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
             raise limits.over(f"{self._refusal_prefix} {words}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
@@ -114,10 +117,10 @@ class TurnBudget:
             return
         setting = f"{span}_cost"
         if used.unpriced:
-            words = f"its price is not known, so its limit of ${limit:g} a {span} cannot be held"
+            words = f"its price is unknown, so the limit of ${limit:g} a {span} cannot be enforced"
             raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
         if used.cost >= limit:
-            words = f"it has cost ${used.cost:.4g}; one {span} may cost ${limit:g}"
+            words = f"it has used ${used.cost:.4g} of ${limit:g} for one {span}"
             raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
 
     @property
@@ -125,15 +128,15 @@ class TurnBudget:
         return "was stopped:" if self.steps else "does not answer:"
 
     def spent(self, used: TokenUsage) -> None:
-        """Count what a step took; the limits are asked before the next."""
+        """Add the usage of a step; the next step checks the limits."""
         self.turn.add(used)
         self.today().add(used)
 
     async def within(self, work: Awaitable[T]) -> T:
-        """Wait for a turn's work, for as long as one may take.
+        """Await a turn's work for at most `turn_seconds`.
 
         Raises:
-            BudgetExceeded: if it took longer; it is cancelled then.
+            BudgetExceeded: if it takes longer; the work is cancelled.
         """
         try:
             async with asyncio.timeout(self.limits.turn_seconds) as limit:
@@ -142,12 +145,12 @@ class TurnBudget:
             if not limit.expired():
                 raise
         seconds = self.limits.turn_seconds
-        words = f"was stopped after {seconds:g} s, the longest that one turn may take"
+        words = f"was stopped after {seconds:g} s, the time limit of one turn"
         raise self.limits.over(words, "turn_seconds")
 
 
 class ModelBudgets:
-    """The budgets of all models of a world. `limits` gives those of a model by its agent's id."""
+    """Budgets of all models of a world; `limits` returns a model's by its agent's id."""
 
     def __init__(self, world: World, limits: Callable[[str], BudgetLimits]) -> None:
         self._world = world
@@ -155,18 +158,18 @@ class ModelBudgets:
         self._days: dict[str, tuple[str, UsageTotal]] = {}
 
     async def begin(self, agent_id: str) -> TurnBudget:
-        """The budget of a new turn."""
+        """Return the budget of a new turn."""
         await self.today(agent_id)
         return TurnBudget(self._limits(agent_id), lambda: self._today(agent_id))
 
     async def today(self, agent_id: str) -> UsageTotal:
-        """What a model has used today."""
+        """Return a model's usage today (UTC)."""
         if agent_id not in self._days:
             day = _utc_today()
             read = await self._world.store.read(
                 lambda conn: usage.read_usage_since(conn, agent_id, day)
             )
-            # Another turn may have read, and spent, meanwhile: what it counts is newer.
+            # Another turn may have read and added usage meanwhile: its total is newer.
             self._days.setdefault(agent_id, (day, UsageTotal(*read)))
         return self._today(agent_id)
 
@@ -179,5 +182,5 @@ class ModelBudgets:
 
 
 def _utc_today() -> str:
-    """The day it is in UTC, as the times of the usage table begin."""
+    """Return today's UTC date, the prefix of the times in the usage table."""
     return datetime.now(UTC).date().isoformat()

@@ -1,7 +1,6 @@
-"""Which models could be had here: keys in the environment, servers on this machine.
+"""Discovery of available models: environment keys, servers on this machine.
 
-What is found is an offer, settings that work as they are; nothing is asked over a network other
-than the machine's own.
+The results are complete settings to offer to an owner. Only ports of this machine are probed.
 """
 
 from __future__ import annotations
@@ -25,8 +24,10 @@ MAX_MODELS_PER_SERVER: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyedProvider:
-    """A provider that is offered if its key is there. `address` names the variable with which its
-    SDK is pointed elsewhere, as people do who have a gateway."""
+    """A provider that is offered if the environment has its key.
+
+    `address` names the variable that points its SDK to another base URL, such as a gateway.
+    """
 
     variable: str
     address: str
@@ -37,7 +38,7 @@ class KeyedProvider:
 
 @dataclass(frozen=True, slots=True)
 class LocalModelServer:
-    """A server of this machine, and how the models in its answer are found."""
+    """A model server on this machine, and a reader of the models in its response."""
 
     kind: ModelKind
     port: int
@@ -51,7 +52,7 @@ def _list_ollama_models(answer: Any) -> Iterator[str]:
 
 
 def _list_llamacpp_models(answer: Any) -> Iterator[str]:
-    """Much else listens on 8080, so only what says whose it is counts."""
+    """List llama.cpp's models; other programs use port 8080 too, so check the owner."""
     for found in answer["data"]:
         if found.get("owned_by") == "llamacpp":
             yield found["id"]
@@ -78,8 +79,10 @@ async def discover_models(
     local: tuple[LocalModelServer, ...] = LOCAL_SERVERS,
     taken: Container[str] = (),
 ) -> list[ModelSettings]:
-    """Models that could be asked, each with a name of its own that is not `taken`. Takes at most
-    PROBE_TIMEOUT_SECONDS."""
+    """Find available models, each with a unique name that is not in `taken`.
+
+    Takes at most PROBE_TIMEOUT_SECONDS.
+    """
     found: list[ModelSettings] = []
     names = _NameAllocator(taken)
     for offer in _find_keyed_models(environ):
@@ -87,7 +90,7 @@ async def discover_models(
     for server, models in zip(local, await asyncio.gather(*map(_probe_server, local)), strict=True):
         for model in models[:MAX_MODELS_PER_SERVER]:
             base = f"http://127.0.0.1:{server.port}/v1"
-            with suppress(ValidationError):  # the model's name is no name
+            with suppress(ValidationError):  # the model's name is not valid
                 offer = ModelSettings(name="a", kind=server.kind, model=model, base_url=base)
                 found.append(offer.model_copy(update={"name": names.of(model)}))
     return found
@@ -97,7 +100,7 @@ def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
     for keyed in KEYED_PROVIDERS:
         if not environ.get(keyed.variable, "").strip():
             continue
-        with suppress(ValidationError):  # an address that is none: no offer rather than another's
+        with suppress(ValidationError):  # invalid URL: offer nothing, not the default URL
             yield ModelSettings(
                 name=keyed.name,
                 kind=keyed.kind,
@@ -108,7 +111,7 @@ def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
 
 
 async def _probe_server(server: LocalModelServer) -> list[str]:
-    """The models of a local server; none if nobody answers in time, or it is another program."""
+    """List a local server's models; empty if it is absent, slow or another program."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
             body = await _http_get("127.0.0.1", server.port, server.path)
@@ -119,7 +122,7 @@ async def _probe_server(server: LocalModelServer) -> list[str]:
 
 
 async def _http_get(host: str, port: int, path: str) -> bytes:
-    """The body of an answer. HTTP/1.0, so that it ends with the connection."""
+    """Return the body of a response; HTTP/1.0, so that it ends with the connection."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
@@ -132,14 +135,14 @@ async def _http_get(host: str, port: int, path: str) -> bytes:
 
 
 class _NameAllocator:
-    """Names for agents, each given once."""
+    """Allocates unique names for agents."""
 
     def __init__(self, taken: Container[str]) -> None:
         self._taken = taken
         self._given: set[str] = set()
 
     def of(self, model: str) -> str:
-        """The name of the model without folder, owner, size and file ending."""
+        """Derive an agent name from a model name, without folder, owner, size and suffix."""
         base = re.split(r"[/\\]", model)[-1].lower().removesuffix(".gguf").split(":")[0]
         base = re.sub(r"[^a-z0-9_-]+", "-", base).strip("-_")
         base = base[:28].rstrip("-_") if base[:1].isalpha() else f"model-{base}"[:28].rstrip("-_")

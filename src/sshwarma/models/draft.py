@@ -1,4 +1,4 @@
-"""The draft of an answer: what people were shown of it is on disk soon after, before its row is."""
+"""Draft of a streaming answer, saved to disk before its row exists."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 SAVE_INTERVAL_SECONDS: Final = 0.5
-"""How far what is kept may be behind what was shown."""
+"""Most seconds by which the saved draft may lag behind the screen."""
 
 
 class AnswerDraft:
-    """What one turn has shown since its last row. Written at most every
-    SAVE_INTERVAL_SECONDS, each time only what is new."""
+    """Text that one turn has shown since its last row.
+
+    Saved at most every SAVE_INTERVAL_SECONDS, and only the new part.
+    """
 
     def __init__(self, world: World, turn_id: str) -> None:
         self._world = world
@@ -30,13 +32,13 @@ class AnswerDraft:
         self._task: asyncio.Task[None] | None = None
 
     def show(self, text: str) -> None:
-        """This much of the answer is shown now."""
+        """Set the text that is shown now."""
         self._text = text.rstrip()
         if self._text != self._saved_text and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._save())
 
     def end(self) -> None:
-        """What was shown becomes a row in the next change, which forgets what was kept."""
+        """Stop saving; the next change makes the text a row and deletes the draft."""
         self._text = self._saved_text = ""
         if self._task is not None:
             self._task.cancel()
@@ -52,12 +54,12 @@ class AnswerDraft:
             self._saved_text = text
 
             def work(tx: Change, text: str = text, more: str | None = more) -> None:
-                if more is None:  # something shown was taken back
+                if more is None:  # shown text was removed again
                     drafts.delete_draft(tx, self._turn_id)
                 drafts.append_draft(tx, self._turn_id, text if more is None else more)
 
             try:
                 await self._world.change(work)
             except WorldError as refused:
-                log.warning("a draft could not be kept", error=str(refused))
+                log.warning("a draft could not be saved", error=str(refused))
         self._task = None

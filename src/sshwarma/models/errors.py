@@ -1,4 +1,4 @@
-"""What went wrong with a model, in words for people, and whether asking again may help."""
+"""Model errors: messages for people, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
 FIRST_RETRY_SECONDS: Final = 0.5
-"""Seconds before the second try; each later wait is twice as long, give or take half."""
+"""Seconds before the second attempt; each later wait is twice as long, give or take half."""
 
 MAX_RETRY_JITTER: Final = 1.2
-"""A wait that a server asks for is made longer by up to this factor, so that those who were told
-the same do not all come back at once."""
+"""Largest factor on a wait that a server asks for, so that its clients do not all retry at once."""
 
 MAX_DETAIL_CHARACTERS: Final = 300
 
@@ -34,7 +33,7 @@ _KEY_LIKE: Final = re.compile(r"\b(sk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
 
 
 class StreamStalled(Exception):
-    """Nothing came for this many seconds."""
+    """The stream sent nothing for `seconds`; `begun` if it had sent something before."""
 
     def __init__(self, seconds: float, *, begun: bool) -> None:
         super().__init__(seconds)
@@ -43,17 +42,23 @@ class StreamStalled(Exception):
 
 
 class EmptyAnswer(Exception):
-    """The stream ended and there was nothing in it; the argument is why it ended, if known."""
+    """The stream ended without content; the argument is the finish reason, if known."""
 
 
 class StreamTruncated(Exception):
-    """The stream ended without an end."""
+    """The stream ended without a finish reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    """A failure: what to say of it, and how often the model may be asked in all. `why` is a word
-    or two for those who wait for the next try."""
+    """A classified failure and its retry policy.
+
+    Attributes:
+        failed: The error for people.
+        tries: Attempts in total, the first one included.
+        after: Seconds that the server asked to wait, if it did.
+        why: Short reason that is shown during the wait.
+    """
 
     failed: BackendError
     tries: int = 1
@@ -61,14 +66,14 @@ class ModelFailure:
     why: str = ""
 
     def wait(self, tried: int) -> float:
-        """Seconds before the next try, MAX_RETRY_AFTER_SECONDS at most."""
+        """Return the seconds before the next attempt, at most MAX_RETRY_AFTER_SECONDS."""
         backoff: float = FIRST_RETRY_SECONDS * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
         asked: float = (self.after or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
         return min(max(backoff, asked), MAX_RETRY_AFTER_SECONDS)
 
 
 def expected_exceptions() -> tuple[type[Exception], ...]:
-    """The exceptions that `classify_error` knows; any other is a mistake in here."""
+    """Return the exceptions that `classify_error` handles; any other is a bug."""
     import httpx2
     from pydantic_ai.exceptions import AgentRunError, UserError
 
@@ -78,18 +83,18 @@ def expected_exceptions() -> tuple[type[Exception], ...]:
 def classify_error(
     error: Exception, settings: ModelSettings, key: Secret, *, begun: bool
 ) -> ModelFailure:
-    """What an exception of a request means. `begun`: some of the answer was there."""
+    """Classify an exception of a request; `begun` if part of the answer arrived."""
     from pydantic_ai import exceptions as known
 
     model, where = settings.model, base_url_of(settings)
     if isinstance(error, StreamStalled):
-        when = "amid its answer" if error.begun else "to begin with"
-        return ModelFailure(BackendError(f"{model} said nothing for {error.seconds:g} s {when}"))
+        when = "in the middle of its answer" if error.begun else "before its first token"
+        return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {when}"))
     if isinstance(error, StreamTruncated):
         return _connection_failure(settings, begun=True)
     if isinstance(error, EmptyAnswer):
         if "length" in error.args:
-            words = f"{model} used up its tokens before it began to answer"
+            words = f"{model} reached its token limit before it began to answer"
             return ModelFailure(BackendError(words))
         if "content_filter" in error.args:
             return ModelFailure(BackendError(f"{where} withheld the answer of {model}"))
@@ -99,12 +104,12 @@ def classify_error(
     if isinstance(error, known.UnexpectedModelBehavior):
         if "ended without content" in str(error):
             return ModelFailure(BackendError(f"{model} gave no answer"), tries=2, why="no answer")
-        return ModelFailure(BackendError(f"the answer of {model} cannot be read"))
+        return ModelFailure(BackendError(f"the response of {model} is invalid"))
     if isinstance(error, known.ModelAPIError):
         return _classify_api_error(error, settings, key, begun=begun)
     if isinstance(error, known.UserError):
         return ModelFailure(
-            BackendError(f"{model} cannot be asked this: {_shorten_detail(str(error), key)}")
+            BackendError(f"{model} does not support this: {_shorten_detail(str(error), key)}")
         )
     return _connection_failure(settings, begun=begun)
 
@@ -112,26 +117,26 @@ def classify_error(
 def _classify_api_error(
     error: ModelAPIError, settings: ModelSettings, key: Secret, *, begun: bool
 ) -> ModelFailure:
-    """What an error of the server, or of the way there, means."""
+    """Classify an error of the server or of the connection to it."""
     from pydantic_ai import exceptions as known
 
     model, where = settings.model, base_url_of(settings)
     detail = _error_detail(error, key)
     after = error.retry_after
     if isinstance(error, known.ModelContextWindowExceededError) or _CONTEXT_TOO_LONG.search(detail):
-        words = f"the conversation is longer than {model} can read"
+        words = f"the conversation exceeds the context window of {model}"
         return ModelFailure(BackendError(words, too_long=True))
     if isinstance(error, known.ModelAuthenticationError):
         held = describe_key_location(settings)
-        look = f"look at {held}" if held else "it wants one: set key_env or key_file"
-        return ModelFailure(BackendError(f"{where} does not accept the key; {look}"))
+        look = f"check {held}" if held else "set key_env or key_file"
+        return ModelFailure(BackendError(f"{where} rejected the key; {look}"))
     if isinstance(error, known.ModelQuotaExceededError):
-        return ModelFailure(BackendError(f"there is no credit left at {where}"))
+        return ModelFailure(BackendError(f"{where} reports no credit left"))
     if isinstance(error, known.ModelNotFoundError):
         return ModelFailure(BackendError(f"{where} has no model {model}"))
     if isinstance(error, known.ModelRateLimitError):
         when = f"; try again in {after:.0f} s" if after else ""
-        return _retryable_failure(f"{where} is asked too much{when}", after, "rate limited")
+        return _retryable_failure(f"{where} is rate limiting{when}", after, "rate limited")
     if isinstance(error, known.ModelConnectionError):
         return _connection_failure(settings, begun=begun)
     status = getattr(error, "status_code", None)
@@ -140,8 +145,8 @@ def _classify_api_error(
     ):
         if getattr(error, "provider_retry_hint", None) is False:
             after = MAX_RETRY_AFTER_SECONDS + 1
-        words = f"{where} is in trouble ({status or 'error'}): {detail}"
-        return _retryable_failure(words, after, "server in trouble")
+        words = f"{where} failed ({status or 'error'}): {detail}"
+        return _retryable_failure(words, after, "server error")
     return ModelFailure(BackendError(f"{where} refused the request: {detail}"))
 
 
@@ -153,14 +158,14 @@ def _retryable_failure(words: str, after: float | None, why: str) -> ModelFailur
 def _connection_failure(settings: ModelSettings, *, begun: bool) -> ModelFailure:
     where = base_url_of(settings)
     if begun:
-        return ModelFailure(BackendError(f"the connection to {where} broke off"))
+        return ModelFailure(BackendError(f"lost the connection to {where}"))
     return ModelFailure(
-        BackendError(f"{where} cannot be reached"), MAX_MODEL_ATTEMPTS, why="cannot be reached"
+        BackendError(f"cannot reach {where}"), MAX_MODEL_ATTEMPTS, why="unreachable"
     )
 
 
 def _error_detail(error: ModelAPIError, key: Secret) -> str:
-    """What the server itself said, if it said anything."""
+    """Return the server's own error message, if it sent one."""
     body = error.body
     if isinstance(body, dict):
         inner = body.get("error", body)

@@ -1,7 +1,7 @@
-"""The guide: answers without a model, so that the whole path runs on a fresh machine.
+"""The guide: a rule-based backend for machines without a model.
 
-It knows the help texts and the tools it has, looks things up with them, and says that it is no
-model when it has nothing to say.
+It answers from the help texts and its tools. If it finds no answer, it says that it is not a
+language model.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Final
 from sshwarma.models.backend import OfferedTool, StepRequest, StreamPart, TextDelta, ToolCall
 
 GUIDE_GREETING: Final = (
-    "I am the guide: no model, only rules. I can look around for you and answer from the help."
-    " Ask me who is here, where you could go, what is equipped, or how to do something."
+    "I am the guide. I follow rules; I am not a language model. I can look around for you and"
+    " answer from the help. Ask me who is here, where you can go, what is equipped, or how to do"
+    " something."
 )
 
 MAX_HELP_LINES: Final = 12
@@ -23,7 +24,7 @@ MAX_HELP_LINES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class GuideRule:
-    """A kind of question: the tool that answers it, how the answer begins, and how people ask."""
+    """Maps questions to a tool: `asks` matches one, `says` begins the answer."""
 
     tool: str
     says: str
@@ -43,7 +44,7 @@ GUIDE_RULES: Final = (
     ),
     _make_rule(
         "inventory",
-        "Here is what there is:",
+        "Equipment:",
         r"\bequip(ped|ment)?\b",
         r"\binventory\b",
         r"\b(what|which) tools\b",
@@ -85,7 +86,7 @@ _COMMON_WORDS: Final = frozenset(
 
 
 class GuideBackend:
-    """The backend of the built-in agent. `topics` are help texts by name."""
+    """Backend of the built-in guide; `topics` are help texts by name."""
 
     model = "guide"
     context_tokens = 0
@@ -104,8 +105,10 @@ class GuideBackend:
             if errand.asks.search(request.text):
                 offer = offers.get(errand.tool)
                 if offer is None:
-                    yield TextDelta(f"I would need {errand.tool}, which is not equipped here.")
-                    yield TextDelta(f" Somebody who may build can say /equip room {errand.tool}")
+                    yield TextDelta(f"I need {errand.tool}, which is not equipped here.")
+                    yield TextDelta(
+                        f" Anyone with the build right can type /equip room {errand.tool}"
+                    )
                 else:
                     yield _make_call(offer, request.text)
                 return
@@ -121,8 +124,10 @@ class GuideBackend:
         return [*lead, *(TextDelta(line) for line in text.splitlines(keepends=True))]
 
     def _find_help(self, question: str) -> str:
-        """The paragraph of the help that has most of the question's rarer words, with the example
-        that follows it."""
+        """Return the help paragraph that shares most uncommon words with the question.
+
+        An example that follows the paragraph is included.
+        """
         asked = _stem_words(question) - _COMMON_WORDS
         best, best_score, best_topic = "", 0.0, ""
         for topic, text in self._topics.items():
@@ -144,12 +149,12 @@ class GuideBackend:
 
 
 def _stem_words(text: str) -> set[str]:
-    """The words of a text, singular: enough to match `add a key` with `adds keys`."""
+    """Return a text's words without a final s: `add a key` matches `adds keys`."""
     return {word.rstrip("s") for word in _WORD_PATTERN.findall(text.lower())}
 
 
 def _unwrap_paragraph(paragraph: str) -> str:
-    """A paragraph on one line, for the room to wrap; what is indented keeps its lines."""
+    """Join a paragraph into one line for the terminal to wrap; keep indented text."""
     if paragraph.startswith("  "):
         return paragraph
     return " ".join(paragraph.split("\n"))

@@ -1,4 +1,4 @@
-"""What people see of an answer while it comes: its words, its tools, what it waits for."""
+"""Live view of an answer while it streams: text, running tools and waits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ FRAME_SECONDS: Final = 1 / 30
 
 
 class LiveAnswer:
-    """What one turn shows since its last row. It is published at once if the last time was a frame
-    ago, else when that will be so; and it is on disk soon after."""
+    """Text and status that one turn shows since its last row.
+
+    It is published at most once every FRAME_SECONDS, and the text is saved as a draft.
+    """
 
     def __init__(self, world: World, turn: Turn) -> None:
         self.text = ""
@@ -27,65 +29,65 @@ class LiveAnswer:
         self._world = world
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)
-        self._written = 0  # characters in all, thoughts included
-        self._running_tools: tuple[str, ...] = ()  # tools it waits for
-        self._wait_reason = ""  # what else it waits for
+        self._written = 0  # characters in total, reasoning included
+        self._running_tools: tuple[str, ...] = ()
+        self._wait_reason = ""  # reason of a wait other than for tools
         self._started_at = time.monotonic()
         self._published_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> bool:
-        """Whether it waits for something other than its tools."""
+        """Whether the answer waits for something other than tools."""
         return bool(self._wait_reason)
 
     def write(self, delta: str) -> None:
-        """More of the answer came."""
+        """Add text to the answer."""
         self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
     def think(self, delta: str) -> None:
-        """More of its reasoning came."""
+        """Add text to the reasoning."""
         self.thought = (self.thought + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
     def wait(self, what: str) -> None:
-        """It waits for something; an empty text ends that."""
+        """Show the reason of a wait; an empty text clears it."""
         if what != self._wait_reason:
             self._wait_reason = what
             self._schedule_publish()
 
     def do(self, *tools: str) -> None:
-        """It waits for these tools; none ends that."""
+        """Show running tools; no arguments clear them."""
         self._running_tools = tools
         self._schedule_publish()
 
     def report(self, number: int, words: str) -> None:
-        """How far one of the tools is."""
+        """Replace the text of one running tool with its progress."""
         if number < len(self._running_tools):
             doing = list(self._running_tools)
             doing[number] = words
             self.do(*doing)
 
     def take_text(self) -> str:
-        """The text so far, which becomes a row now."""
+        """Return and clear the text, which becomes a row."""
         text, self.text = self.text.strip(), ""
         self._draft.end()
         return text
 
     def take_thought(self) -> str:
-        """The reasoning so far, which becomes a row now."""
+        """Return and clear the reasoning, which becomes a row."""
         text, self.thought = self.thought.strip(), ""
         return text
 
     def end(self) -> None:
-        """Nothing of it is published any more."""
+        """Stop publishing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def publish(self) -> None:
-        """Show it is now."""
+        """Publish the current state now."""
         self.end()
         self._published_at = time.monotonic()
         text = notes_block.strip_notes_block(self.text)

@@ -1,4 +1,4 @@
-"""A request as pydantic-ai's messages: system text, conversation, and the steps of this turn."""
+"""Conversion of a request (system text, conversation, steps) for pydantic-ai."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 PROSE_CHARACTERS_PER_TOKEN: Final = 3.8
 SCHEMA_CHARACTERS_PER_TOKEN: Final = 4.7
 CHAT_CHARACTERS_PER_TOKEN: Final = 3.1
-"""Characters a token, measured with cl100k on READMEs, tool schemas and chat lines."""
+"""Characters per token, measured with cl100k on READMEs, tool schemas and chat lines."""
 
 MESSAGE_OVERHEAD_TOKENS: Final = 4
-"""What a message costs besides its text."""
+"""Tokens of a message besides its text."""
 
 ResponseKey: TypeAlias = tuple[str, tuple[tuple[str, str, str], ...]]
 
 
 class ResponseCache:
-    """Answers as the provider gave them, for the next step of their turn: reasoning models want
-    theirs back as it was, signatures and all. The newest are kept; a step without one is sent as
-    text and calls."""
+    """Cache of the provider's original responses, for the next step of their turn.
+
+    Reasoning models require their response back unchanged, with signatures. The cache holds the
+    newest responses; a step that is not in it is sent as text and calls.
+    """
 
     MOST: Final = 256
 
@@ -52,8 +54,12 @@ def _response_key(text: str, calls: Iterable[ToolCall]) -> ResponseKey:
 def build_messages(
     request: StepRequest, system: str, given: ResponseCache, *, plain: bool
 ) -> list[ModelMessage]:
-    """What is sent. pydantic-ai takes the instructions of the last request; they are on each, so
-    that every prefix says the same."""
+    """Build the messages of a request.
+
+    pydantic-ai uses the instructions of the last request. Every request has them, so that the
+    prefixes of successive steps are equal. With `plain`, neighbouring messages of one role are
+    joined.
+    """
     from pydantic_ai.messages import (
         ModelRequest,
         ModelResponse,
@@ -87,11 +93,11 @@ def build_messages(
 
 
 def _group_by_speaker(request: StepRequest) -> Iterator[tuple[str, list[str]]]:
-    """The conversation by turns of speaking, without what is blank; a person begins it."""
+    """Group the conversation by role, without blank messages and with a user first."""
     question = Message("user", f"{request.asker}: {request.text}")
     spoken = [one for one in request.conversation if one.text.strip()] or [question]
     if spoken[0].role == "assistant":
-        spoken.insert(0, Message("user", "(what was said before is left out)"))
+        spoken.insert(0, Message("user", "(earlier messages omitted)"))
     for role, group in groupby(spoken, key=lambda one: one.role):
         yield role, [one.text for one in group]
 
@@ -108,7 +114,7 @@ def _step_parts(step: TurnStep) -> Iterator[ModelResponsePart]:
 
 
 def build_parameters(request: StepRequest) -> ModelRequestParameters:
-    """The tools on offer. Never strict: schemas of others have what strict mode refuses."""
+    """Build the tool parameters; not strict, because external schemas fail that."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
 
@@ -129,7 +135,7 @@ def build_parameters(request: StepRequest) -> ModelRequestParameters:
 def estimate_usage(
     request: StepRequest, system: str, text: str, calls: Iterable[ToolCall]
 ) -> TokenUsage:
-    """Tokens of a step that the provider did not count."""
+    """Estimate the token usage of a step that the provider did not count."""
     prompt = len(system) / PROSE_CHARACTERS_PER_TOKEN
     for _, texts in _group_by_speaker(request):
         prompt += sum(

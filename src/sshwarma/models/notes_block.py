@@ -1,9 +1,9 @@
-"""The state block of a model's reply: found, cut out of what people see, and kept.
+"""The notes block of a model's reply: parsed, hidden from people, and stored.
 
 A reply may hold a block between `---STATE---` and `---END STATE---`, or after a heading
-`### STATE` up to the next heading. A block without an end goes to the end of the reply; of several
-the last counts; a block in a code fence is a quotation and no block; a reply without one leaves the
-state as it is.
+`### STATE` up to the next heading. A block without an end extends to the end of the reply. The last
+of several blocks counts. A block in a code fence is a quotation and does not count. A reply without
+a block leaves the notes unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _END: Final = re.compile(r"\s{0,3}-{3}\s*END[ _]STATE\s*-{3}\s*", re.IGNORECASE)
 _HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s*STATE\s*:?\s*", re.IGNORECASE)
 _ANY_HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s+\S.*")
 
-# The starts of a line that may still become the beginning of a block, while it streams.
+# Prefixes of a line that may become the beginning of a block while the line streams.
 _MAY_BEGIN: Final = re.compile(
     r"\s{0,3}(-{1,2}|-{3}\s*(S(T(A(T(E\s*-{0,3})?)?)?)?)?|#{1,6}\s*(S(T(A(T(E\s*:?)?)?)?)?)?)\s*",
     re.IGNORECASE,
@@ -29,8 +29,13 @@ _MAY_BEGIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply as people see it, and the state it sets; None if it sets none. `cut` is how many
-    characters of the state were too many."""
+    """A reply's visible text and the notes it sets, if any.
+
+    Attributes:
+        text: The reply without notes blocks.
+        state: The notes, or None if the reply leaves them unchanged.
+        cut: Characters of the notes over MAX_NOTES_CHARACTERS.
+    """
 
     text: str
     state: str | None = None
@@ -38,7 +43,7 @@ class ParsedReply:
 
 
 def parse_reply(reply: str) -> ParsedReply:
-    """A whole reply, taken apart."""
+    """Split a whole reply into visible text and notes."""
     visible, blocks, _ = _split_blocks(reply)
     if not blocks:
         return ParsedReply(reply.strip())
@@ -49,12 +54,14 @@ def parse_reply(reply: str) -> ParsedReply:
 
 
 def strip_notes_block(reply: str) -> str:
-    """What of a reply can be shown while it still comes: no block, nor a line that may become the
-    beginning of one."""
+    """Return the visible part of a streaming reply.
+
+    It leaves out blocks, and a last line that may become the beginning of one.
+    """
     shown = reply
     blocks: list[str] = []
     inside = False
-    if "state" in reply.lower():  # thirty times a second: most replies are not taken apart
+    if "state" in reply.lower():  # called 30 times a second: skip the parser for most replies
         shown, blocks, inside = _split_blocks(reply)
     if inside:
         return shown.rstrip()
@@ -65,11 +72,11 @@ def strip_notes_block(reply: str) -> str:
 
 
 def _split_blocks(reply: str) -> tuple[str, list[str], bool]:
-    """The text outside of blocks, the blocks, and whether the last one has no end."""
+    """Return the text outside blocks, the blocks, and whether the last one is open."""
     outside: list[str] = []
     blocks: list[list[str]] = []
     fence = ""
-    inside: re.Pattern[str] | None = None  # what ends the block we are in
+    inside: re.Pattern[str] | None = None  # pattern that ends the current block
     for line in reply.split("\n"):
         if inside is not None:
             if inside.fullmatch(line):

@@ -1,4 +1,4 @@
-"""Opening turns for the models that a text calls."""
+"""Open turns for the models that a text mentions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def open_turns(
     *,
     beside: Turn | None = None,
 ) -> list[Turn]:
-    """Open a turn for each of those who were asked, one after another; the first as a sibling of
-    `beside`, if given."""
+    """Open a turn for each agent in order; the first is a sibling of `beside`."""
     opened: list[Turn] = []
     for agent in asked:
         before = notes.read_notes(tx.conn, room_id, agent.name)

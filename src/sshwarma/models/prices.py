@@ -1,5 +1,8 @@
-"""What an answer costs, in US dollars: by the prices set on its model, else by the list prices that
-genai-prices knows. Where neither is there, the price is not known, and is not guessed."""
+"""Cost of an answer in US dollars.
+
+The prices of the model's settings apply, else the list prices of genai-prices. Without either, the
+price is unknown and is not guessed.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,11 @@ TOKENS_PER_PRICE = 1_000_000
 
 
 def add_cost(settings: ModelSettings, used: TokenUsage, answer: ModelResponse | None) -> TokenUsage:
-    """`used` with what it costs. `answer` is what was counted, if it was: it knows of cached
-    tokens, for which list prices are lower."""
+    """Return `used` with its cost.
+
+    `answer` is the response that the provider counted, if any: it includes cached tokens, whose
+    list prices are lower.
+    """
     cost = _cost_from_settings(settings, used)
     if cost is None:
         cost = _cost_from_price_list(answer or _make_response(settings, used))
@@ -27,14 +33,16 @@ def add_cost(settings: ModelSettings, used: TokenUsage, answer: ModelResponse | 
 
 
 def is_price_known(settings: ModelSettings) -> bool:
-    """Whether the price of a model is known. Imports what the list is in: not for the event
-    loop."""
+    """Return whether the price of a model is known.
+
+    Imports the price list, so do not call it on the event loop.
+    """
     with serialize_imports():
         return add_cost(settings, TokenUsage(1000, 1000), None).cost is not None
 
 
 def _cost_from_settings(settings: ModelSettings, used: TokenUsage) -> float | None:
-    """Cached tokens count as any others."""
+    """Return the cost by the configured prices; cached tokens cost as others."""
     if settings.price_in is None or settings.price_out is None:
         return None
     sent = used.prompt_tokens * settings.price_in

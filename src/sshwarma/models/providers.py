@@ -1,7 +1,7 @@
-"""Who serves models: for each kind of server, how pydantic-ai's model for it is made.
+"""Model providers: builds the pydantic-ai model of each kind of server.
 
-pydantic-ai and the SDKs under it take seconds to import, so that happens on the first use and in a
-thread; only `load_model` imports them.
+pydantic-ai and its SDKs take seconds to import. Only `load_model` imports them, at the first use
+and in a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings as Knobs
 
 PLACEHOLDER_KEY: Final = "none"
-"""Sent where a server needs no key: an empty one would make the SDKs look for another."""
+"""Key for servers that need none: with an empty one the SDKs would look for another."""
 
 DEFAULT_BASE_URLS: Final[Mapping[ModelKind, str]] = {
     "openai": "https://api.openai.com/v1",
@@ -32,14 +32,16 @@ DEFAULT_BASE_URLS: Final[Mapping[ModelKind, str]] = {
     "ollama": "http://127.0.0.1:11434/v1",
     "llamacpp": "http://127.0.0.1:8080/v1",
 }
-"""Where each kind is unless the settings say. Given to the SDKs in so many words, because they
-would else take an address, and where to send a key, from variables of their own."""
+"""Base URL of each kind unless the settings name one. It is passed to the SDKs explicitly, because
+they would otherwise read it, and so where to send the key, from their own environment variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to be asked, with the connections that are its own. `ends`: its server says
-    why an answer ended, so one without a reason was cut off."""
+    """A loaded model with its own HTTP client.
+
+    `ends` says that its server reports a finish reason, so a response without one was truncated.
+    """
 
     model: Model
     knobs: Knobs
@@ -50,9 +52,16 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ProviderKind:
-    """How a kind of server is spoken to. `plain`: chat templates there may insist that roles
-    alternate, so neighbours of one role are sent as one message. `context_tokens` is what its
-    models take unless the settings say: a guess that the smaller ones of today keep."""
+    """Properties of a kind of server.
+
+    Attributes:
+        make: Creates the pydantic-ai model.
+        plain: Join neighbouring messages of one role, because chat templates there may require
+            alternating roles.
+        caches: Whether to request prompt caching.
+        context_tokens: Context window unless the settings name one; a guess that also fits today's
+            smaller models.
+    """
 
     make: Callable[[ModelSettings, str, str, httpx2.AsyncClient], Model]
     plain: bool = False
@@ -61,20 +70,22 @@ class ProviderKind:
 
 
 def base_url_of(settings: ModelSettings) -> str:
-    """Where a model's server is."""
+    """Return the base URL of a model's server."""
     return settings.base_url or DEFAULT_BASE_URLS[settings.kind]
 
 
 def load_model(settings: ModelSettings, environ: Mapping[str, str]) -> LoadedModel:
-    """Import what a model needs and make it. Takes seconds the first time: not for the event loop.
+    """Import the libraries of a model and create it.
+
+    The first call takes seconds, so do not call it on the event loop.
 
     Raises:
-        BackendError: if its key or the package for it is missing.
+        BackendError: if its key or its package is missing.
     """
     key = read_key(settings, environ)
     if settings.kind == "google" and not _is_installed("google.genai"):
         raise BackendError(
-            "models of kind google need one more package: pip install 'pydantic-ai-slim[google]'"
+            "models of kind google need another package: pip install 'pydantic-ai-slim[google]'"
         )
     with serialize_imports():
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
@@ -94,7 +105,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _request_settings(settings: ModelSettings, kind: ProviderKind) -> Knobs:
-    """The request's settings; retries are ours, so that they stop when a turn is stopped."""
+    """Return the request settings; SDK retries are off, so that a turn can stop."""
     knobs: dict[str, Any] = {"max_retries": 0}
     if settings.max_output_tokens is not None:
         knobs["max_tokens"] = settings.max_output_tokens

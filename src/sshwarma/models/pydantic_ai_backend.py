@@ -1,8 +1,8 @@
-"""Backends that ask real models, each over the wire of its server.
+"""Backend for real models, through pydantic-ai.
 
-Made from settings, and light until first asked: the libraries behind are loaded then, in a thread.
-What streams is passed on as it comes, but for calls: they are passed on whole, when the stream has
-ended well, so that nothing half received is ever run.
+A backend is cheap until its first request, which loads the libraries in a thread. Text is streamed
+as it arrives. Tool calls are passed on only after the stream has ended successfully, so that no
+partial call is run.
 """
 
 from __future__ import annotations
@@ -45,26 +45,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """Why a model could last not answer, and when, in Unix seconds."""
+    """A model's last failure and its time in Unix seconds."""
 
     words: str
     at: float
 
 
 class PydanticAIBackend:
-    """The backend of one model of the settings. `failure` is the last one since it was made;
-    `failing`, whether nothing has gone well after it."""
+    """Backend of one model of the settings.
+
+    Attributes:
+        failure: The last failure since the start, if any.
+        failing: Whether no request has succeeded since that failure.
+    """
 
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
-        """`environ` is where keys are looked for; the process's own if not given."""
+        """Create the backend; `environ` holds the keys, by default the process's own."""
         self.failure: FailureRecord | None = None
         self.failing = False
         self._settings = settings
-        self._open_streams = 0  # streams that are open
+        self._open_streams = 0
         self._is_retired = False
         self._was_ready = False
         held = os.environ if environ is None else environ
-        self._load = lambda: load_model(settings, held)  # not a field: what holds keys is not shown
+        self._load = lambda: load_model(settings, held)  # not a field, because `held` has keys
         self._merges_roles = PROVIDER_KINDS[settings.kind].plain
         self._responses = ResponseCache()
         self._loaded: LoadedModel | None = None
@@ -83,7 +87,7 @@ class PydanticAIBackend:
         return self._settings
 
     async def ready(self) -> LoadedModel:
-        """Load what the model needs now rather than at the first question.
+        """Load the model now instead of at the first request.
 
         Raises:
             BackendError: if its key or a package is missing.
@@ -99,14 +103,14 @@ class PydanticAIBackend:
             return self._loaded
 
     async def close(self) -> None:
-        """Close the connections. It may be asked again; it then opens new ones."""
+        """Close the connections; a later request opens new ones."""
         async with self._load_lock:
             loaded, self._loaded = self._loaded, None
         if loaded is not None:
             await loaded.http.aclose()
 
     async def retire(self) -> None:
-        """Close when nobody is being answered: at once, or as the last answer ends."""
+        """Close the connections when no answer is streaming."""
         self._is_retired = True
         if not self._open_streams:
             await self.close()
@@ -123,7 +127,7 @@ class PydanticAIBackend:
         self.failing = True
 
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        """See `Backend.stream`. Asked again, if that may help, only while nothing has come."""
+        """See `Backend.stream`; retries only before the first part has arrived."""
         self._open_streams += 1
         try:
             async with aclosing(self._stream_with_retries(await self.ready(), request)) as parts:
@@ -141,7 +145,7 @@ class PydanticAIBackend:
     async def _stream_with_retries(
         self, loaded: LoadedModel, request: StepRequest
     ) -> AsyncGenerator[StreamPart, None]:
-        """Ask, and ask again."""
+        """Send the request, with retries."""
         for tried in count(1):
             begun = False
             wrong: ModelFailure | None = None
@@ -152,8 +156,8 @@ class PydanticAIBackend:
                         yield part
             except expected_exceptions() as error:
                 wrong = classify_error(error, self._settings, loaded.key, begun=begun)
-            # Raised out here so that it does not drag the library's exception along, which holds
-            # the request with its headers.
+            # Raise outside the handler, so that the error does not reference the library's
+            # exception, which holds the request with its headers.
             if wrong is None:
                 return
             if begun or tried >= wrong.tries:
@@ -165,13 +169,13 @@ class PydanticAIBackend:
     async def _stream_once(
         self, loaded: LoadedModel, request: StepRequest
     ) -> AsyncGenerator[StreamPart, None]:
-        """Ask once."""
+        """Send the request once."""
         from pydantic_ai.direct import model_request_stream
 
         system = request.system or self._settings.prompt
         sent = build_messages(request, system, self._responses, plain=self._merges_roles)
         first, stall = self._settings.first_token_seconds, self._settings.stall_seconds
-        text = held = ""  # blank text is held until there is more: by itself it is no answer
+        text = held = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
             async with _stall_timeout(first, begun=False):
                 asked = model_request_stream(
@@ -216,8 +220,10 @@ class PydanticAIBackend:
 
 @asynccontextmanager
 async def _stall_timeout(seconds: float, *, begun: bool) -> AsyncIterator[None]:
-    """Give up on what is inside after some seconds. Never held across a yield to the asker, who
-    may take their time."""
+    """Raise StreamStalled after `seconds`.
+
+    Never hold it across a yield, because the consumer may be slow.
+    """
     try:
         async with asyncio.timeout(seconds) as limit:
             yield
@@ -228,7 +234,7 @@ async def _stall_timeout(seconds: float, *, begun: bool) -> AsyncIterator[None]:
 
 
 def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:
-    """What an event adds to the answer or to the thoughts before it."""
+    """Yield the text or reasoning that an event adds."""
     from pydantic_ai.messages import (
         PartDeltaEvent,
         PartStartEvent,
@@ -251,8 +257,11 @@ def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | Reasonin
 
 
 def _has_finish_reason(answer: ModelResponse) -> bool:
-    """Whether the server said why it stopped. One that did not was cut off, however politely the
-    connection was closed; pydantic-ai would take it for whole."""
+    """Return whether the server sent a finish reason.
+
+    A response without one was truncated, even if the connection was closed cleanly; pydantic-ai
+    would accept it as complete.
+    """
     return bool((answer.provider_details or {}).keys() & {"finish_reason", "refusal"})
 
 
@@ -263,13 +272,13 @@ def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
         words = " ".join(str(error).split())[:200]
-        return ToolCall(part.tool_call_id, name, {}, f"the arguments are no JSON object: {words}")
+        words = f"the arguments must be a JSON object: {words}"
+        return ToolCall(part.tool_call_id, name, {}, words)
     return ToolCall(part.tool_call_id, name, arguments)
 
 
 def collapse_repeated_name(name: str, names: set[str]) -> str:
-    """The tool that is meant by a name that a server sent with each piece of the call:
-    `looklooklook` is `look`."""
+    """Restore a name that a server repeats in each chunk: `looklooklook` is `look`."""
     if name in names:
         return name
     for known in names:
@@ -280,7 +289,7 @@ def collapse_repeated_name(name: str, names: set[str]) -> str:
 
 
 def _read_usage(answer: ModelResponse) -> TokenUsage | None:
-    """What the provider counted; None if it did not count."""
+    """Return the provider's token usage, or None if it did not count."""
     counted = answer.usage
     if counted.unmeasured_requests or not (counted.input_tokens or counted.output_tokens):
         return None

@@ -1,9 +1,9 @@
-"""The models of a world: which agents are answered for, by which backends, under which settings.
+"""Roster of a world's models: agents, their backends and settings.
 
-There are three kinds. Those of the settings file are as the file says while the server runs. Those
-that owners added by verb have their settings in their agent's metadata, and are followed there: a
-change of the agent, from wherever it came, is a change of its backend. The guide is built in.
-Settings say where a key is (a variable, a 0600 file); the key itself is nowhere in the world.
+There are three kinds. Models of the settings file do not change while the server runs. Models that
+owners add by verb have their settings in their agent's metadata; any change of the agent updates
+its backend. The guide is built in. Settings name the place of a key (a variable or a file of mode
+0600); the key itself is not stored in the world.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = structlog.get_logger(__name__)
 Origin = Literal["file", "verb", "built in"]
 
 GUIDE_NAME: Final = "guide"
-GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. No model."
+GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. Not a language model."
 
 
 @dataclass(frozen=True, slots=True)
 class RosterEntry:
-    """One who answers. `settings` is None for the guide."""
+    """A model of the roster; `settings` is None for the guide."""
 
     agent_id: str
     backend: Backend
@@ -59,8 +59,10 @@ class RosterEntry:
 
 
 class Roster(Mapping[str, Backend]):
-    """The backends by the ids of their agents. Made by `await Roster.open(...)`; ended by
-    `close`."""
+    """Mapping of agent ids to backends.
+
+    Create it with `await Roster.open(...)`; end it with `close`.
+    """
 
     def __init__(self, world: World, environ: Mapping[str, str]) -> None:
         self._world = world
@@ -77,8 +79,10 @@ class Roster(Mapping[str, Backend]):
         topics: Mapping[str, str],
         environ: Mapping[str, str],
     ) -> Roster:
-        """The roster of a world: models of the settings, those added by verb, and the guide, who
-        answers from `topics`. One whose name cannot be had is left out, with a warning."""
+        """Open the roster: models of the settings, models added by verb, and the guide.
+
+        The guide answers from `topics`. A model whose name is in use is skipped with a warning.
+        """
         roster = cls(world, environ)
         guide = await _enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
         if guide is not None:
@@ -104,40 +108,41 @@ class Roster(Mapping[str, Backend]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    # What is known of them.
+    # Entries.
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """Where keys are looked for."""
+        """The environment that holds the keys."""
         return self._environ
 
     def entry(self, agent_id: str) -> RosterEntry | None:
-        """Who answers for an agent, if anybody does."""
+        """Return the entry of an agent, or None."""
         return self._entries.get(agent_id)
 
     def entries(self) -> list[RosterEntry]:
-        """All who answer, by name."""
+        """Return all entries, sorted by name."""
         name = self._world.agents.name_of
         return sorted(self._entries.values(), key=lambda entry: name(entry.agent_id))
 
     def limits(self, agent_id: str) -> BudgetLimits:
-        """The limits of an agent's turns."""
+        """Return the limits of an agent's turns."""
         entry = self._entries.get(agent_id)
         return entry.limits if entry else BudgetLimits()
 
-    # Units of work, for whoever changes them.
+    # Units of work that change the roster.
 
     def add(self, tx: Change, settings: ModelSettings, created_by: str | None) -> Agent:
-        """Let a model answer: a new agent, or one that answered before and was removed.
+        """Add a model: create its agent, or reuse that of a removed model.
 
         Raises:
-            Conflict: if it answers already, or somebody else has its name.
-            Invalid: if nobody may have it.
+            Conflict: if the model exists, its name is in use, or MAX_ADDED_MODELS is reached.
+            Invalid: if the name is not valid.
         """
         added = things.read_children(tx.conn, "agents", "agent")
         if sum("model" in thing.metadata for thing in added) >= MAX_ADDED_MODELS:
             raise Conflict(
-                f"There are {MAX_ADDED_MODELS} models already; /model remove makes room."
+                f"There are already {MAX_ADDED_MODELS} added models, the limit.",
+                hint="Remove one with /model remove.",
             )
         known = next((thing for thing in added if thing.name == settings.name), None)
         if known is None:
@@ -155,33 +160,35 @@ class Roster(Mapping[str, Backend]):
     def change(
         self, tx: Change, agent_id: str, before: ModelSettings, after: ModelSettings
     ) -> None:
-        """Give a model that was added by verb other settings. Answers that are being given end
-        with the old ones.
+        """Change the settings of an added model; running answers keep the old ones.
 
         Raises:
-            Conflict: if its settings are no longer those of `before`.
+            Conflict: if its current settings are not `before`.
         """
         stored = Agent.of(things.get_live_thing(tx.conn, agent_id))
         if not stored.model or _read_settings(stored) != before:
-            raise Conflict(f"{stored.name} was changed just now.", hint="/model show shows how.")
+            raise Conflict(
+                f"Somebody else has just changed {stored.name}.",
+                hint=f"See /model show {stored.name}.",
+            )
         _store_settings(tx, agent_id, after)
 
     def remove(self, tx: Change, agent_id: str) -> None:
-        """Take a model off the roster. Its agent stays, so that what it said keeps its name."""
+        """Remove a model; its agent stays, so that its messages keep its name."""
         agents.update_agent(tx, agent_id, model=None)
 
     def _is_free(self, agent: Agent) -> None:
         if agent.kind != "model":
-            raise Conflict(f"{agent.name} is the name of a {agent.kind}.")
+            raise Conflict(f"{agent.name} is already the name of a {agent.kind}.")
         entry = self._entries.get(agent.id)
         if agent.model or entry is not None:
-            where = {"file": " from sshwarma.toml", "built in": ", built in"}
+            where = {"file": " in sshwarma.toml", "built in": " (built in)"}
             raise Conflict(
-                f"{agent.name} answers already{where.get(entry.origin, '') if entry else ''}.",
-                hint="Choose another name; /model set changes one that was added by verb.",
+                f"Model {agent.name} already exists{where.get(entry.origin, '') if entry else ''}.",
+                hint="Choose another name, or change an added model with /model set.",
             )
 
-    # Following.
+    # Updates.
 
     def _changed(self, event: AgentsChanged) -> None:
         agent = self._world.agents.get(event.agent_id)
@@ -191,7 +198,7 @@ class Roster(Mapping[str, Backend]):
             self._follow(agent)
 
     def _follow(self, agent: Agent) -> None:
-        """Make the backend of an agent what its metadata says."""
+        """Update the backend of an agent from its metadata."""
         entry = self._entries.get(agent.id)
         if entry is not None and entry.origin != "verb":
             return
@@ -202,7 +209,7 @@ class Roster(Mapping[str, Backend]):
             settings = _read_settings(agent)
         except (ValidationError, TypeError) as error:
             log.warning(
-                "a model was left out", model=agent.name, reason=describe_settings_error(error)
+                "a model was skipped", model=agent.name, reason=describe_settings_error(error)
             )
             self._drop(agent.id)
             return
@@ -229,31 +236,31 @@ class Roster(Mapping[str, Backend]):
 
 
 def describe_model(settings: ModelSettings) -> str:
-    """What people read of a model: `qwen3:8b by ollama`."""
-    if settings.kind == "compatible":  # a way of speaking, and nobody who serves models
+    """Describe a model for people, as in `qwen3:8b by ollama`."""
+    if settings.kind == "compatible":  # a protocol, not a provider
         return settings.model
     return f"{settings.model} by {settings.kind}"
 
 
 async def check_price(settings: ModelSettings) -> None:
-    """Refuse a cost limit that could not be held.
+    """Raise if a cost limit cannot be enforced.
 
     Raises:
-        Invalid: if there is one and the price of the model is not known.
+        Invalid: if the settings have one and the price of the model is unknown.
     """
     limits = [name for name in ("turn_cost", "day_cost") if getattr(settings, name) is not None]
     if limits and not await asyncio.to_thread(prices.is_price_known, settings):
         raise Invalid(
-            f"The price of {describe_model(settings)} is not known, so {' and '.join(limits)}"
-            " could not be held.",
-            hint="Set price_in and price_out first: US dollars for a million tokens.",
+            f"The price of {describe_model(settings)} is unknown, so {' and '.join(limits)}"
+            " cannot be enforced.",
+            hint="Set price_in and price_out first (US dollars per million tokens).",
         )
 
 
 def describe_settings_error(error: ValidationError | TypeError) -> str:
-    """What is wrong with settings, each field by name; no value is repeated."""
+    """Describe invalid settings by field, without their values."""
     if isinstance(error, TypeError):
-        return "what is stored of it cannot be read"
+        return "its stored settings are invalid"
     found = error.errors(include_url=False, include_input=False)
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'settings'}: {each['msg']}" for each in found
@@ -261,7 +268,7 @@ def describe_settings_error(error: ValidationError | TypeError) -> str:
 
 
 async def _preload_backend(backend: PydanticAIBackend) -> None:
-    """Have a model's libraries and key ready before somebody mentions it: that takes seconds."""
+    """Load a model's libraries and key before its first mention: that takes seconds."""
     try:
         await backend.ready()
         await check_price(backend.settings)
@@ -274,7 +281,7 @@ def _read_settings(agent: Agent) -> ModelSettings:
 
 
 def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
-    """Keep settings in an agent's metadata: what differs from the defaults, and no key."""
+    """Store settings in an agent's metadata: non-default values, never a key."""
     kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
     things.update_thing(tx, agent_id, structural=False, description=describe_model(settings))
     agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None)
@@ -286,7 +293,7 @@ async def _enlist_agent(world: World, name: str, description: str, prompt: str) 
             lambda tx: _find_or_create_agent(tx, world, name, description, prompt)
         )
     except WorldError as refused:
-        log.warning("a model was left out", model=name, reason=str(refused))
+        log.warning("a model was skipped", model=name, reason=str(refused))
         return None
 
 
@@ -297,7 +304,7 @@ def _find_or_create_agent(
     if known is None:
         known = agents.create_agent(tx, name, role="guest", kind="model")
     elif known.kind != "model":
-        raise WorldError(f"{name} is the name of a {known.kind}.")
+        raise WorldError(f"{name} is already the name of a {known.kind}.")
     if known.description != description:
         things.update_thing(tx, known.id, structural=False, description=description)
     if known.prompt != prompt:

@@ -1,4 +1,4 @@
-"""Keys of model providers: read from the environment or a file of one's own, shown to nobody."""
+"""Keys of model providers, from the environment or a private file; never shown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEFAULT_KEY_VARIABLES: Final[Mapping[ModelKind, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "google": "GEMINI_API_KEY",
 }
-"""The variable a kind's key is in unless the settings name another. Other kinds need no key, and
-are sent none that was not named for them."""
+"""Variable of each kind's key unless the settings name another. Other kinds need no key and get
+one only if the settings name it."""
 
 
 class Secret:
-    """A key. It is shown as dots, whatever prints it; `reveal` is for the one who sends it."""
+    """A key that prints as dots; call `reveal` only to send it."""
 
     __slots__ = ("_text",)
 
@@ -34,7 +34,7 @@ class Secret:
         return self._text
 
     def hide(self, text: str) -> str:
-        """The text without the key."""
+        """Replace the key in a text with dots."""
         return text.replace(self._text, "•••") if self._text else text
 
     def __repr__(self) -> str:
@@ -43,11 +43,11 @@ class Secret:
     __str__ = __repr__
 
     def __reduce__(self) -> str:
-        raise TypeError("a key is not to be stored")
+        raise TypeError("a key must not be stored")
 
 
 def describe_key_location(model: ModelSettings) -> str:
-    """Where the key of a model is looked for, for people; empty if it needs none."""
+    """Describe where a model's key is read from; empty if it needs none."""
     if model.key_file is not None:
         return f"the file {model.key_file}"
     variable = model.key_env or DEFAULT_KEY_VARIABLES.get(model.kind, "")
@@ -55,10 +55,12 @@ def describe_key_location(model: ModelSettings) -> str:
 
 
 def read_key(model: ModelSettings, environ: Mapping[str, str]) -> Secret:
-    """The key of a model; an empty one if it needs none. Reads a file: not for the event loop.
+    """Read the key of a model; an empty one if it needs none.
+
+    May read a file, so do not call it on the event loop.
 
     Raises:
-        BackendError: if there is none where it should be, or others could have read it.
+        BackendError: if the key is missing or invalid, or other users can access its file.
     """
     where = describe_key_location(model)
     if model.key_file is not None:
@@ -67,9 +69,9 @@ def read_key(model: ModelSettings, environ: Mapping[str, str]) -> Secret:
         text = environ.get(model.key_env or DEFAULT_KEY_VARIABLES.get(model.kind, ""), "")
     text = text.strip()
     if where and not text:
-        raise BackendError(f"there is no key in {where}")
+        raise BackendError(f"no key in {where}")
     if not all(" " < letter <= "~" for letter in text):
-        raise BackendError(f"what is in {where} is no key: it is more than one printable word")
+        raise BackendError(f"{where} does not hold a key: it must be one printable word")
     return Secret(text)
 
 
@@ -83,7 +85,7 @@ def _read_private_file(path: Path, where: str) -> str:
         if not stat.S_ISREG(found.st_mode):
             raise BackendError(f"cannot read {where}: it is not a file")
         if found.st_mode & 0o077:
-            raise BackendError(f"others may read {where}: chmod 600 {path}")
+            raise BackendError(f"other users can access {where}: chmod 600 {path}")
         return os.read(descriptor, MAX_KEY_FILE_BYTES).decode("ascii", "replace")
     finally:
         os.close(descriptor)

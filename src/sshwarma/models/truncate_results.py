@@ -1,4 +1,4 @@
-"""The steps of a turn as they are sent on: results that are old and many, cut short."""
+"""Truncation of old tool results in the steps of a turn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def truncate_results(
     whole: int = MAX_WHOLE_RESULTS,
     most: int = MAX_TURN_RESULT_CHARACTERS,
 ) -> tuple[TurnStep, ...]:
-    """The steps of a turn, with results before the newest `whole` cut short if all of them are
-    longer than `most` characters."""
+    """Truncate old results if a turn's results exceed `most` characters in total.
+
+    The newest `whole` results stay; each older one is cut to MAX_OLD_RESULT_CHARACTERS.
+    """
     results = [done for step in steps for done in step.done]
     if sum(len(done.text) for done in results) <= most:
         return tuple(steps)

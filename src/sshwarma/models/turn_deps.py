@@ -1,4 +1,4 @@
-"""What every answer is made with, and the contexts that models were told last."""
+"""Dependencies of the turn loop, and the contexts that were last sent to models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ MAX_LOGGED_CONTEXTS: Final = 256
 
 
 class ContextLog:
-    """What each model was told last in each room, for the last 256 of them: to tell what of the
-    next context is the same."""
+    """The last context of each model in each room, to compare with the next one.
+
+    The newest MAX_LOGGED_CONTEXTS are kept.
+    """
 
     def __init__(self) -> None:
         self._known: LRUCache[tuple[str, str], ModelContext] = LRUCache(MAX_LOGGED_CONTEXTS)
@@ -34,7 +36,7 @@ class ContextLog:
 
 @dataclass(frozen=True, slots=True)
 class TurnDeps:
-    """`backends` are by the id of the agent they answer for."""
+    """Dependencies of the turn loop; `backends` are by agent id."""
 
     world: World
     tools: Tools

@@ -1,7 +1,7 @@
-"""One answer: the backend streams, tools are called, until it stops.
+"""Turn loop: stream a model's answer and call its tools until it stops calling.
 
-Rows are written when they are final. A failure, a stop and a step too many end the turn with a row
-that says so.
+Rows are stored when they are final. A failure, a stop or an exceeded budget ends the turn with a
+notice.
 """
 
 from __future__ import annotations
@@ -60,20 +60,22 @@ log = structlog.get_logger(__name__)
 
 
 class FollowUpHandler(Protocol):
-    """Whoever sees to what follows from an answer."""
+    """Handles the models that an answer mentions."""
 
     def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
-        """Open turns for the models that a final answer calls."""
+        """Open turns for the models that a final answer mentions."""
 
     def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
-        """It has ended, and its last row is stored; those turns were opened with it."""
+        """Handle the end of a turn whose last row is stored; `opened` are its follow-ups."""
 
 
 class TurnLoop:
-    """One turn while it runs.
+    """A running turn.
 
-    `services` go with the calls it makes. `behind` is the person it all began with, `hops` how many
-    models have called each other on the way here.
+    Attributes:
+        services: Services of the request, for the tool calls of the turn.
+        behind: Id of the person who started the chain of mentions.
+        hops: Number of models that have mentioned each other before this turn.
     """
 
     def __init__(
@@ -102,19 +104,19 @@ class TurnLoop:
         self._live_answer = LiveAnswer(means.world, turn)
         self._budget = TurnBudget()
         self._uncounted_step: tuple[Backend, StepRequest] | None = (
-            None  # a step begun, and not counted yet
+            None  # a started step without usage yet
         )
-        self._tool_order: dict[str, int] = {}  # tools, in the order of their first step
-        self._is_started = False  # whether the task does anything yet
-        self._is_finishing = False  # whether the end is being written, which nothing interrupts
+        self._tool_order: dict[str, int] = {}  # tool ids in the order of their first offer
+        self._is_started = False  # whether the task has begun to run
+        self._is_finishing = False  # whether the end is being stored, which must not be interrupted
 
     def start(self) -> None:
-        """Begin, in a task of its own; the room sees so at once."""
+        """Start the turn in its own task and show it in the room."""
         self._live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Break it off, wherever it is. One that has not begun ends as soon as it does."""
+        """Stop the turn at any point; one whose task has not run yet ends when it does."""
         self.stopped = True
         if self.task is not None and self._is_started and not self._is_finishing:
             self._is_finishing = True
@@ -134,24 +136,24 @@ class TurnLoop:
         except BudgetExceeded as over:
             note = str(over)
         except (BackendError, WorldError) as failed:
-            note = f"could not {'go on' if self._live_answer.text else 'answer'}: {failed}"
+            note = f"could not {'finish' if self._live_answer.text else 'answer'}: {failed}"
             if not self._live_answer.text and not self._live_answer.thought:
-                self._uncounted_step = None  # it was not even begun
+                self._uncounted_step = None  # the request produced nothing
         except TimeoutError:
-            note = f"said nothing for {STALL_TIMEOUT_SECONDS:.0f} s and was given up"
+            note = f"timed out after {STALL_TIMEOUT_SECONDS:.0f} s without output"
         except Exception:
             log.exception("a turn failed", agent=self.agent.name)
-            note = "could not answer: something went wrong here"
+            note = "could not answer: internal error"
         finally:
             self._is_finishing = True
             self._live_answer.end()
             await asyncio.shield(self._finish(status, note))
 
     async def _run_steps(self) -> None:
-        """Ask and call until the backend is done."""
+        """Run steps until the model makes no more calls."""
         backend = self._deps.backends.get(self.agent.id)
-        if backend is None:  # it was removed between the mention and now
-            raise BackendError("it was removed")
+        if backend is None:  # it was removed after the mention
+            raise BackendError("the model was removed")
         self._budget.check()
         composed = await self._compose(backend.context_tokens)
         steps: tuple[TurnStep, ...] = ()
@@ -162,7 +164,7 @@ class TurnLoop:
             except BackendError as failed:
                 if not failed.too_long or self._live_answer.text:
                     raise
-                # Told in fewer words, once; the steps of this turn too.
+                # Retry once with a shorter context and truncated results.
                 composed = await self._compose((composed.tokens or 2) // 2)
                 steps = truncate_results(steps, whole=1, most=0)
                 calls = await self._run_step(backend, composed, steps)
@@ -179,7 +181,7 @@ class TurnLoop:
     async def _run_step(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
     ) -> list[ToolCall]:
-        """Ask once. Returns the tools it calls."""
+        """Run one step and return its tool calls."""
         request = await self._make_request(composed, steps)
         calls: list[ToolCall] = []
         self._uncounted_step = backend, request
@@ -229,20 +231,24 @@ class TurnLoop:
         )
 
     def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
-        """Tools by name; those that were loaded during the turn after all that were there before,
-        so that a request begins as the one before it."""
+        """Sort tools by name, with tools loaded during the turn last.
+
+        Each request then begins like the one before it, for the provider's prompt cache.
+        """
         found = sorted(tools, key=lambda item: item.thing.label)
         for item in found:
             self._tool_order.setdefault(item.thing.id, len(self._tool_order))
         return sorted(found, key=lambda item: self._tool_order[item.thing.id])
 
     async def _compose(self, budget: int) -> ModelContext:
-        """What the model is told, in about `budget` tokens; nothing if that is 0. What went wrong
-        with a script is a notice in the room."""
+        """Compose the context in about `budget` tokens; empty if that is 0.
+
+        Errors of layer scripts become notices in the room.
+        """
         if budget == 0:
             return ModelContext(())
         if self._deps.composer is None:
-            raise BackendError("this server composes no context")
+            raise BackendError("this server cannot compose a context")
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         try:
@@ -257,8 +263,11 @@ class TurnLoop:
         return composed
 
     async def _call_tools(self, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
-        """Carry out a step's calls side by side. They and their results are rows in the order in
-        which the model wrote them: one that is ready early waits for those before it."""
+        """Run a step's tool calls concurrently.
+
+        Calls and results become rows in the order of the model; an early result waits for those
+        before it.
+        """
         places: list[CallPosition] = []
         for _ in calls:
             places.append(CallPosition(places[-1] if places else None))
@@ -266,7 +275,7 @@ class TurnLoop:
         async def one(number: int, call: ToolCall) -> CompletedCall:
             refusal = call.broken
             if number >= MAX_CALLS_PER_STEP:
-                refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called at once."
+                refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
 
             def report(words: str) -> None:
                 self._live_answer.report(number, f"{call.name} {words}")
@@ -301,7 +310,7 @@ class TurnLoop:
             hops=self.hops,
         )
 
-    # What it costs.
+    # Usage.
 
     async def _record_usage(self, model: str, spent: TokenUsage) -> None:
         self._budget.spent(spent)
@@ -320,7 +329,7 @@ class TurnLoop:
         )
 
     async def _record_unfinished_step(self) -> None:
-        """Count a step that was broken off: its provider does, and says nothing of it."""
+        """Record the estimated usage of an interrupted step, which the provider charges."""
         if self._uncounted_step is None or self._live_answer.waiting:
             return
         backend, request = self._uncounted_step
@@ -329,23 +338,23 @@ class TurnLoop:
             if owed is not None:
                 await self._record_usage(backend.model, owed)
 
-    # What is left of it.
+    # Rows.
 
     async def _append_reasoning(self) -> None:
-        """Reasoning is a row of its own, which the room sees folded and no model sees."""
+        """Store the reasoning as a row, folded in the room and hidden from models."""
         text = self._live_answer.take_thought()
         if text:
             await self._world.change(lambda tx: self._append_row(tx, "thought", text))
 
     async def _append_text(self) -> None:
-        """Write what was said so far as a row, before its tool calls."""
+        """Store the text so far as a row, before the tool calls."""
         text = self._live_answer.take_text()
         if text:
             await self._world.change(lambda tx: self._append_reply(tx, text))
         self._live_answer.publish()
 
     async def _finish(self, status: TurnStatus, note: str) -> None:
-        """Write the end: what was said last, what went wrong, that it is over."""
+        """Store the end of the turn: last text, notice and status."""
         turn = self.turn
 
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
@@ -372,11 +381,11 @@ class TurnLoop:
             self._follower.go_on(self, row, opened)
 
     def notice(self, tx: Change, text: str) -> None:
-        """Say something of it to the room."""
+        """Add a notice about the turn to the room."""
         self._append_row(tx, "notice", text)
 
     def _append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
-        """Write a reply as a row, and keep the state it sets. None if it said nothing else."""
+        """Store a reply as a row, and its notes; return None if it has only notes."""
         reply = notes_block.parse_reply(text)
         turn, agent = self.turn, self.agent
         drafts.delete_draft(tx, turn.id)
@@ -387,8 +396,8 @@ class TurnLoop:
             if reply.cut:
                 self.notice(
                     tx,
-                    f"wrote notes longer than {MAX_NOTES_CHARACTERS} characters,"
-                    f" the most that are kept: the last {reply.cut} were cut",
+                    f"wrote notes over the limit of {MAX_NOTES_CHARACTERS} characters:"
+                    f" the last {reply.cut} were cut",
                 )
             if not reply.text:
                 self._append_row(tx, "notice", "changed its notes", meta=meta)

@@ -1,4 +1,4 @@
-"""The turns of a world: who answers, which answers are coming, and what follows from one."""
+"""Turns of a world: which models answer, the running turns, and their follow-ups."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
-"""How long whoever stops turns waits for their ends."""
+"""Seconds to wait for stopped turns to end."""
 
 
 class TurnRunner:
-    """The turns of a world. `backends` are by the id of the agent they answer for."""
+    """Starts, tracks and stops the turns of a world; `backends` are by agent id."""
 
     def __init__(
         self,
@@ -47,42 +47,41 @@ class TurnRunner:
         self._running: dict[str, TurnLoop] = {}
 
     def answers(self, agent: Agent) -> bool:
-        """Whether a mention of the agent is answered by a backend."""
+        """Return whether a backend answers mentions of the agent."""
         return agent.id in self._backends and not agent.disabled
 
     def model_of(self, agent: Agent) -> str:
-        """The name of the model that answers for an agent."""
+        """Return the name of the model that answers for an agent."""
         return self._backends[agent.id].model
 
     def budget_of(self, agent: Agent) -> int:
-        """How many tokens a model takes in all; 0 for one that reads no context."""
+        """Return an agent's context window in tokens; 0 if it reads no context."""
         return self._backends[agent.id].context_tokens
 
     def sent(self, room_id: str, agent_id: str) -> ModelContext | None:
-        """What a model was told last in a room, if that is still remembered."""
+        """Return the last context that a model was sent in a room, if still known."""
         return self._deps.sent.last(room_id, agent_id)
 
     def called(self, text: str, by: Agent) -> list[Agent]:
-        """The models that a text of somebody calls and that would answer."""
+        """Return the models that a text mentions and that can answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
         return [agent for agent in found if agent.id != by.id and self.answers(agent)]
 
     def silent(self, text: str, by: Agent) -> list[Agent]:
-        """The models that a text of somebody calls and that do not answer now."""
+        """Return the models that a text mentions and that cannot answer now."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
         return [agent for agent in found if agent.id != by.id and not self.answers(agent)]
 
     def room_for(self, room_id: str, more: int) -> bool:
-        """Whether so many more answers may come in a room."""
-        running = tuple(self._running.values())  # also asked from the thread that writes
+        """Return whether `more` more answers may start in a room."""
+        running = tuple(self._running.values())  # the writer thread calls this too
         coming = sum(one.turn.room_id == room_id for one in running)
         return coming + more <= MAX_ANSWERS_PER_ROOM
 
     def asked_by(self, room_id: str, agent_id: str | None = None) -> list[str]:
-        """Who waits for the answers that are coming in a room, or for those of one model: ids of
-        agents."""
+        """Return the ids of agents that wait for answers in a room, or for one model's."""
         found = (
             running.behind or running.turn.opened_by
             for running in self._running.values()
@@ -91,7 +90,7 @@ class TurnRunner:
         return list(dict.fromkeys(who for who in found if who is not None))
 
     def may_call(self, hops: int) -> bool:
-        """Whether a model that was itself called over so many others may call one more."""
+        """Return whether a model may mention another after `hops` mentions in a row."""
         return hops < self._limits.mention_hops
 
     def begin(
@@ -104,9 +103,16 @@ class TurnRunner:
         behind: str | None,
         hops: int = 0,
     ) -> None:
-        """Answer a row, in a turn that is open and stored. `services` are those of the request
-        that asks: the model's own calls carry them. `behind` is the person it all began with,
-        `hops` how many models have called each other on the way."""
+        """Start answering a row, in a turn that is already open and stored.
+
+        Args:
+            turn: The turn.
+            agent: The model's agent.
+            question: The row to answer.
+            services: Services of the asking request, for the model's own calls.
+            behind: Id of the person who started the chain of mentions.
+            hops: Number of models in the chain so far.
+        """
         answer = TurnLoop(
             self._deps,
             turn,
@@ -121,14 +127,14 @@ class TurnRunner:
         answer.start()
 
     async def break_off(self, turn_id: str) -> None:
-        """Stop one turn, and return when it has ended. One that does not run is left as it is."""
+        """Stop one turn and wait for its end; do nothing if it is not running."""
         running = self._running.get(turn_id)
         if running is not None:
             running.stop()
             await self.ended(turn_id)
 
     async def ended(self, turn_id: str) -> None:
-        """Return when a turn has ended and its last row is stored."""
+        """Wait until a turn has ended and its last row is stored."""
         running = self._running.get(turn_id)
         if running is not None and running.task is not None:
             await asyncio.wait({running.task})
@@ -136,8 +142,13 @@ class TurnRunner:
     def stop(
         self, room_id: str | None, *, agent_id: str | None = None, opened_by: str | None = None
     ) -> list[str]:
-        """Stop turns of a room, or of all if it is None: of one agent, or opened by one person or
-        begun with them, if given. Returns the names of those who were answering."""
+        """Stop turns of a room, or of all rooms; return the names of the stopped models.
+
+        Args:
+            room_id: The room; None for all.
+            agent_id: Only turns of this model.
+            opened_by: Only turns that this agent opened or that began with it.
+        """
         found = [
             running
             for running in self._running.values()
@@ -150,7 +161,7 @@ class TurnRunner:
         return [running.agent.name for running in found]
 
     async def endings(self, room_id: str) -> None:
-        """Return when the turns of a room that were stopped have ended, or some seconds later."""
+        """Wait for the stopped turns of a room to end, at most STOP_TIMEOUT_SECONDS."""
         tasks = {
             running.task
             for running in self._running.values()
@@ -160,7 +171,7 @@ class TurnRunner:
             await asyncio.wait(tasks, timeout=STOP_TIMEOUT_SECONDS)
 
     async def close(self) -> None:
-        """Stop every turn and wait until each has written its end."""
+        """Stop all turns and wait until each has stored its end."""
         left = tuple(self._running.values())
         for running in left:
             running.stop()
@@ -168,13 +179,13 @@ class TurnRunner:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
-        """Open turns for the models that a model's answer calls, as far as they may go on."""
+        """Open turns for the models that an answer mentions, within the limits."""
         called = self.called(row.content, answer.agent)
         limit = ""
         if not self.may_call(answer.hops):
-            limit = f"{self._limits.mention_hops + 1} models in a row is the limit"
+            limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
         elif not self.room_for(answer.turn.room_id, len(called)):
-            limit = f"{MAX_ANSWERS_PER_ROOM} answers at once is the limit of a room"
+            limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
         if called and limit:
             answer.notice(tx, f"called {', '.join(agent.name for agent in called)}, but {limit}")
             return []
@@ -183,7 +194,7 @@ class TurnRunner:
         return list(zip(opened, called, strict=True))
 
     def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
-        """An answer has ended: begin those that it called."""
+        """Remove an ended turn and start those that it opened."""
         self._running.pop(answer.turn.id, None)
         if row is not None:
             for turn, agent in opened:

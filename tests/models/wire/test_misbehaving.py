@@ -109,7 +109,7 @@ async def test_silence_from_the_start_is_given_up(server: Server, wire: Wire, ba
     await qwen.ready()
     parts, failed = await heard(qwen, question("hello"))
     assert parts == []
-    assert str(failed) == f"{wire.model} said nothing for 1 s to begin with"
+    assert str(failed) == f"{wire.model} sent nothing for 1 s before its first token"
     assert len(server.bodies) == 1
 
 
@@ -117,7 +117,7 @@ async def test_silence_amid_an_answer_is_given_up(server: Server, backend: Ask) 
     server.script = [chat(content="I think"), HANG]
     parts, failed = await heard(backend(CHAT, server.url, stall_seconds=0.1), question("hello"))
     assert text(parts) == "I think"
-    assert "0.1 s amid its answer" in str(failed)
+    assert "0.1 s in the middle of its answer" in str(failed)
 
 
 async def test_a_slow_listener_is_no_silence(server: Server, backend: Ask) -> None:
@@ -162,7 +162,7 @@ async def test_an_empty_answer_of_anthropic_too(server: Server, backend: Ask) ->
 
 
 @pytest.mark.parametrize(
-    ("why", "said"), [("length", "used up its tokens"), ("content_filter", "withheld")]
+    ("why", "said"), [("length", "reached its token limit"), ("content_filter", "withheld")]
 )
 async def test_an_empty_answer_with_a_reason_says_it(
     server: Server, backend: Ask, why: str, said: str
@@ -213,7 +213,7 @@ async def test_arguments_that_are_no_object_are_broken(
     assert failed is None
     (call,) = calls(parts)
     assert (call.id, call.name, call.arguments) == ("call_a", "look", {})
-    assert "no JSON object" in call.broken
+    assert "must be a JSON object" in call.broken
 
 
 USE = {"type": "tool_use", "id": "call_a", "name": "look", "input": {}}
@@ -277,7 +277,7 @@ async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
     listening.close()
     await listening.wait_closed()
     _, failed = await heard(backend(wire, f"http://{host}:{port}"), question("hello"))
-    assert str(failed) == f"http://{host}:{port}{wire.root} cannot be reached"
+    assert str(failed) == f"cannot reach http://{host}:{port}{wire.root}"
 
 
 async def test_thoughts_are_kept_apart_and_go_back_with_their_step(

@@ -112,9 +112,9 @@ async def test_one_asked_too_much_is_asked_again(mock: Mock, wire: Wire, backend
 @pytest.mark.parametrize(
     ("words", "times", "said"),
     [
-        ("never", 3, "is asked too much"),
+        ("never", 3, "is rate limiting"),
         ("later", 1, "try again in 600 s"),
-        ("trouble", 3, "is in trouble (500): the mock is on fire"),
+        ("trouble", 3, "failed (500): the mock is on fire"),
         ("no such", 1, "has no model"),
     ],
 )
@@ -133,7 +133,7 @@ async def test_a_conversation_too_long_is_known_as_such(
     _, failed = await heard(backend(wire, mock.url), question(f"too long {wire}"))
     assert failed is not None
     assert failed.too_long
-    assert "longer than" in str(failed)
+    assert "exceeds the context window" in str(failed)
 
 
 async def test_a_wrong_key_is_looked_for_in_its_place_and_not_shown(
@@ -156,7 +156,7 @@ async def test_a_text_cut_off_is_passed_on_and_then_fails(
     parts, failed = await heard(backend(wire, mock.url), question(f"cut text {wire}"))
     assert "a text that is long enough to be cut midway".startswith(text(parts))
     assert text(parts)
-    assert "broke off" in str(failed)
+    assert "lost the connection" in str(failed)
     assert len(mock.asked(f"cut text {wire}")) == 1
 
 
@@ -175,7 +175,7 @@ async def test_arguments_that_are_no_json_are_said_to_be_broken(
     assert failed is None
     broken, whole = calls(parts)
     assert (broken.id, broken.name, broken.arguments) == ("call_a", "look", {})
-    assert "no JSON" in broken.broken
+    assert "must be a JSON object" in broken.broken
     assert whole == ToolCall("call_b", "say", {"text": "hi"})
 
 

@@ -1,1 +1,1 @@
-"""The world as a client of MCP servers: their tools become things."""
+"""MCP client: connects to servers and makes their tools things of the world."""

@@ -7,7 +7,7 @@ from asyncio.subprocess import Process
 
 
 def close_process_transport(process: Process) -> None:
-    """Close the pipes of an ended subprocess now; asyncio closes them when it is collected."""
+    """Close the pipes of an ended subprocess without waiting for garbage collection."""
     transport = getattr(process, "_transport", None)
     if isinstance(transport, BaseTransport):
         transport.close()

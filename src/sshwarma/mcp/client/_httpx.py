@@ -1,6 +1,6 @@
 """The private names of httpx2: the one file that may use them.
 
-`AsyncHTTPTransport` takes no network backend of the caller's, so its connection pool is replaced.
+`AsyncHTTPTransport` accepts no network backend, so this replaces its connection pool.
 tests/mcp/test_httpx_shape.py holds the source this was written against.
 """
 
@@ -13,14 +13,14 @@ import httpx2
 
 
 class GuardNotInstalled(httpx2.TransportError):
-    """The address check has no place in this httpx2, so nothing may be connected to."""
+    """This httpx2 cannot check addresses, so every connection is refused."""
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """A transport whose every connection is made by `backend`.
+    """HTTP transport that makes every connection through `backend`.
 
     Raises:
-        GuardNotInstalled: if the installed httpx2 keeps its connections in another way.
+        GuardNotInstalled: if the installed httpx2 has another connection pool.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
     ) -> None:
         super().__init__(verify=context, trust_env=False)
         if "_pool" not in vars(self):
-            raise GuardNotInstalled("this httpx2 has no connection pool that can be replaced")
+            raise GuardNotInstalled("this httpx2 version has no replaceable connection pool")
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context, max_connections=connections, network_backend=backend
         )
@@ -38,4 +38,4 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             if isinstance(held, httpcore2.AsyncConnectionPool) and held is not self._pool
         ]
         if pools:
-            raise GuardNotInstalled("this httpx2 has a connection pool that was not replaced")
+            raise GuardNotInstalled("this httpx2 version keeps a second connection pool")

@@ -1,9 +1,8 @@
-"""Where a URL may lead: every address that a name stands for is checked, and the one that was
-checked is the one that is connected to.
+"""Protection against SSRF: check the addresses that a URL resolves to.
 
-A server that connects wherever it is told can be told to ask its own machine or network: loopback,
-private ranges, a cloud's metadata service. Names, decimal and hexadecimal forms are all judged by
-the addresses they resolve to, at the moment of each connection.
+A server that connects to any URL can be made to reach its own machine or network: loopback, private
+ranges, a cloud's metadata service. Host names and decimal and hexadecimal forms are all checked by
+the addresses they resolve to, at each connection; the connection uses the checked address.
 """
 
 from __future__ import annotations
@@ -26,45 +25,45 @@ _NAT64: Final = (
 )
 _PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network(
     "192.0.0.0/24"
-)  # older Pythons call some of it global
+)  # older Python versions report part of it as global
 _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
 class BlockedAddress(WorldError):
-    """An address that may not be connected to."""
+    """Connecting to this address is not allowed."""
 
     code = "blocked"
 
 
 def check_url(url: str) -> SplitResult:
-    """The parts of a URL that can be that of a server.
+    """Parse the URL of a server and check its form.
 
     Raises:
-        Invalid: if it is not http or https, names no host, or carries a user or password.
+        Invalid: if it is not http or https, has no host, or contains a user name or password.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Invalid(f"{ascii(url)[1:-1][:80]} is not an address: {error}.") from error
+        raise Invalid(f"Invalid URL {ascii(url)[1:-1][:80]}: {error}.") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise Invalid(
-            f"{ascii(url)[1:-1][:80]} is not an address of a server.",
-            hint="As in https://mcp.example.org/mcp",
+            f"{ascii(url)[1:-1][:80]} is not the URL of a server.",
+            hint="Use http or https and a host, such as https://mcp.example.org/mcp",
         )
     if parts.username is not None or parts.password is not None:
         raise Invalid(
-            "A user or password does not belong into an address.",
-            hint="--header 'Authorization: Bearer ${NAME}' reads it from the environment.",
+            "A URL must not contain a user name or password.",
+            hint="Add --header 'Authorization: Bearer ${NAME}' to read it from the environment.",
         )
     return parts
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system knows them.
+    """Resolve a host name with the system resolver.
 
     Raises:
-        OSError: if it knows none.
+        OSError: if the name does not resolve.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -73,39 +72,39 @@ async def resolve_host(host: str, port: int) -> list[str]:
 async def resolve_allowed(
     host: str, port: int, *, allow_private: bool, resolve: Resolver = resolve_host
 ) -> list[str]:
-    """The addresses of a host, if each of them may be connected to.
+    """Resolve a host name and check that every address is allowed.
 
     Raises:
-        BlockedAddress: if one of them may not.
-        OSError: if the name is not known.
+        BlockedAddress: if one of the addresses is not allowed.
+        OSError: if the name does not resolve.
     """
     addresses = await resolve(host.strip("[]"), port)
     for text in addresses:
         wrong = refusal_reason(text, allow_private=allow_private)
         if wrong:
-            named = "" if text == host else f"{host} leads to "
+            named = "" if text == host else f"{host} resolves to a blocked address: "
             raise BlockedAddress(
-                f"{named}{text}, which is {wrong}.",
-                hint="" if wrong == FORBIDDEN_REASON else "--allow-private lets a server be there.",
+                f"{named}{text} is {wrong}.",
+                hint="" if wrong == FORBIDDEN_REASON else "Allow it with --allow-private.",
             )
     if not addresses:
         raise OSError(f"{host} has no address")
     return addresses
 
 
-FORBIDDEN_REASON: Final = "no place for a server"
+FORBIDDEN_REASON: Final = "not allowed for servers"
 PRIVATE_REASON: Final = "on this machine or in a private network"
 
 
 def refusal_reason(text: str, *, allow_private: bool) -> str:
-    """What is wrong with connecting to an address; empty if nothing is."""
+    """Return why an address is blocked, or an empty string if it is allowed."""
     try:
         outer = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return FORBIDDEN_REASON
     for address in (outer, *_embedded_ipv4(outer)):
         if address.is_multicast or address.is_link_local or address.is_unspecified:
-            return FORBIDDEN_REASON  # link-local is where clouds keep the keys of their machines
+            return FORBIDDEN_REASON  # clouds serve machine credentials at link-local addresses
         public = (
             address.is_global and not address.is_reserved and address not in _PROTOCOL_ASSIGNMENTS
         )
@@ -115,7 +114,7 @@ def refusal_reason(text: str, *, allow_private: bool) -> str:
 
 
 def _embedded_ipv4(address: IpAddress) -> list[IpAddress]:
-    """The IPv4 addresses that a v6 one stands for: it leads there too."""
+    """Return the IPv4 addresses that an IPv6 address embeds and so may reach."""
     if not isinstance(address, ipaddress.IPv6Address):
         return []
     found: list[IpAddress] = []

@@ -1,7 +1,7 @@
-"""What signs the requests of a connection: the token of its server, renewed when it is over.
+"""Bearer authentication of a connection: adds the access token and renews it.
 
-The SDK's own provider could do that, but it holds a lock until an answer begins: one slow call
-would hold up every other of its connection, and the probes.
+The SDK's own provider holds a lock until a response begins: one slow call would block every other
+call and the probes of its connection.
 """
 
 from __future__ import annotations
@@ -29,16 +29,21 @@ from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 
 RENEW_EARLY_SECONDS: Final = 30.0
-"""A token is renewed so long before it is over."""
+"""Seconds before its expiry at which a token is renewed."""
 
 RENEW_RETRY_SECONDS: Final = 5.0
-"""An authorization server in trouble is left alone for so long."""
+"""Seconds before a failing authorization server is asked again."""
 
 
 class BearerAuth(httpx2.Auth):
-    """Adds the token to what a connection sends to its server, and to nothing else; has it renewed
-    when it is over or refused. `refused` says why no token can be had, once that is so, and `lost`
-    is told; `trouble` says why one cannot be had now. `wants` counts refusals for lack of rights.
+    """Adds the access token to requests to the server's own origin, and to no others.
+
+    Renews the token when it has expired or the server rejects it.
+
+    Attributes:
+        refused: Why no token can be obtained; empty while one can. `lost` is called with it.
+        trouble: Why no token can be obtained at the moment; empty if one can.
+        wants: Number of responses that asked for more scopes.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class BearerAuth(httpx2.Auth):
                 self._sign(request)
                 response = yield request
         if response.status_code != 401:
-            self.trouble = ""  # whatever it was, it kept nobody out
+            self.trouble = ""  # the token works
         elif not self.trouble:
             self._mark_refused()
         if _is_insufficient_scope(response):
@@ -87,16 +92,16 @@ class BearerAuth(httpx2.Auth):
 
     @property
     def machine(self) -> bool:
-        """Whether no person can help."""
+        """Whether the server signs in by itself, without a person."""
         return self._settings.oauth_machine
 
     @property
     def lacking(self) -> str:
-        """What to say of a refusal for lack of rights."""
+        """Message for a call that was refused for missing scopes."""
         name = self._settings.name
         return (
-            f"The server wants more rights for that ({self._credentials.wanted}): an owner gives"
-            f" them with /mcp login {name}."
+            f"The server requires more scopes for this call ({self._credentials.wanted})."
+            f" An owner can grant them: sign in to {name} again."
         )
 
     def _sign(self, request: httpx2.Request) -> str:
@@ -109,19 +114,19 @@ class BearerAuth(httpx2.Auth):
         if not self.refused:
             ended = self._credentials.kept.ended
             if self.machine:
-                self.refused = f"its authorization server refuses us: {ended or 'no token'}"
+                self.refused = f"its authorization server issued no token: {ended or 'no reason'}"
             else:
-                said = f"its sign-in has ended ({ended})" if ended else "it wants a sign-in"
+                said = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
                 self.refused = f"{said}: /mcp login {self._settings.name}"
             self._on_lost(self.refused)
 
     async def _renew_once(self, token: str) -> bool:
-        """Whether there is another token now than this one."""
+        """Renew the token unless that has happened; return whether the token changed."""
         if self._credentials.token == token:
             if self._renewal_task is None or self._renewal_task.done():
                 self._renewal_task = asyncio.create_task(self._renew(token))
-            # A call that is given up must not take along what is being answered to all: the token
-            # before is worth nothing once a new one is made.
+            # Shielded: cancelling one call must not cancel the renewal that all calls wait for,
+            # because a new token invalidates the old one.
             await asyncio.shield(self._renewal_task)
         return self._credentials.token not in ("", token)
 
@@ -142,7 +147,7 @@ class BearerAuth(httpx2.Auth):
                     replace(kept, tokens=None, expires_at=None, ended=str(ended))
                 )
             except (AuthorizationServerError, TimeoutError) as error:
-                self.trouble = f"its authorization server is in trouble: {describe_error(error)}"
+                self.trouble = f"its authorization server failed: {describe_error(error)}"
                 self._retry_at = time.monotonic() + RENEW_RETRY_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""The calls that one server works on: how many at once, how long each, and who is behind them."""
+"""Queue of tool calls to one server: concurrency, timeouts and callers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable
 
 AMBIGUOUS_MESSAGE: Final = (
-    "It wanted to ask something, and did not say whether you or somebody else: calls of several"
-    " people run there. Nobody was asked. Call it again when it has ended."
+    "The server asked a question, but several people have calls running, so it is unclear who"
+    " should answer. Retry when they finish."
 )
 
 
 class UserPrompter(Protocol):
-    """Whoever can reach people."""
+    """Asks and notifies people."""
 
     async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
-        """A person's answers; None if they decline."""
+        """Ask a person; return the answers by field, or None if they decline."""
 
     def tell(self, person_id: str, words: str) -> None:
-        """Let a person know of something that needs no answer."""
+        """Notify a person of something that needs no answer."""
 
 
 @dataclass(eq=False)
 class _RunningCall:
-    """A call while it runs: on whose behalf, and until when. Its time stands still while that
-    person is asked something."""
+    """A running call, the person it is for, and its timeout.
+
+    The timeout is paused while that person is asked a question.
+    """
 
     person_id: str | None
     clock: asyncio.Timeout
@@ -56,7 +58,11 @@ class _RunningCall:
 
 
 class CallQueue:
-    """Its length is how many the server works on now; `queued` wait for their turn."""
+    """Limits the concurrent calls to a server; its length is the number running.
+
+    Attributes:
+        queued: Number of calls that wait to start.
+    """
 
     def __init__(self, settings: McpSettings, asker: UserPrompter, ring: LogBuffer) -> None:
         self._settings = settings
@@ -71,17 +77,19 @@ class CallQueue:
 
     @asynccontextmanager
     async def one(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
-        """Have a call on somebody's behalf worked on, when its turn comes. Gives its mark, by which
-        the server's questions are known to belong to it.
+        """Run a call when a slot is free.
+
+        Yields the call's mark, which links the server's questions to the call. `seconds` includes
+        the time in the queue.
 
         Raises:
-            Unavailable: if too many wait already.
-            TimeoutError: if it takes longer than that, its wait included.
+            Unavailable: if MAX_QUEUED_CALLS calls are waiting.
+            TimeoutError: if the call takes longer than `seconds`.
         """
         if self._free.locked() and self.queued >= MAX_QUEUED_CALLS:
             raise Unavailable(
-                f"{self._settings.name} is busy: {self._settings.calls_at_once} calls run and "
-                f"{MAX_QUEUED_CALLS} wait, which is the most."
+                f"{self._settings.name} is busy: {self._settings.calls_at_once} calls are running "
+                f"and {MAX_QUEUED_CALLS} are queued, the limit."
             )
         async with asyncio.timeout(seconds) as clock:
             await self._wait_for_turn()
@@ -95,8 +103,11 @@ class CallQueue:
                 self._free.release()
 
     async def ask(self, question: ElicitationRequest, mark: object | None) -> dict[str, Any] | None:
-        """Ask the person behind a call. The older protocol does not say which call a question
-        belongs to: then it is asked only if all that run are of one person."""
+        """Ask the person whose call it is; return their answers, or None if declined.
+
+        The older protocol does not say which call a question belongs to (`mark` is None). Then the
+        question is asked only if all running calls are for the same person.
+        """
         known = self._running.get(mark) if mark is not None else None
         concerned = [known] if known is not None else list(self._running.values())
         people = {working.person_id for working in concerned}
@@ -118,7 +129,7 @@ class CallQueue:
             await asyncio.gather(asking, over, return_exceptions=True)
 
     def _decline(self, question: ElicitationRequest, people: Iterable[str | None]) -> None:
-        self._log.note(f"a question was declined, nobody could be asked: {question.message}")
+        self._log.note(f"a question was declined, no one person to ask: {question.message}")
         for person_id in people:
             if person_id is not None:
                 self._asker.tell(person_id, AMBIGUOUS_MESSAGE)
@@ -132,6 +143,6 @@ class CallQueue:
 
 
 async def _wait_for_calls(concerned: list[_RunningCall]) -> None:
-    """Return when none of these calls runs any more: then nobody waits for an answer."""
+    """Return when all of these calls have ended and nobody needs the answer."""
     for working in concerned:
         await working.over.wait()

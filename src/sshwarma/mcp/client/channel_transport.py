@@ -1,4 +1,4 @@
-"""A server that somebody brings along: its messages come over a channel of theirs, a line each."""
+"""MCP transport over a channel of lines, for a server that a person offers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,15 @@ async def channel_transport(
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """A transport over lines that are there already. `ended` is told when no more will come, and
-    why. Leaving it leaves the channel open: it is whose it was."""
+    """Open an MCP transport over an existing channel, with one message a line.
+
+    Leaving the context does not close the channel; its owner does.
+
+    Args:
+        lines: The channel.
+        ring: Receives notes on invalid lines.
+        ended: Called with the reason when the channel has no more lines.
+    """
     heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -37,7 +44,7 @@ async def channel_transport(
             why = await forward_messages(come(), heard, ring, Throttle())
         except ValueError as error:
             why = str(error)
-        ended(why or "it ended")
+        ended(why or "the channel closed")
         heard.close()
 
     async def speak() -> None:
@@ -46,7 +53,7 @@ async def channel_transport(
             try:
                 await lines.write(text.encode() + b"\n")
             except ConnectionError:
-                return  # that it goes is seen by who listens
+                return  # `listen` reports the end of the channel
 
     tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
 

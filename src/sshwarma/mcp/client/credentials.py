@@ -1,8 +1,8 @@
-"""What was agreed with the authorization server of an MCP server: tokens, and our registration.
+"""OAuth credentials of an MCP server: tokens and our client registration.
 
-They are kept in a file of mode 0600 for each server, outside the database, and so neither in a
-backup nor anywhere that can be looked at in the world. A file says which URL it is for: what is
-kept for one is never sent to another, though it may have the name.
+Each server has a file of mode 0600 outside the database, so credentials are in no backup and cannot
+be read in the world. The file names its URL: credentials for one URL are never sent to another,
+even if a server of the same name has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_FILE_BYTES: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class AuthChallenge:
-    """How a server refused us: the status, and its WWW-Authenticate header."""
+    """A server's 401 or 403 response: the status and the WWW-Authenticate header."""
 
     status: int
     header: str = ""
@@ -32,30 +32,33 @@ class AuthChallenge:
 
 @dataclass(slots=True)
 class StoredCredentials:
-    """What is kept of one server. The documents are those of the protocol, as JSON has them."""
+    """Stored credentials of one server, with the protocol's documents as JSON."""
 
     url: str
-    client: dict[str, Any] | None = None  # our registration
+    client: dict[str, Any] | None = None  # our client registration
     tokens: dict[str, Any] | None = field(default=None, repr=False)
-    expires_at: float | None = None  # of the access token, in seconds since 1970
+    expires_at: float | None = None  # expiry of the access token, Unix seconds
     issuer: dict[str, Any] | None = None  # metadata of the authorization server
-    resource: dict[str, Any] | None = None  # metadata of the server itself
-    ended: str = ""  # why there are no tokens any more
+    resource: dict[str, Any] | None = None  # metadata of the protected resource (the server)
+    ended: str = ""  # why the tokens were deleted
 
     def __repr__(self) -> str:
         return f"StoredCredentials({self.url})"
 
 
 class CredentialStore:
-    """The credentials of one server, shared by its connection and by whoever signs in to it.
+    """Credentials of one server, shared by its connection and its sign-in.
 
-    `lock` is held while tokens are got. `challenge` is how the server refused us last.
+    Attributes:
+        lock: Held while tokens are requested.
+        challenge: The server's last 401 or 403 response.
+        wanted: Scopes that a tool call was refused for.
     """
 
     def __init__(self, path: Path, url: str) -> None:
         self.lock = asyncio.Lock()
         self.challenge: AuthChallenge | None = None
-        self.wanted = ""  # rights a tool was refused for the lack of
+        self.wanted = ""
         self._path = path
         self._url = url
         self._kept: StoredCredentials | None = None
@@ -65,14 +68,14 @@ class CredentialStore:
 
     @property
     def kept(self) -> StoredCredentials:
-        """What is kept, once it was loaded."""
+        """The stored credentials, once loaded; empty ones before."""
         return self._kept or StoredCredentials(self._url)
 
     async def load(self) -> StoredCredentials:
-        """What is kept; read when it is first needed.
+        """Return the stored credentials; reads the file at the first call.
 
         Raises:
-            Unavailable: if the file cannot be read, or others could have read it.
+            Unavailable: if the file cannot be read, or other users can access it.
         """
         if self._kept is None:
             loop = asyncio.get_running_loop()
@@ -80,20 +83,20 @@ class CredentialStore:
         return self._kept
 
     async def store(self, kept: StoredCredentials) -> None:
-        """Keep this from now on.
+        """Replace the stored credentials.
 
         Raises:
-            Unavailable: if it cannot be written; it holds until the program ends.
+            Unavailable: if the file cannot be written; the new credentials are used until exit.
         """
         self._kept = kept
         text = json.dumps({k: v for k, v in asdict(kept).items() if v})
-        # It is written to the end though nobody may wait for it any more: a refresh token that
-        # was answered with a new one is worth nothing.
+        # Shielded: a used refresh token is worthless, so the new one must reach the disk even if
+        # the caller is cancelled.
         writing = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)
         await asyncio.shield(writing)
 
     async def forget(self) -> None:
-        """Keep nothing, and remove the file."""
+        """Delete the credentials and their file."""
         self._kept = StoredCredentials(self._url)
         self.challenge, self.wanted = None, ""
         await asyncio.get_running_loop().run_in_executor(
@@ -102,11 +105,11 @@ class CredentialStore:
 
     @property
     def token(self) -> str:
-        """The access token; empty if there is none."""
+        """The access token, or an empty string."""
         return str((self.kept.tokens or {}).get("access_token") or "")
 
     def expired(self, early: float = 0.0) -> bool:
-        """Whether the access token is over, or will be in so many seconds."""
+        """Return whether the access token expires within `early` seconds."""
         at = self.kept.expires_at
         return at is not None and time.time() >= at - early
 
@@ -126,23 +129,25 @@ def _read_file(path: Path, url: str) -> StoredCredentials:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise Unavailable(f"{path} is no file.")
+            raise Unavailable(f"{path} is not a regular file.")
         if found.st_mode & 0o077:
-            raise Unavailable(f"Others may read {path}.", hint="chmod 600 it, and sign in anew.")
+            raise Unavailable(
+                f"Other users can access {path}.", hint="Set its mode to 600, then sign in again."
+            )
         text = file.read(MAX_FILE_BYTES)
     try:
         said = json.loads(text)
         known = {one.name for one in fields(StoredCredentials)}
         kept = StoredCredentials(**{name: value for name, value in said.items() if name in known})
     except (ValueError, TypeError, AttributeError) as error:
-        raise Unavailable(f"{path} is damaged.", hint="Remove it, and sign in anew.") from error
+        raise Unavailable(f"{path} is damaged.", hint="Remove it and sign in again.") from error
     return kept if kept.url == url else StoredCredentials(url)
 
 
 def _write_file(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")  # made 0600
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")  # mode 0600
         draft = Path(name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

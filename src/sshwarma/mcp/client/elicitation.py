@@ -1,5 +1,8 @@
-"""Questions of servers to the people whose calls they work on: a field at a time, in their
-terminal, answered by /answer. Whoever is not there, or says nothing for a minute, has declined."""
+"""Elicitation: questions of MCP servers to the person whose call is running.
+
+The form is asked in the person's terminal, one field at a time, and answered with /answer. A person
+who is not at a terminal, or does not answer in ELICITATION_TIMEOUT_SECONDS, declines.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ _SECRET_WORDS: Final = ("password", "passphrase", "secret", "token", "api key", 
 
 
 class ElicitationDeclined(Exception):
-    """The person will not, or cannot, answer."""
+    """The person declined, or cannot answer; the text says why, if they need to know."""
 
 
 class Elicitation:
-    """What is asked now, by the agent it is asked of. One question at a time a person."""
+    """Pending questions by agent; each person is asked one at a time."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -34,16 +37,20 @@ class Elicitation:
         self._locks: dict[str, asyncio.Lock] = {}
 
     def answer(self, agent_id: str, text: str | None) -> None:
-        """Give a person's answer to what they are asked now; None declines.
+        """Answer the person's current question; None declines it.
 
         Raises:
-            NotFound: if they are asked nothing.
+            NotFound: if no question is pending.
+            Invalid: if the answer is over MAX_ELICITATION_ANSWER_CHARACTERS.
         """
         waiting = self._waiting.get(agent_id)
         if not waiting:
-            raise NotFound("Nothing is asked of you now.")
+            raise NotFound("No question is waiting for your answer.")
         if text is not None and len(text) > MAX_ELICITATION_ANSWER_CHARACTERS:
-            raise Invalid(f"An answer has at most {MAX_ELICITATION_ANSWER_CHARACTERS} characters.")
+            raise Invalid(
+                f"An answer must have at most {MAX_ELICITATION_ANSWER_CHARACTERS} characters"
+                f" (got {len(text)})."
+            )
         asked = waiting.popleft()
         if not asked.done():
             asked.set_result(text)
@@ -51,8 +58,11 @@ class Elicitation:
     async def ask(
         self, agent_id: str, who: str, question: ElicitationRequest
     ) -> dict[str, Any] | None:
-        """The person's answers by field; an empty dict for a page they agree to open; None if
-        they decline, are at no terminal, or do not answer."""
+        """Ask a person, and return their answers by field.
+
+        Returns an empty dict for a page that they opened, and None if they decline, have no
+        terminal, or do not answer in time.
+        """
         if not self._is_at_terminal(agent_id):
             return None
         lock = self._locks.setdefault(agent_id, asyncio.Lock())
@@ -60,7 +70,7 @@ class Elicitation:
             async with lock:
                 return await self._ask_form(agent_id, who, question)
         except asyncio.CancelledError:
-            self.tell(agent_id, who, "It is over: no answer is needed any more.")
+            self.tell(agent_id, who, "The call ended; no answer is needed.")
             raise
         except ElicitationDeclined as declined:
             if str(declined):
@@ -76,16 +86,16 @@ class Elicitation:
     ) -> dict[str, Any]:
         if question.url:
             host = question.url.split("/")[2].rpartition("@")[2]
-            text = f"{question.message}\nIt wants a page opened at {host}: {question.url}"
+            text = f"{question.message}\nOpen this page at {host}: {question.url}"
             said = await self._ask_once(
-                agent_id, who, text, "/answer yes once you have; /answer declines."
+                agent_id, who, text, "Then /answer yes, or /answer --decline"
             )
             if said.strip().lower() not in ("yes", "y", "done", "ok"):
                 raise ElicitationDeclined
             return {}
         if any(word in _field_words(asked) for asked in question.fields for word in _SECRET_WORDS):
             raise ElicitationDeclined(
-                f"{who} asked for a secret, which is not given this way; it was declined."
+                f"{who} asked for a secret; questions for secrets are always declined."
             )
         if not question.fields:
             text = question.message
@@ -110,9 +120,9 @@ class Elicitation:
         hint = "/answer TEXT, or /answer --decline"
         if asked.default is not None:
             default = _format_default(asked.default)
-            hint = f"/answer TEXT, bare /answer for {default}, or /answer --decline"
+            hint = f"/answer TEXT, /answer alone for {default}, or /answer --decline"
         elif not asked.required:
-            hint = "/answer TEXT, bare /answer to leave it out, or /answer --decline"
+            hint = "/answer TEXT, /answer alone to leave it out, or /answer --decline"
         for _ in range(MAX_ELICITATION_TRIES):
             said = (await self._ask_once(agent_id, who, text, hint)).strip()
             if not said and asked.default is not None:
@@ -124,7 +134,7 @@ class Elicitation:
             except Invalid as wrong:
                 text = f"{wrong} {_describe_field(asked)}"
         raise ElicitationDeclined(
-            f"That were {MAX_ELICITATION_TRIES} answers that do not fit; it was declined."
+            f"{MAX_ELICITATION_TRIES} invalid answers; the question was declined."
         )
 
     async def _ask_once(self, agent_id: str, who: str, text: str, hint: str) -> str:
@@ -137,7 +147,7 @@ class Elicitation:
                 said = await asked
         except TimeoutError:
             raise ElicitationDeclined(
-                f"No answer came in {ELICITATION_TIMEOUT_SECONDS:.0f} s; it was declined."
+                f"No answer in {ELICITATION_TIMEOUT_SECONDS:.0f} s; the question was declined."
             ) from None
         finally:
             if asked in waiting:
@@ -147,8 +157,10 @@ class Elicitation:
         return said
 
     def tell(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
-        """Show somebody words of a server's that nobody else sees; with a `hint`, they can be
-        answered. Whoever is at no terminal misses them."""
+        """Show a server's text to one person, in their terminals only.
+
+        A `hint` says how to answer it.
+        """
         self._world.bus.publish(QuestionAsked(agent_id, who, text, hint))
 
     def _is_at_terminal(self, agent_id: str) -> bool:
@@ -156,10 +168,10 @@ class Elicitation:
 
 
 def parse_field_value(asked: ElicitationField, said: str) -> Any:
-    """What a person typed, as the field takes it.
+    """Convert a typed answer to the type of its field.
 
     Raises:
-        Invalid: saying what would be right.
+        Invalid: if the answer does not fit the field; the text says what does.
     """
     match asked.kind:
         case "boolean":
@@ -167,13 +179,13 @@ def parse_field_value(asked: ElicitationField, said: str) -> Any:
                 return True
             if said.lower() in ("no", "n", "false", "off", "0"):
                 return False
-            raise Invalid("Say yes or no.")
+            raise Invalid("Must be yes or no.")
         case "integer" | "number":
             try:
                 number = int(said) if asked.kind == "integer" else float(said)
             except ValueError:
                 whole = "a whole number" if asked.kind == "integer" else "a number"
-                raise Invalid(f"That is not {whole}.") from None
+                raise Invalid(f"Must be {whole}.") from None
             _check_range(asked, number, "minimum", "maximum", "")
             return number
         case "choices":
@@ -198,15 +210,15 @@ def _parse_choice(asked: ElicitationField, said: str) -> str:
             return value
     if not asked.options:
         return said
-    raise Invalid(f"Choose of {', '.join(value for value, _ in asked.options)}.")
+    raise Invalid(f"Choose one of: {', '.join(value for value, _ in asked.options)}.")
 
 
 def _check_range(asked: ElicitationField, number: float, least: str, most: str, unit: str) -> None:
     low, high = asked.limits.get(least), asked.limits.get(most)
     if low is not None and number < low:
-        raise Invalid(f"The least is {low:g}{unit}.")
+        raise Invalid(f"Must be at least {low:g}{unit} (got {number:g}).")
     if high is not None and number > high:
-        raise Invalid(f"The most is {high:g}{unit}.")
+        raise Invalid(f"Must be at most {high:g}{unit} (got {number:g}).")
 
 
 def _describe_field(asked: ElicitationField) -> str:

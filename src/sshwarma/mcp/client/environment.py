@@ -1,4 +1,4 @@
-"""`${NAME}` in what is sent to a server: read when it is needed, shown to nobody."""
+"""Environment of a server: expansion of `${NAME}` and variables of its process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sshwarma.world.errors import Unavailable
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG")
-"""All that a program gets of our environment, beside what it was given by name."""
+"""Variables that a program inherits from us; others must be given by name."""
 
 
 def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values with each `${NAME}` replaced.
+    """Replace each `${NAME}` in the values.
 
     Raises:
-        Unavailable: naming a variable that is not there; nothing is sent half filled.
+        Unavailable: if a variable is not set; the text names it.
     """
 
     def value_of(match: re.Match[str]) -> str:
@@ -32,10 +32,10 @@ def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> d
 
 
 def program_environment(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a program: little of ours, and what it was given.
+    """Build the environment of a program: INHERITED_VARIABLES and the given values.
 
     Raises:
-        Unavailable: as `expand_variables`.
+        Unavailable: if a variable is not set; see `expand_variables`.
     """
     ours = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
     return {"PATH": os.defpath, **ours, **expand_variables(given, environ)}

@@ -1,5 +1,8 @@
-"""HTTP to a server that may mean harm: only to addresses that were checked, never more than so
-many bytes, and nothing compressed, because that hides how much it is."""
+"""HTTP client for untrusted servers.
+
+It connects only to checked addresses, bounds the size of responses, and refuses compression, which
+would hide their size.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ from sshwarma.mcp.client.stdio import count_quotes
 from sshwarma.mcp.client.throttle import Throttle
 
 MAX_ADDRESSES: Final = 4
-"""Addresses of one name that are tried."""
+"""Addresses of one host that are tried."""
 
 MAX_STREAM_BYTES: Final = 16 * MAX_SERVER_MESSAGE_BYTES
-"""The longest stream of events that answers one request."""
+"""Bytes of an event stream that answers one request."""
 
 
 class ResponseTooLong(httpx2.StreamError):
-    """An answer had more bytes than are taken."""
+    """A response is over the size limit."""
 
 
 class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to an address only after it was checked, and to the very one that was."""
+    """Network backend that checks a host's addresses and connects to a checked one."""
 
     def __init__(self, allow_private: bool, resolve: Resolver = resolve_host) -> None:
         self._inner = httpcore2.AnyIOBackend()
@@ -60,7 +63,7 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
                     address, port, timeout, local_address, socket_options
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failed = httpcore2.ConnectError(f"nothing answers at {host} port {port}")
+                failed = httpcore2.ConnectError(f"cannot connect to {host} port {port}")
                 failed.__cause__ = error
         raise failed
 
@@ -69,8 +72,12 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
 
 
 class CheckedTransport(GuardedTransport):
-    """What a client sends through. `refused` is the status that said who may not come in, or 0;
-    `failed` the last that said anything else was wrong, or 0."""
+    """Transport that bounds responses and records error statuses.
+
+    Attributes:
+        refused: The last 401 or 403 status, or 0.
+        failed: The last other error status, or 0.
+    """
 
     def __init__(
         self, context: ssl.SSLContext, backend: CheckedNetworkBackend, connections: int
@@ -86,7 +93,9 @@ class CheckedTransport(GuardedTransport):
             self.failed = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.RemoteProtocolError("it sent a compressed answer, which was not asked for")
+            raise httpx2.RemoteProtocolError(
+                "its response is compressed, but no compression was requested"
+            )
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it is ours
         kind = response.headers.get("content-type", "").lower()
         response.stream = _BoundedStream(
@@ -96,8 +105,10 @@ class CheckedTransport(GuardedTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body that ends in an error after so many bytes or parts. A stream of events that answers
-    no request may go on for ever."""
+    """Response body that fails over a limit of bytes or quotes.
+
+    An event stream that answers no request (GET) has no limit of length.
+    """
 
     def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
         self._inner = inner
@@ -111,15 +122,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for part in self._inner:
             seen += len(part)
             if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
-                parts = 0  # the event before was taken
+                parts = 0  # a new event begins
             parts += count_quotes(part)
             if self._most is not None and parts > MAX_SERVER_MESSAGE_QUOTES:
                 raise ResponseTooLong(
-                    "It answered with a message of too many parts, which is not taken."
+                    f"The response has a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes,"
+                    " the limit."
                 )
             if self._most is not None and seen > self._most:
                 raise ResponseTooLong(
-                    f"It answered with over {self._most // (1024 * 1024)} MiB, which is not taken."
+                    f"The response is over {self._most // (1024 * 1024)} MiB, the limit."
                 )
             if self._events:
                 await self._flow.take(_count_events(part), len(part))
@@ -139,8 +151,11 @@ def make_client(
     user_agent: str,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """A client without a read timeout: one slow answer would end every other on its connection.
-    Each call has a time of its own instead."""
+    """Create a client without a read timeout.
+
+    A read timeout would end every call on the connection for one slow response; each call has its
+    own timeout instead.
+    """
     return httpx2.AsyncClient(
         transport=transport,
         auth=auth,
@@ -150,5 +165,5 @@ def make_client(
 
 
 def make_ssl_context() -> ssl.SSLContext:
-    """What TLS is checked against. Reads files: not for the event loop."""
+    """Create the TLS context; reads files, so do not call it on the event loop."""
     return httpx2.create_ssl_context()

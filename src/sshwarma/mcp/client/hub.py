@@ -1,6 +1,6 @@
-"""The hub: every MCP server this world is a client of, and the provider of their tools.
+"""The hub: connects to all configured MCP servers and provides their tools.
 
-What servers there are, and whether each is wanted, is kept in the world; what each does now, here.
+The world stores the servers and whether each is enabled; the hub holds their live connections.
 """
 
 from __future__ import annotations
@@ -44,33 +44,36 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 MAX_CONNECTING_SERVERS: Final = 10
-"""Servers that connect at once."""
+"""Servers that may be connecting at the same time."""
 
 MAX_NAMED_TOOLS: Final = 12
-"""Tools that are named when somebody offers them."""
+"""Tool names listed in one notice."""
 
 STOP_TIMEOUT_SECONDS: Final = 10.0
 
 SIGN_IN_CONNECT_SECONDS: Final = 15.0
-"""A server that was signed in to has this long to be up before its owner is told."""
+"""Seconds to wait for a connection after a sign-in before the owner is notified."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How a server is now. Times are seconds."""
+    """Current status of a server; times are `time.monotonic` seconds."""
 
     state: ServerState | str
     reason: str
-    since: float  # a reading of time.monotonic
+    since: float
     retry_at: float | None
     in_flight: int
 
 
 class Hub:
-    """The servers of a world. Made with `start`, ended with `close`; `folder` is where programs
-    start that have no other place. What is kept of sign-ins is beside it."""
+    """MCP servers of a world and their connections, from `start` to `close`.
 
-    timeout_seconds = None  # each server has its own, and its calls raise TimeoutError
+    `folder` is the working directory of programs that have none of their own; the sign-in files
+    are stored beside it.
+    """
+
+    timeout_seconds = None  # each server has its own timeout, and its calls raise TimeoutError
 
     def __init__(
         self,
@@ -93,30 +96,32 @@ class Hub:
         self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
-        """Declare the servers of the settings, and begin to connect to all that are wanted."""
+        """Declare the servers of the settings and connect to all enabled servers."""
         known = await self.world.change(lambda tx: _declare_servers(tx, configured))
         for server in known:
             if server.enabled:
                 self._supervise(server)
 
     async def close(self) -> None:
-        """End every sign-in, connection and program, side by side."""
+        """Stop all sign-ins, connections and programs concurrently."""
         await self.signing.close()
         stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
         self._servers.clear()
         if stopping:
             _, late = await asyncio.wait(stopping, timeout=STOP_TIMEOUT_SECONDS)
             for task in late:
-                log.error("an mcp server did not end in time", seconds=STOP_TIMEOUT_SECONDS)
+                log.error("an mcp server did not stop in time", seconds=STOP_TIMEOUT_SECONDS)
                 task.cancel()
 
     async def offer(self, caller: Caller, name: str, lines: LineStream) -> None:
-        """Have the tools of a server that the caller brings along, in the caller's room, until
-        `lines` end. The caller may build there.
+        """Add the tools of a server that the caller offers to the caller's room.
+
+        Returns when `lines` end. The caller must have the build right there.
 
         Raises:
-            Invalid, Conflict: if its tools cannot be called that.
-            Unavailable: if what is there is no such server.
+            Invalid: if the name is not valid.
+            Conflict: if the name is in use.
+            Unavailable: if no MCP server responds, or another agent disconnected it.
         """
         check_name(name, "namespace")
         settings = McpSettings(name=name, command=(server_records.OFFERED_ORIGIN,), trust=True)
@@ -125,7 +130,7 @@ class Hub:
         async def dial() -> Dialer:
             if ends.dialled:
                 ends.over.set()
-                raise LinkLost("the channel has ended")
+                raise LinkLost("the channel closed")
             ends.dialled = True
             over = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
             return partial(over, lines=ends)
@@ -142,7 +147,7 @@ class Hub:
             await running.settled(settings.start_seconds)
             if not running.up:
                 raise Unavailable(
-                    f"{name} does not answer as an MCP server: {running.reason or 'it is silent'}."
+                    f"{name} is not a working MCP server: {running.reason or 'no response'}."
                 )
             await self.world.change(lambda tx: _announce_offer(tx, caller, server))
             await ends.over.wait()
@@ -153,12 +158,15 @@ class Hub:
             await asyncio.shield(self._take_back(caller, server))
 
     async def end_offer(self, caller: Caller, name: str) -> bool:
-        """End a server that somebody brings along, who is told by whom. Whether it was one."""
+        """Disconnect an offered server; return whether `name` was one.
+
+        The person who offered it gets the caller's name.
+        """
         ends = self._offers.get((await self.find(name)).id)
         if ends is None:
             return False
-        await caller.change(lambda tx: None, tell=f"ended what was brought along as {name}")
-        ends.why = f"{caller.agent.name} has ended it."
+        await caller.change(lambda tx: None, tell=f"disconnected the offered server {name}")
+        ends.why = f"{caller.agent.name} disconnected it."
         ends.over.set()
         return True
 
@@ -169,22 +177,22 @@ class Hub:
             known = things.get_thing(tx.conn, server.id)
             if known is not None and known.deleted_at is None:
                 server_records.remove_server(tx, known)
-                caller.tell(tx, f"took the tools of {server.name} along")
+                caller.tell(tx, f"disconnected; the tools of {server.name} are gone")
 
         await self.world.change(work)
 
-    # What people do with servers.
+    # Operations on servers.
 
     async def add(self, caller: Caller, settings: McpSettings) -> Thing:
-        """Declare a server and begin to connect to it.
+        """Declare a server and start connecting to it.
 
         Raises:
-            Conflict: if the name is taken, or there are too many.
+            Conflict: if the name is in use, or there are MAX_MCP_SERVERS servers.
         """
 
         def work(tx: Change) -> Thing:
             if len(server_records.list_servers(tx.conn)) >= MAX_MCP_SERVERS:
-                raise Conflict(f"There are {MAX_MCP_SERVERS} MCP servers, which is the most.")
+                raise Conflict(f"There are already {MAX_MCP_SERVERS} MCP servers, the limit.")
             return server_records.declare_server(
                 tx, settings, created_by=caller.agent.id, from_settings=False
             )
@@ -195,10 +203,10 @@ class Hub:
         return made
 
     async def remove(self, caller: Caller, name: str) -> None:
-        """End a server and take its tools away; their equipment stays for when it returns.
+        """Disconnect and remove a server and its tools; keep their equipment.
 
         Raises:
-            NotFound: if there is none of that name.
+            NotFound: if no server has that name.
             Conflict: if it is in the settings.
         """
         if await self.end_offer(caller, name):
@@ -207,8 +215,8 @@ class Hub:
             server = await self.find(name)
             if server.metadata.get("origin") == "settings":
                 raise Conflict(
-                    f"{name} is in the settings of this server, and would come back.",
-                    hint=f"/mcp disable {name} keeps it away.",
+                    f"{name} is in the settings file and would return at the next start.",
+                    hint=f"Turn it off with /mcp disable {name}.",
                 )
             await self._end(server.id)
             await caller.change(
@@ -220,7 +228,7 @@ class Hub:
             await self.signing.forget(server)
 
     async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
-        """Say whether a server is wanted; it is connected to, or ended, at once."""
+        """Enable or disable a server; connect or disconnect it now."""
         async with self._lock_for(name):
             server = await self.find(name)
             word = "enabled" if wanted else "disabled"
@@ -236,7 +244,10 @@ class Hub:
         return changed
 
     async def settled(self, name: str, seconds: float) -> ServerStatus:
-        """How a server is once it is up or a try has failed, or after so many seconds."""
+        """Return a server's status when it is up or an attempt failed.
+
+        Waits at most `seconds`.
+        """
         server = await self.find(name)
         running = self._servers.get(server.id)
         if running is not None and not running.up and not running.reason:
@@ -244,10 +255,10 @@ class Hub:
         return self.condition(server)
 
     async def refresh(self, name: str, seconds: float) -> None:
-        """Read a server's listing now, or try to connect to it now.
+        """Read a server's tool listing now, or connect to it now.
 
         Raises:
-            Unavailable: if it is disabled, or cannot be connected to.
+            Unavailable: if it is disabled, or the connection fails.
         """
         server = await self.find(name)
         running = self._servers.get(server.id)
@@ -259,12 +270,14 @@ class Hub:
             raise Unavailable(f"{name} is not connected{said}.")
 
     async def approve(self, caller: Caller, name: str, tool: str | None) -> list[str]:
-        """Take a server's new and changed tools as they are said to be now, if that is what the
-        caller was shown last: a server could say something else meanwhile. Returns their names.
+        """Approve a server's new and changed tools, all or one; return their names.
+
+        Only the text that was last shown to the caller can be approved, because the server may
+        have changed it since.
 
         Raises:
-            NotFound: if none waits.
-            Conflict: if it is not.
+            NotFound: if no tool waits for approval.
+            Conflict: if the text is not what the caller was shown.
         """
 
         def work(tx: Change) -> list[str]:
@@ -272,23 +285,24 @@ class Hub:
             read = self._read.get((caller.agent.id, server.id), {})
             return server_records.approve_tools(tx, server, tool, read)
 
-        return await caller.change(work, tell=f"approved what {name} says of {tool or 'its tools'}")
+        approved = f"{tool} of {name}" if tool else f"the tools of {name}"
+        return await caller.change(work, tell=f"approved {approved}")
 
     def has_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
-        """Somebody was shown what a server says of its tools now."""
+        """Record that the caller was shown the current text of these tools."""
         key = (caller.agent.id, server.id)
         self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
 
     async def find(self, name: str) -> Thing:
-        """The server of that name.
+        """Return the server of that name.
 
         Raises:
-            NotFound: if there is none.
+            NotFound: if no server has it.
         """
         return await self.world.store.read(lambda conn: server_records.find_server(conn, name))
 
     def condition(self, server: Thing) -> ServerStatus:
-        """How a server is now."""
+        """Return the current status of a server."""
         running = self._servers.get(server.id)
         if running is None:
             return ServerStatus("disabled", "", 0.0, None, 0)
@@ -297,28 +311,28 @@ class Hub:
         )
 
     def why_unavailable(self, tool: Thing) -> str:
-        """Why a tool cannot be used while its server is not connected; see `tools.call`."""
+        """Return why a tool's server is not connected; see `tools.call`."""
         running = self._servers.get(tool.parent_id or "")
         return running.why_down if running is not None else ""
 
     def log_of(self, server: Thing) -> list[str]:
-        """The last lines a server wrote on stderr, or that were noted of it."""
+        """Return the last lines of a server's stderr and of notes about it."""
         running = self._servers.get(server.id)
         return running.ring.last() if running else []
 
-    # The provider of their tools.
+    # Provider of their tools.
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool; see `tools.call.ToolProvider`."""
         running = self._servers.get(tool.parent_id or "")
         if running is None:
-            raise Unavailable(f"Nothing carries out {tool.label} now.")
+            raise Unavailable(f"{tool.label} has no running server.")
         asker = self.world.agents.get(caller.behind or caller.agent.id)
         person_id = asker.id if asker is not None and asker.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
         return await running.call(remote, arguments, person_id=person_id, report=caller.report)
 
-    # Servers as they run.
+    # Running servers.
 
     def _supervise(
         self, server: Thing, dial: Callable[[], Awaitable[Dialer]] | None = None
@@ -349,7 +363,7 @@ class Hub:
         await self.world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
 
     async def _connect_signed_in(self, server: Thing) -> None:
-        """Somebody has signed in to a server, or out of it."""
+        """Reconnect a server after a sign-in or sign-out."""
         running = self._servers.get(server.id)
         credentials = self.signing.credentials(server)
         if running is None or credentials is None:
@@ -357,10 +371,10 @@ class Hub:
         if credentials.token:
             await running.refresh(SIGN_IN_CONNECT_SECONDS)
         else:
-            running.redial("somebody signed out")
+            running.redial("signed out")
 
     async def _dial(self, server: Thing) -> Dialer:
-        """How to connect: by way of the SDK, which is imported when it is first needed."""
+        """Return the dialer of the SDK, which is imported at the first use."""
         if self._dialled is not None:
             return self._dialled
         async with self._loading:
@@ -368,27 +382,27 @@ class Hub:
         return partial(signed, credentials=self.signing.credentials(server))
 
     def _lock_for(self, name: str) -> asyncio.Lock:
-        """Changes of one server wait for each other."""
+        """Return the lock that serializes changes of one server."""
         if len(self._changing) > 2 * MAX_MCP_SERVERS:
             self._changing = {n: lock for n, lock in self._changing.items() if lock.locked()}
         return self._changing.setdefault(name, asyncio.Lock())
 
 
 def _load_dial() -> SdkDial:
-    """Import the SDK. For a thread: this takes seconds."""
+    """Import the SDK; call it in a thread, because this takes seconds."""
     with serialize_imports():
         from sshwarma.mcp.client.session import dial
     return dial
 
 
 class _OfferedLines:
-    """Lines that tell when they are over."""
+    """Line stream that sets `over` when it ends."""
 
     def __init__(self, lines: LineStream) -> None:
         self._lines = lines
         self.over = asyncio.Event()
         self.dialled = False
-        self.why = ""  # if somebody else has ended it
+        self.why = ""  # set if another agent disconnected it
 
     async def read_line(self, limit: int) -> bytes | None:
         line = None
@@ -404,7 +418,7 @@ class _OfferedLines:
 
 
 def _announce_offer(tx: Change, caller: Caller, server: Thing) -> None:
-    """Tell the room what was brought."""
+    """Announce the offered tools to the room."""
     found = things.read_children(tx.conn, server.id, "tool")
     names = ", ".join(tool.name for tool in found[:MAX_NAMED_TOOLS])
     more = f" and {len(found) - MAX_NAMED_TOOLS} more" if len(found) > MAX_NAMED_TOOLS else ""
@@ -412,7 +426,7 @@ def _announce_offer(tx: Change, caller: Caller, server: Thing) -> None:
 
 
 class _HubListener:
-    """Keep the things of one server as its supervisor finds them."""
+    """Updates the things of one server from the events of its supervisor."""
 
     def __init__(self, hub: Hub, server_id: str, settings: McpSettings) -> None:
         self._hub = hub
@@ -437,12 +451,12 @@ class _HubListener:
             self._tell_admins(published.waiting)
 
     def _tell_admins(self, waiting: Sequence[str]) -> None:
-        """Those who are here now; the others see it in /mcp."""
+        """Notify connected owners and admins of waiting tools; others see them in /mcp."""
         name = self._settings.name
         named = ", ".join(waiting[:MAX_NAMED_TOOLS]) + (
             ", …" if len(waiting) > MAX_NAMED_TOOLS else ""
         )
-        words = f"It says something new of {named}: /mcp show {name} and /mcp approve {name}."
+        words = f"Tools to approve: {named}. Read /mcp show {name}, then /mcp approve {name}."
         for agent in self._hub.world.agents:
             if agent.role in ("owner", "admin"):
                 self.tell(agent.id, words)
@@ -451,7 +465,11 @@ class _HubListener:
         try:
             await self._hub.set_down(self._id)
         except WorldError as refused:  # the disk is full, or the world is closing
-            log.warning("could not be stored", server=self._settings.name, reason=str(refused))
+            log.warning(
+                "an mcp server's state could not be stored",
+                server=self._settings.name,
+                reason=str(refused),
+            )
 
     async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
         return await self._hub.asking.ask(person_id, self._settings.name, question)
@@ -460,20 +478,20 @@ class _HubListener:
         self._hub.asking.tell(person_id, self._settings.name, words)
 
     def wants_sign_in(self, reason: str) -> None:
-        # Whoever adds a server is told by that.
+        # A server that was never up is being added, and the verb's result says so.
         if self._was_up and reason != self._last_reason:
             self._last_reason = reason
             self._hub.signing.tell_owners(self._settings.name, reason)
 
 
 def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
-    """Every server that is wanted or could be, none of them connected yet."""
+    """Declare the servers of the settings; return all servers, marked unavailable."""
     wanted = {settings.name for settings in configured}
     for settings in configured:
         try:
             server_records.declare_server(tx, settings, created_by=None, from_settings=True)
         except (Conflict, NotFound) as refused:
-            log.warning("an mcp server was left out", server=settings.name, reason=str(refused))
+            log.warning("an mcp server was skipped", server=settings.name, reason=str(refused))
     server_records.remove_offers(tx)
     for server in server_records.list_servers(tx.conn):
         if server.metadata.get("origin") == "settings" and server.name not in wanted:

@@ -1,4 +1,4 @@
-"""A channel of lines: what MCP is spoken over where it is neither HTTP nor a program of ours."""
+"""Bidirectional channel of lines, the transport of MCP over ssh."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Protocol
 
 
 class LineStream(Protocol):
-    """A channel of lines, either way, as a door that has one hands it over."""
+    """Bidirectional channel of lines, as a door provides it."""
 
     async def read_line(self, limit: int) -> bytes | None:
-        """The next line, without its newline; None when no more will come.
+        """Return the next line without its newline, or None at the end.
 
         Raises:
             ValueError: if a line is over `limit` bytes.
         """
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, in order; returns when the other side has room for more.
+        """Send bytes in order; return when the peer can take more.
 
         Raises:
-            ConnectionError: if the other side is gone.
+            ConnectionError: if the peer has disconnected.
         """

@@ -1,5 +1,7 @@
-"""A live connection as the rest of the hub knows it: no word of the SDK, which takes two seconds to
-import and is not there until somebody needs it."""
+"""Interface of a live connection, without the SDK.
+
+The SDK takes two seconds to import and is loaded only when a server is connected.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +19,43 @@ from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolResult
 
 ProtocolEra = Literal["auto", "legacy"]
-"""How a server is spoken to: by asking what it knows, or by the handshake that old ones know."""
+"""Protocol negotiation: version discovery, or only the handshake of older servers."""
 
 ProgressCallback: TypeAlias = Callable[[str], None]
 
 
 class LinkLost(Exception):
-    """The connection has ended, and with it whatever was asked over it."""
+    """The connection ended, and all its pending requests failed."""
 
 
 class LinkDoubtful(Exception):
-    """An answer will never come, though the connection may still be good."""
+    """A response will never arrive, but the connection may still work."""
 
 
 class KeyRequired(Exception):
-    """The server asks who we are: it has refused what we sent as a key, or that we sent none."""
+    """The server requires a key: ours is missing or was rejected."""
 
 
 class SignInRequired(KeyRequired):
-    """What it asks for is got by a person who signs in."""
+    """The server requires a person to sign in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server said of itself."""
+    """Versions, name and era that a server reported when it connected."""
 
-    version: str  # of the protocol
-    server: str  # its name and version
+    version: str  # protocol version
+    server: str  # name and version of the server
     era: ProtocolEra
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitationField:
-    """One thing a server asks of a person. `kind` is string, number, integer, boolean or choices
-    (several of `options`); `options` are (value, title)."""
+    """One field of a form that a server asks a person to fill in.
+
+    `kind` is string, number, integer, boolean or choices (several of `options`); `options` are
+    (value, title) pairs.
+    """
 
     name: str
     kind: str
@@ -63,7 +68,7 @@ class ElicitationField:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationRequest:
-    """What a server asks amid a call: some fields, or to open a page (`url`)."""
+    """A server's question during a call: form fields, or a page to open (`url`)."""
 
     message: str
     fields: tuple[ElicitationField, ...] = ()
@@ -72,8 +77,14 @@ class ElicitationRequest:
 
 @dataclass(frozen=True, slots=True)
 class LinkCallbacks:
-    """What a connection tells whoever holds it. `ask` is awaited for the answers to a question,
-    None if it is declined; `of` is the mark of the call it belongs to, where that is known."""
+    """Callbacks of a connection.
+
+    Attributes:
+        changed: The tool listing has changed.
+        ended: The connection ended, with the reason.
+        ask: Asks a question of the server. Takes the mark of the call it belongs to, if known;
+            returns the answers, or None if it was declined.
+    """
 
     changed: Callable[[], None]
     ended: Callable[[str], None]
@@ -81,15 +92,15 @@ class LinkCallbacks:
 
 
 class ServerLink(Protocol):
-    """A connection that is up."""
+    """A live connection to a server."""
 
     greeting: ServerInfo
 
     async def tools(self, most: int) -> ToolListing:
-        """What the server offers now, mended; the first `most` of it."""
+        """Return the server's tool listing, sanitized; at most `most` tools."""
 
     async def probe(self) -> None:
-        """Return if the server answers.
+        """Check that the server responds.
 
         Raises:
             Exception: if it does not.
@@ -101,8 +112,9 @@ class ServerLink(Protocol):
         """Call a tool by the server's name for it.
 
         Raises:
-            LinkLost, LinkDoubtful: if no answer can come.
-            KeyRequired: if the server does not let us in any more; nothing was done.
+            LinkLost: if the connection ended.
+            LinkDoubtful: if no response will arrive.
+            KeyRequired: if the server rejected our key; the tool was not called.
         """
 
 
@@ -110,12 +122,11 @@ Dialer: TypeAlias = Callable[
     [McpSettings, Path, ProtocolEra, LogBuffer, LinkCallbacks],
     AbstractAsyncContextManager[ServerLink],
 ]
-"""Connects to a server; the folder is where a program starts that has none of its own."""
+"""Connects to a server; the path is the default working directory of a program."""
 
 
 class SdkDial(Protocol):
-    """Connects by way of the SDK: to a server that may have `credentials`, or to the one at the
-    other end of `lines`."""
+    """Connects with the SDK to a configured server, or to an offered one on `lines`."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""The last words of a server: what it wrote on stderr and what we have to say about it."""
+"""Log buffer of a server: its stderr and our notes about it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class LogBuffer:
         return len(self._lines)
 
     def begin(self) -> None:
-        """A server begins: what another one said before is not its last word."""
+        """Start a new process: forget the previous one's last line."""
         self._last_line, self._partial_line = "", b""
 
     @property
     def said(self) -> str:
-        """The last line that the server itself wrote since it began; empty if there is none."""
+        """The server's last line on stderr since `begin`, or an empty string."""
         return self._partial_line.decode("utf-8", "replace").strip() or self._last_line
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the server's as they come, in lines of any length."""
+        """Add bytes of the server's stderr, with lines of any length."""
         *whole, part = (self._partial_line + data).split(b"\n")
         for line in whole[-MAX_LINES:]:
             text = line.decode("utf-8", "replace")
@@ -39,11 +39,11 @@ class LogBuffer:
         self._partial_line = part[-MAX_LINE_CHARACTERS:]
 
     def note(self, text: str) -> None:
-        """A line of text."""
+        """Add one line of text."""
         self._lines.append(text.rstrip("\r")[:MAX_LINE_CHARACTERS])
 
     def last(self, count: int = MAX_LINES) -> list[str]:
-        """The last lines, oldest first."""
+        """Return the last `count` lines, oldest first."""
         lines = [
             *self._lines,
             *([self._partial_line.decode("utf-8", "replace")] if self._partial_line else []),

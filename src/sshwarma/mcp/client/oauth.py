@@ -1,8 +1,9 @@
-"""OAuth 2.1 as the client, by way of the SDK, which is imported with this module.
+"""OAuth 2.1 client, on top of the SDK, which this module imports.
 
-The SDK's provider knows the steps: where a server's authorization server is, how we register there,
-PKCE, state, `iss`. It is driven here by hand, one request at a time, and every request goes through
-the transport that checks addresses: all of these URLs are told by strangers."""
+The SDK's provider implements the steps: discovery of the authorization server, client registration,
+PKCE, state, `iss`. This module drives it one request at a time and sends every request through the
+transport that checks addresses, because all these URLs come from untrusted servers.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +48,17 @@ from sshwarma.world.errors import Unavailable, WorldError
 MAX_ERROR_CHARACTERS: Final = 200
 
 TRANSIENT_ERRORS: Final = ("server_error", "slow_down", "temporarily_unavailable")
-"""Errors that an authorization server may get over."""
+"""OAuth error codes that are worth a retry."""
 
 SendRequest: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 class SignInEnded(Exception):
-    """The sign-in is no longer good: the authorization server says so."""
+    """The authorization server rejected the sign-in for good."""
 
 
 class AuthorizationServerError(Exception):
-    """The authorization server does not do its work now."""
+    """The authorization server failed; a retry may help."""
 
 
 async def sign_in(
@@ -66,10 +67,10 @@ async def sign_in(
     under_way: PendingSignIn,
     resolve: Resolver = resolve_host,
 ) -> None:
-    """Sign a person in to a server, and keep the tokens.
+    """Sign a person in to a server and store the tokens.
 
     Raises:
-        WorldError: if it fails, saying why.
+        WorldError: if it fails, with the reason.
     """
     provider = UserOAuthProvider(settings, credentials, under_way)
     request = _make_ping_request(settings)
@@ -84,7 +85,7 @@ async def sign_in(
             httpx2.HTTPError,
             OSError,
         ) as error:
-            if "invalid_client" in str(error):  # our registration is known there no more
+            if "invalid_client" in str(error):  # the server has forgotten our registration
                 await credentials.store(replace(credentials.kept, client=None))
             why = _no_way(provider, error) or describe_error(error)
             raise Unavailable(f"The sign-in to {settings.name} failed: {why}.") from error
@@ -92,16 +93,16 @@ async def sign_in(
 
 
 def _no_way(provider: UserOAuthProvider, error: Exception) -> str:
-    """What to say if we could not register, because nobody registers there by themselves."""
+    """Return the message for a server without dynamic client registration."""
     metadata = provider.context.oauth_metadata
     if not isinstance(error, OAuthRegistrationError):
         return ""
     if metadata is None:
-        return "it tells of no way to sign in; if it wants a key, add it with --header"
+        return "it offers no sign-in; if it needs a key, add the server with --header"
     if metadata.registration_endpoint is None:
         return (
-            f"{urlsplit(str(metadata.issuer)).netloc} wants clients to be registered by hand; "
-            "/help sign-in tells how to add it then"
+            f"{urlsplit(str(metadata.issuer)).netloc} requires manual client registration; "
+            "see /help sign-in"
         )
     return ""
 
@@ -109,11 +110,11 @@ def _no_way(provider: UserOAuthProvider, error: Exception) -> str:
 async def renew_tokens(
     settings: McpSettings, credentials: CredentialStore, resolve: Resolver = resolve_host
 ) -> None:
-    """Get a new access token by the refresh token, or as the client itself.
+    """Get a new access token with the refresh token or the client credentials.
 
     Raises:
-        SignInEnded: if it is refused.
-        AuthorizationServerError: if the authorization server cannot be asked now.
+        SignInEnded: if the authorization server refuses.
+        AuthorizationServerError: if the authorization server fails or cannot be reached.
     """
     kept = credentials.kept
     request, answer = _make_ping_request(settings), None
@@ -129,7 +130,7 @@ async def renew_tokens(
             if settings.oauth_issuer and not issuers_match(
                 str(metadata.issuer), settings.oauth_issuer
             ):
-                raise SignInEnded("it is signed in to by way of another authorization server now")
+                raise SignInEnded("the settings name another authorization server")
             provider.context.oauth_metadata = metadata
         if kept.resource is not None:
             prm = ProtectedResourceMetadata.model_validate(kept.resource)
@@ -143,7 +144,7 @@ async def renew_tokens(
             if outgoing.method == "POST" and response.status_code not in (200, 201, 307, 308):
                 why = _read_error_code(response)
                 if response.status_code not in (400, 401) or why in TRANSIENT_ERRORS:
-                    raise AuthorizationServerError(f"it answers {why}")
+                    raise AuthorizationServerError(f"it responded with {why}")
                 refused.append(why)
             return response
 
@@ -156,14 +157,13 @@ async def renew_tokens(
         except (httpx2.HTTPError, WorldError, OSError) as error:
             raise AuthorizationServerError(describe_error(error)) from error
     if refused or "Authorization" not in request.headers:
-        raise SignInEnded(refused[0] if refused else "its answer is none by the protocol")
+        raise SignInEnded(refused[0] if refused else "its response violates the OAuth protocol")
 
 
 async def revoke(
     settings: McpSettings, kept: StoredCredentials, resolve: Resolver = resolve_host
 ) -> None:
-    """Give tokens back, where the authorization server takes them; what comes of it is its own
-    matter."""
+    """Revoke the tokens if the authorization server supports it; ignore failures."""
     tokens, endpoint = kept.tokens or {}, (kept.issuer or {}).get("revocation_endpoint")
     token = tokens.get("refresh_token") or tokens.get("access_token")
     if not endpoint or not token or kept.client is None:
@@ -192,19 +192,19 @@ async def revoke(
 
 
 class _Nothing:
-    """A storage for who has nothing to remember."""
+    """Token storage that stores nothing."""
 
     async def get_tokens(self) -> OAuthToken | None:
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Not kept."""
+        """Do nothing."""
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Not kept."""
+        """Do nothing."""
 
 
 async def _drive_flow(
@@ -213,8 +213,10 @@ async def _drive_flow(
     challenge: httpx2.Response | None,
     send: SendRequest,
 ) -> None:
-    """Go through the provider's steps until it has signed `request`, which is not sent: that it is
-    refused is told by `challenge`."""
+    """Run the provider's flow until it has signed `request`.
+
+    `request` itself is never sent; `challenge` stands for the server's refusal of it.
+    """
     flow = provider.async_auth_flow(request)
     try:
         outgoing = await anext(flow)
@@ -234,8 +236,11 @@ async def _drive_flow(
 
 @asynccontextmanager
 async def _open_sender(settings: McpSettings, resolve: Resolver) -> AsyncIterator[SendRequest]:
-    """A way to send what belongs to signing in: to addresses that were checked, never in plain
-    text where the server itself is spoken to with TLS, and without its headers."""
+    """Open a client for requests of the OAuth flow.
+
+    It connects only to checked addresses, requires TLS if the server's URL does, and does not send
+    the server's headers.
+    """
     context = await asyncio.get_running_loop().run_in_executor(None, http.make_ssl_context)
     transport = http.CheckedTransport(
         context, http.CheckedNetworkBackend(settings.allow_private, resolve), 4
@@ -254,14 +259,14 @@ async def _open_sender(settings: McpSettings, resolve: Resolver) -> AsyncIterato
             except TimeoutError:
                 host = outgoing.url.host
                 raise AuthorizationServerError(
-                    f"{host} did not answer in {OAUTH_REQUEST_TIMEOUT_SECONDS:.0f} s"
+                    f"{host} timed out after {OAUTH_REQUEST_TIMEOUT_SECONDS:.0f} s"
                 ) from None
 
         yield send
 
 
 async def _fetch_challenge(settings: McpSettings, send: SendRequest) -> AuthChallenge:
-    """How the server refuses whoever comes without a token."""
+    """Request the server without a token and return its challenge."""
     request = _make_ping_request(settings)
     request.headers["Accept"] = "application/json, text/event-stream"
     request.headers["Content-Type"] = "application/json"
@@ -280,7 +285,7 @@ def read_challenge(response: httpx2.Response) -> AuthChallenge:
 
 
 def _read_error_code(response: httpx2.Response) -> str:
-    """What an authorization server says of a refusal: its code for it, never its whole answer."""
+    """Return the error code of a refusal, never the whole response."""
     try:
         said = response.json()
     except ValueError:
@@ -293,9 +298,9 @@ def _read_error_code(response: httpx2.Response) -> str:
 
 def describe_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):
-        return "an answer is none by the protocol"
+        return "a response violates the OAuth protocol"
     if isinstance(error, TimeoutError):
-        return "it took too long"
+        return "timed out"
     return (
         strip_invisible(str(error)).partition("\n")[0][:MAX_ERROR_CHARACTERS].rstrip(". ")
         or "no reason given"

@@ -1,8 +1,8 @@
-"""Signing in to MCP servers: a person opens a page in their browser, and what the page comes back
-with reaches us by our own http port, or is pasted.
+"""OAuth sign-in to MCP servers.
 
-A sign-in is a task of its own, so that neither a connection nor a command waits for a person. There
-is one at a time for a server, it ends after SIGN_IN_TIMEOUT_SECONDS, and with the server.
+A person opens a page in their browser. Its redirect reaches us through our http port, or the person
+pastes its URL. A sign-in runs in its own task, so that neither a connection nor a command waits for
+a person. A server has one at a time; it ends after SIGN_IN_TIMEOUT_SECONDS or when the server does.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ CLIENT_DOCUMENT_PATH: Final = "/oauth/client.json"
 
 
 class OAuthLogins:
-    """The sign-ins of a hub, and what is kept of those that are done, in `folder`. `redial` has a
-    server connected to again."""
+    """Sign-ins of a hub and their stored credentials.
+
+    `folder` holds the credential files; `redial` reconnects a server.
+    """
 
     def __init__(
         self, world: World, folder: Path, redial: Callable[[Thing], Awaitable[None]]
@@ -54,7 +56,7 @@ class OAuthLogins:
         self._pending: dict[str, PendingSignIn] = {}
 
     def credentials(self, server: Thing) -> CredentialStore | None:
-        """Those of a server, if it is one that can be signed in to."""
+        """Return the credentials of a server; None if it has no sign-in."""
         settings = server_records.read_settings(server)
         if settings.url is None or settings.has_key:
             return None
@@ -65,24 +67,24 @@ class OAuthLogins:
         return known
 
     async def login(self, caller: Caller, server: Thing) -> SignInPage:
-        """Begin to sign in to a server; one that is under way already is given up.
+        """Start a sign-in to a server and return its page; cancel one in progress.
 
         Raises:
-            WorldError: if it cannot be signed in to, saying why.
+            WorldError: if the server cannot be signed in to, with the reason.
         """
         settings = server_records.read_settings(server)
         credentials = self.credentials(server)
         if settings.url is None:
-            raise Invalid(f"{server.name} is a program: there is nothing to sign in to.")
+            raise Invalid(f"{server.name} is a local program and has no sign-in.")
         if credentials is None:
             raise Invalid(
-                f"{server.name} is sent a key in its headers, and needs no sign-in.",
-                hint="Add it without that header to sign in instead.",
+                f"{server.name} uses a key in its headers and needs no sign-in.",
+                hint="To sign in instead, add it again without that header.",
             )
         if settings.oauth_machine:
             raise Invalid(
-                f"{server.name} is signed in to with its client id and secret, without a person.",
-                hint=f"/mcp refresh {server.name} tries it now.",
+                f"{server.name} signs in by itself with its client id and secret.",
+                hint=f"Retry now with /mcp refresh {server.name}.",
             )
         if not server.enabled:
             raise Unavailable(f"{server.name} is disabled.", hint=f"/mcp enable {server.name}")
@@ -101,37 +103,38 @@ class OAuthLogins:
             raise
 
     async def hand_in(self, server: Thing, address: str, seconds: float) -> bool:
-        """Take the address that the page came back to. Returns whether the sign-in is done, after
-        so many seconds at most.
+        """Take the pasted redirect URL; return whether the sign-in finished.
+
+        Waits at most `seconds`.
 
         Raises:
-            NotFound: if no sign-in waits for one.
-            WorldError: if it is not the right one, or the sign-in fails.
+            NotFound: if no sign-in is in progress.
+            WorldError: if the URL belongs to another sign-in, or the sign-in fails.
         """
         under_way = self._pending.get(server.id)
         if under_way is None or under_way.page is None:
             raise NotFound(
-                f"No sign-in to {server.name} waits for an address.",
-                hint=f"/mcp login {server.name} begins one.",
+                f"No sign-in to {server.name} is in progress.",
+                hint=f"Start one with /mcp login {server.name}.",
             )
         query = _parse_query(address)
         if not _matches_state(query.get("state", ""), under_way.page.state):
             raise Invalid(
-                "That is not what this sign-in came back with.",
-                hint="Paste the whole address that your browser shows at the end; it begins with"
+                "That URL does not belong to this sign-in.",
+                hint="Paste the whole URL that your browser shows last; it begins with"
                 f" {under_way.page.redirect}",
             )
         under_way.pasted = True
         under_way.take(query)
         done, _ = await asyncio.wait({under_way.task}, timeout=seconds)
         if done and under_way.task.cancelled():
-            raise Unavailable(f"The sign-in to {server.name} was given up.")
+            raise Unavailable(f"The sign-in to {server.name} was cancelled.")
         if done:
             under_way.task.result()
         return bool(done)
 
     def came_back(self, query: Mapping[str, str]) -> str:
-        """Take what came to our http port. Returns the name of the server.
+        """Take the query of a redirect to our http port; return the server's name.
 
         Raises:
             NotFound: if no sign-in waits for it.
@@ -141,14 +144,13 @@ class OAuthLogins:
             if page is not None and _matches_state(query.get("state", ""), page.state):
                 under_way.take(query)
                 return under_way.name
-        raise NotFound("No sign-in waits for that: it is done, or was given up.")
+        raise NotFound("No sign-in is waiting for this page: it finished or was cancelled.")
 
     async def logout(self, caller: Caller, server: Thing) -> None:
-        """Forget the tokens of a server and our registration, and give the tokens back where that
-        can be done.
+        """Delete a server's tokens and our registration; revoke the tokens if possible.
 
         Raises:
-            NotFound: if there are none.
+            NotFound: if nobody is signed in.
         """
         credentials = self.credentials(server)
         kept = await credentials.load() if credentials is not None else None
@@ -158,14 +160,14 @@ class OAuthLogins:
         revoke = await asyncio.get_running_loop().run_in_executor(None, _load_revoke)
         settings = server_records.read_settings(server)
         async with credentials.lock:
-            # What is given back is forgotten first: that must not depend on a stranger.
+            # Delete before revoking: deletion must not depend on another server.
             await credentials.forget()
         await revoke(settings, kept)
         await caller.change(lambda _: None, tell=f"signed out of the MCP server {server.name}")
         await self._redial(server)
 
     async def forget(self, server: Thing) -> None:
-        """The server is removed: nothing is kept of it."""
+        """Delete all credentials of a removed server."""
         await self.cancel(server)
         credentials = self.credentials(server)
         if credentials is not None:
@@ -173,14 +175,14 @@ class OAuthLogins:
         self._stores.pop(server.id, None)
 
     async def cancel(self, server: Thing) -> None:
-        """Give up the sign-in to a server, if one is under way."""
+        """Cancel the sign-in to a server, if one is in progress."""
         under_way = self._pending.pop(server.id, None)
         if under_way is not None:
             under_way.task.cancel()
             await asyncio.gather(under_way.task, return_exceptions=True)
 
     async def close(self) -> None:
-        """Give up all that are under way."""
+        """Cancel all sign-ins in progress."""
         tasks = [under_way.task for under_way in self._pending.values()]
         self._pending.clear()
         for task in tasks:
@@ -188,23 +190,23 @@ class OAuthLogins:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def standing(self, server: Thing) -> str:
-        """How the sign-in to a server stands, in a few words; empty if it has to do with none."""
+        """Describe the state of a server's sign-in; empty if the server has none."""
         credentials = self._stores.get(server.id)
         if credentials is None:
             return ""
         under_way = self._pending.get(server.id)
         if under_way is not None and under_way.page is not None:
-            return f"under way at {under_way.page.host}"
+            return f"in progress at {under_way.page.host}"
         if credentials.wanted:
-            return f"a tool wants more rights ({credentials.wanted}): /mcp login {server.name}"
+            return f"a tool needs more scopes ({credentials.wanted}): /mcp login {server.name}"
         if not credentials.token:
             return credentials.kept.ended
         where = urlsplit(str((credentials.kept.issuer or {}).get("issuer", ""))).netloc
-        renews = "; renewed by itself" if credentials.renews else ""
-        return f"signed in{f' by way of {where}' if where else ''}{renews}"
+        renews = "; renews automatically" if credentials.renews else ""
+        return f"signed in{f' through {where}' if where else ''}{renews}"
 
     def tell_owners(self, name: str, reason: str) -> None:
-        """Let the owners who are here know that a server wants a sign-in."""
+        """Notify connected owners that a server requires a sign-in."""
         for agent in self._world.agents:
             if agent.role == "owner" and agent.kind == "person":
                 self._notify(agent.id, name, reason)
@@ -222,7 +224,7 @@ class OAuthLogins:
             async with asyncio.timeout(SIGN_IN_TIMEOUT_SECONDS):
                 await flow(settings, credentials, under_way)
         except TimeoutError:
-            late = f"Nobody came back within {SIGN_IN_TIMEOUT_SECONDS / 60:.0f} minutes."
+            late = f"The sign-in timed out after {SIGN_IN_TIMEOUT_SECONDS / 60:.0f} minutes."
             self._notify(caller.agent.id, server.name, late)
             raise Unavailable(late) from None
         except WorldError as refused:
@@ -233,7 +235,7 @@ class OAuthLogins:
             lambda _: None, tell=f"signed in to the MCP server {server.name}"
         )
         await self._redial(server)
-        if not under_way.pasted:  # whoever pastes is told by that
+        if not under_way.pasted:  # the result of a paste says so itself
             self._notify(caller.agent.id, server.name, "You are signed in.")
 
     def _on_ended(self, server: Thing, under_way: PendingSignIn) -> None:
@@ -249,30 +251,32 @@ class OAuthLogins:
 
 
 def _load_sign_in() -> SignInFlow:
-    """Import the SDK. For a thread: this takes seconds."""
+    """Import the SDK; call it in a thread, because this takes seconds."""
     with serialize_imports():
         from sshwarma.mcp.client.oauth import sign_in
     return sign_in
 
 
 def _load_revoke() -> Revocation:
-    """Import the SDK. For a thread, as `_load_sign_in`."""
+    """Import the SDK; call it in a thread, as `_load_sign_in`."""
     with serialize_imports():
         from sshwarma.mcp.client.oauth import revoke
     return revoke
 
 
 def _redact_caller(caller: Caller, server: Thing) -> Caller:
-    """The caller, with a line that can be kept: what was typed may hold a code."""
+    """Return the caller with a loggable line: the typed one may hold a code."""
     return caller.asking(caller.verb, f"/mcp login {server.name}")
 
 
 def _parse_query(address: str) -> dict[str, str]:
-    """The parameters of an address, or of what comes after its question mark."""
+    """Parse the parameters of a URL, or of its query alone."""
     text = address.strip().strip("'\"<>")
     if len(text) > MAX_PASTED_ADDRESS_CHARACTERS:
-        raise Invalid(f"An address has at most {MAX_PASTED_ADDRESS_CHARACTERS} characters.")
-    text = "".join(text.split())  # a terminal may have broken it
+        raise Invalid(
+            f"A URL must have at most {MAX_PASTED_ADDRESS_CHARACTERS} characters (got {len(text)})."
+        )
+    text = "".join(text.split())  # a terminal may have wrapped it
     query = text.partition("?")[2].partition("#")[0] or text
     return {name: values[0] for name, values in parse_qs(query).items()}
 

@@ -1,5 +1,8 @@
-"""The SDK's providers of OAuth, as we have them: they remember in our credentials, keep to what our
-owner has said of the authorization server, and ask for no more rights than are needed."""
+"""OAuth providers of the SDK, adapted to sshwarma.
+
+They store tokens in `CredentialStore`, follow the authorization server and scope of the settings,
+and request no more scopes than needed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ MAX_SCOPE_CHARACTERS: Final = 200
 
 
 class OAuthStorage:
-    """What the SDK's provider remembers by. `ours` is None where nobody signs in anew."""
+    """Token storage of the SDK's providers; `ours` is None for renewals."""
 
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, ours: ClientMetadata | None
@@ -49,7 +52,7 @@ class OAuthStorage:
     async def get_tokens(self) -> OAuthToken | None:
         tokens = self._credentials.kept.tokens
         if self._settings.oauth_machine:
-            return None  # it is asked for anew each time, never by a refresh token
+            return None  # client credentials request a new token and use no refresh token
         return OAuthToken.model_validate(tokens) if tokens else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -65,11 +68,11 @@ class OAuthStorage:
             ended="",
         )
         if self._settings.oauth_client_secret and new.client is not None:
-            new.client.pop("client_secret", None)  # that is read from the environment each time
+            new.client.pop("client_secret", None)  # it is read from the environment each time
         if self._client_metadata is None:
             await self._credentials.store(new)
             return
-        async with self._credentials.lock:  # a renewal of the tokens before must not come after
+        async with self._credentials.lock:  # a renewal of the old tokens must not overwrite these
             await self._credentials.store(new)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -93,7 +96,7 @@ class OAuthStorage:
 
 
 class UserOAuthProvider(AuthorizationSteps):
-    """The SDK's, for a person; without one (`under_way` None) it only renews."""
+    """Authorization-code provider for a person; with `under_way` None it only renews."""
 
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, under_way: PendingSignIn | None
@@ -129,14 +132,17 @@ class UserOAuthProvider(AuthorizationSteps):
         if settings.oauth_issuer:
             _check_issuer(metadata, settings.oauth_issuer)
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise OAuthFlowError("its authorization server does not know PKCE with S256")
+            raise OAuthFlowError("its authorization server does not support PKCE with S256")
         if context.client_info is not None and settings.oauth_client_secret:
             context.client_info.token_endpoint_auth_method = _choose_auth_method(metadata)
         context.client_metadata.scope = self._scope()
 
     def _scope(self) -> str | None:
-        """What is asked for: what our owner or the server says. Neither saying anything, the SDK
-        would ask for all there is; it is not asked for here."""
+        """Return the scope of the settings or of the server's challenge.
+
+        If neither names one, the SDK would request every scope; this requests none, or only
+        `offline_access` if the authorization server supports it.
+        """
         context, challenged = self.context, self._challenge
         prm, metadata = context.protected_resource_metadata, context.oauth_metadata
         said = None
@@ -152,7 +158,7 @@ class UserOAuthProvider(AuthorizationSteps):
 
     async def _open_page(self, url: str) -> None:
         if self._pending is None:
-            raise OAuthFlowError("it wants a person")
+            raise OAuthFlowError("it requires a person to sign in")
         check_oauth_url(url, self._settings)
         metadata = self.context.oauth_metadata
         self._pending.show(
@@ -165,13 +171,13 @@ class UserOAuthProvider(AuthorizationSteps):
         )
 
     async def _wait_for_response(self) -> AuthorizationCodeResult:
-        assert self._pending is not None  # noqa: S101 - `_open_page` comes before
+        assert self._pending is not None  # noqa: S101 - `_open_page` has checked it
         came = await self._pending.returned()
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
 
 
 class MachineOAuthProvider(ClientCredentialsSteps):
-    """The SDK's, for a client that acts as itself."""
+    """Client-credentials provider, for servers that need no person."""
 
     def __init__(self, settings: McpSettings, credentials: CredentialStore) -> None:
         storage = OAuthStorage(settings, credentials, None)
@@ -209,7 +215,7 @@ def make_challenge_response(
 def make_registered_client(
     settings: McpSettings, ours: ClientMetadata | None
 ) -> OAuthClientInformationFull:
-    """The client that our owner has registered."""
+    """Return the client that an owner has registered, as the settings name it."""
     return OAuthClientInformationFull(
         client_id=settings.oauth_client_id,
         client_secret=_read_client_secret(settings) or None,
@@ -226,38 +232,40 @@ def _read_client_secret(settings: McpSettings) -> str:
 
 
 def _choose_auth_method(metadata: OAuthMetadata | None) -> str:
-    """How a secret is sent: as the authorization server takes it."""
+    """Return how to send the client secret, as the authorization server supports."""
     known = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
     only_post = known and "client_secret_basic" not in known and "client_secret_post" in known
     return "client_secret_post" if only_post else "client_secret_basic"
 
 
 def _choose_authorization_server(advertised: list[str], issuer: str) -> str:
-    """The authorization server to use: the one our owner named, else the first."""
+    """Return the authorization server of the settings, else the first advertised."""
     if not issuer:
         return advertised[0]
     for server in advertised:
         if issuers_match(server, issuer):
             return server
-    raise OAuthFlowError(f"it leads to {advertised[0]} in place of {issuer}")
+    raise OAuthFlowError(f"its authorization server is {advertised[0]}, not {issuer}")
 
 
 def _check_issuer(metadata: OAuthMetadata | None, issuer: str) -> None:
     if metadata is None or not issuers_match(str(metadata.issuer), issuer):
         found = metadata.issuer if metadata is not None else "an unknown authorization server"
-        raise OAuthFlowError(f"it leads to {found} in place of {issuer}")
+        raise OAuthFlowError(f"its authorization server is {found}, not {issuer}")
 
 
 def check_oauth_url(url: str, settings: McpSettings) -> None:
-    """Go on if a URL may be used for signing in: http or https, no less safe than the server's.
+    """Raise unless a URL may be used for signing in.
+
+    It must be http or https, and https if the server's own URL is.
 
     Raises:
-        Invalid: if it is no such URL.
-        OAuthFlowError: if it would be spoken to in plain text.
+        Invalid: if it is not an http or https URL.
+        OAuthFlowError: if it lacks TLS and the server's URL has it.
     """
     parts = check_url(url)
     if parts.scheme == "http" and urlsplit(settings.url or "").scheme == "https":
-        raise OAuthFlowError(f"{parts.netloc} would be spoken to without TLS")
+        raise OAuthFlowError(f"{parts.netloc} does not use TLS")
 
 
 def dump_model(model: Any) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""One login to an MCP server that waits for a person: the page to open, and its answer."""
+"""A sign-in to an MCP server that waits for a person: the page and its redirect."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from sshwarma.world.errors import Conflict, Unavailable
 CALLBACK_PATH: Final = "/oauth/callback"
 
 LOOPBACK_REDIRECT: Final = f"http://127.0.0.1:2280{CALLBACK_PATH}"
-"""Where a page comes back to if there is no http port: nothing answers there, but the browser shows
-the address, which can be pasted."""
+"""Redirect URI if there is no http port: no program listens there, but the browser shows the URL,
+which a person can paste."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """What authorization servers are told of us: where their page comes back to, and where a
-    document that describes us can be read, if it can."""
+    """Our OAuth client metadata: redirect URI and URL of the client-id document.
+
+    `document` is empty if authorization servers cannot fetch it.
+    """
 
     redirect: str = LOOPBACK_REDIRECT
     document: str = ""
@@ -31,8 +33,7 @@ class ClientMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SignInPage:
-    """What a person is asked to open, and where it comes back to. `issuer` is who signs them in;
-    `scope` what is asked for."""
+    """Sign-in page for a person: its URL, redirect URI, issuer and requested scope."""
 
     url: str
     redirect: str
@@ -45,13 +46,13 @@ class SignInPage:
 
     @property
     def state(self) -> str:
-        """What the answer must repeat."""
+        """The `state` parameter, which the redirect must repeat."""
         return parse_qs(urlsplit(self.url).query).get("state", [""])[0]
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What the page came back with."""
+    """Parameters of the redirect."""
 
     code: str
     state: str
@@ -59,39 +60,39 @@ class AuthorizationResponse:
 
 
 class PendingSignIn:
-    """One sign-in while it is under way."""
+    """A sign-in in progress."""
 
     def __init__(self, name: str, ours: ClientMetadata) -> None:
         loop = asyncio.get_running_loop()
         self.name = name
         self.ours = ours
-        self.pasted = False  # what it came back with was
+        self.pasted = False  # whether the person pasted the redirect URL
         self.task: asyncio.Task[None]
         self._page: asyncio.Future[SignInPage] = loop.create_future()
         self._answer: asyncio.Future[AuthorizationResponse] = loop.create_future()
 
     @property
     def page(self) -> SignInPage | None:
-        """What is to be opened, once that is known."""
+        """The page to open, once known."""
         return self._page.result() if self._page.done() else None
 
     def show(self, page: SignInPage) -> None:
-        """Have this page opened."""
+        """Set the page to open."""
         self._page.set_result(page)
 
     async def returned(self) -> AuthorizationResponse:
-        """What the page comes back with.
+        """Wait for the redirect.
 
         Raises:
-            Unavailable: if it comes back with a refusal.
+            Unavailable: if the redirect reports an error.
         """
         return await self._answer
 
     async def shown(self) -> SignInPage:
-        """The page, as soon as there is one.
+        """Wait at most SIGN_IN_PAGE_TIMEOUT_SECONDS for the page.
 
         Raises:
-            WorldError: if the sign-in ends before.
+            WorldError: if the sign-in ends first, or the time is over.
         """
         waiting: set[asyncio.Future[Any]] = {self._page, self.task}
         await asyncio.wait(
@@ -102,15 +103,20 @@ class PendingSignIn:
         if self.task.done() and not self.task.cancelled():
             self.task.result()
         raise Unavailable(
-            f"{self.name} did not say in {SIGN_IN_PAGE_TIMEOUT_SECONDS:.0f} s how to sign in."
+            f"{self.name} sent no sign-in page: timed out after"
+            f" {SIGN_IN_PAGE_TIMEOUT_SECONDS:.0f} s."
         )
 
     def take(self, query: Mapping[str, str]) -> None:
-        """Take what the page came back with, once."""
+        """Take the parameters of the redirect, once.
+
+        Raises:
+            Conflict: if the sign-in has them already.
+        """
         if self._answer.done():
-            raise Conflict("That sign-in has its answer already.")
+            raise Conflict("This sign-in already has its answer.")
         if query.get("error") or not query.get("code"):
-            why = query.get("error_description") or query.get("error") or "it brought no code"
+            why = query.get("error_description") or query.get("error") or "the URL has no code"
             self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(why)}."))
             return
         self._answer.set_result(
@@ -119,10 +125,10 @@ class PendingSignIn:
 
 
 SignInFlow: TypeAlias = Callable[[McpSettings, CredentialStore, PendingSignIn], Awaitable[None]]
-"""Signs in: asks the servers, has the page shown, and keeps the tokens."""
+"""Signs in: contacts the servers, shows the page and stores the tokens."""
 
 Revocation: TypeAlias = Callable[[McpSettings, StoredCredentials], Awaitable[None]]
-"""Gives the tokens of a login back to the authorization server."""
+"""Revokes the tokens of a sign-in at the authorization server."""
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a server gave back, as people, models and rows take it."""
+"""Conversion of MCP tool results to `ToolResult`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from sshwarma.world.attachments import Attachment, parse_media_type
 
 
 def convert_result(answer: types.CallToolResult) -> ToolResult:
-    """Its text, with a word in place of whatever is no text; the value, if it gave one; and what
-    is no text, as it came."""
+    """Convert a tool result: text, structured value and attachments.
+
+    A line such as `[image: ...]` stands in the text for each block that is not text.
+    """
     given: list[Attachment] = []
     text = "\n".join(_block_texts(answer, given))
     structured = answer.structured_content
@@ -43,14 +45,14 @@ def _block_texts(answer: types.CallToolResult, given: list[Attachment]) -> Itera
 
 
 def _keep_attachment(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
-    """A word on some bytes, which are not for a log, and the bytes among what was given."""
+    """Add binary data to the attachments; return the line that stands for it."""
     kind = parse_media_type(said)
     try:
         data = b64decode(base64, validate=True)
     except ValueError:
-        return f"[{what}: {kind}, which cannot be read]"
+        return f"[{what}: {kind}, unreadable]"
     size = f"{kind}, {len(data):,} bytes"
     if len(given) >= MAX_CALL_ATTACHMENTS:
-        return f"[{what}: {size}, one too many to be kept]"
+        return f"[{what}: {size}, dropped: over {MAX_CALL_ATTACHMENTS} attachments]"
     given.append(Attachment(kind, data))
     return f"[{what}: {size}, attachment {len(given)}]"

@@ -1,5 +1,7 @@
-"""What a server says it offers, made into what can be offered here: mended where that is safe,
-refused where it is not, tool by tool, and with a word on each. One bad tool never hides the others.
+"""Sanitize the tool listing of an untrusted server.
+
+Each tool is repaired if that is safe and refused if it is not, with a note on each. One bad tool
+never hides the others.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class UnusableTool(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RejectedTool:
-    """In place of a tool that is refused before it is looked at."""
+    """Stands for a tool that was refused before sanitizing."""
 
     name: str
     why: str
@@ -44,8 +46,13 @@ class RejectedTool:
 
 @dataclass(frozen=True, slots=True)
 class SanitizedTool:
-    """A tool as it is offered here. `remote` is the server's name for it, `fingerprint` that of all
-    the server said of it before mending, `mended` what was mended."""
+    """A sanitized tool.
+
+    Attributes:
+        remote: The server's name of the tool.
+        fingerprint: Hash of the server's whole description of the tool, before sanitizing.
+        mended: Notes on what was repaired.
+    """
 
     name: str
     remote: str
@@ -60,7 +67,7 @@ class SanitizedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolListing:
-    """The tools of a server in its order, and those refused: the name it gave, and why."""
+    """Tools of a server in its order, and refused tools as (name, reason)."""
 
     tools: tuple[SanitizedTool, ...] = ()
     refused: tuple[tuple[str, str], ...] = field(default=())
@@ -69,22 +76,25 @@ class ToolListing:
 def sanitize_listing(
     raw: list[Any], most: int, known: Mapping[str, SanitizedTool] | None = None
 ) -> ToolListing:
-    """A listing of what a server said, of which the first `most` tools are taken. `known` are tools
-    that were mended before, by fingerprint: most listings say again what the last one said."""
+    """Sanitize a server's tool listing.
+
+    Args:
+        raw: Entries as the server sent them.
+        most: Number of tools to accept; the rest are refused.
+        known: Already sanitized tools by fingerprint, because most listings repeat the last one.
+    """
     tools: list[SanitizedTool] = []
     refused: list[tuple[str, str]] = []
     taken: dict[str, str] = {}
     for said in raw:
         try:
             if len(tools) >= most:
-                raise UnusableTool(f"only the first {most} tools are taken")
+                raise UnusableTool(f"over the limit of {most} tools")
             tool = _sanitize_tool(said, known or {})
-            # As models see them, `a.b` and `a_b` are one name.
+            # Models see `a.b` and `a_b` as the same name.
             alike = tool.name.replace(".", "_")
             if alike in taken:
-                raise UnusableTool(
-                    f"it would have the same name as {strip_invisible(taken[alike])[:80]}"
-                )
+                raise UnusableTool(f"its name collides with {strip_invisible(taken[alike])[:80]}")
             taken[alike] = tool.remote
         except UnusableTool as error:
             refused.append((_display_name(said), str(error)))
@@ -97,14 +107,14 @@ def sanitize_listing(
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what cannot be seen: control, format and bidirectional characters."""
+    """Remove control, format and bidirectional characters from a text."""
     return "".join(
         char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")
     )
 
 
 def canonical_json(value: Any) -> str:
-    """JSON of which equal values have equal text."""
+    """Serialize to JSON so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
@@ -117,7 +127,7 @@ def _sanitize_tool(said: Any, before: Mapping[str, SanitizedTool]) -> SanitizedT
     if not isinstance(remote, str) or not remote:
         raise UnusableTool("it has no name")
     if len(remote) > 1_000:
-        raise UnusableTool(f"its name has {len(remote)} characters")
+        raise UnusableTool(f"its name is too long ({len(remote)} characters)")
     fingerprint = _fingerprint_tool(said)
     if fingerprint in before:
         return before[fingerprint]
@@ -155,7 +165,7 @@ def _sanitize_name(remote: str, notes: list[str]) -> str:
         name = f"{name[: MAX_SERVER_TOOL_NAME_CHARACTERS - 9]}_{digest[:8]}"
     if name != remote:
         notes.append(
-            f"it calls itself {strip_invisible(remote)[:120]!r}, which cannot be a name here"
+            f"renamed from {strip_invisible(remote)[:120]!r}, which is not a valid name here"
         )
     return name
 
@@ -163,28 +173,26 @@ def _sanitize_name(remote: str, notes: list[str]) -> str:
 def _sanitize_text(text: Any, what: str, notes: list[str]) -> str:
     if not isinstance(text, str):
         if text is not None:
-            notes.append(f"{what} was no text")
+            notes.append(f"{what} was not text and was dropped")
         return ""
     seen = strip_invisible(text)
     if seen != text:
-        notes.append(f"{what} had {len(text) - len(seen)} characters that cannot be seen")
+        notes.append(f"{what} had {len(text) - len(seen)} invisible characters")
     kept = seen.strip().encode()
     if len(kept) > MAX_SERVER_DESCRIPTION_BYTES:
-        notes.append(
-            f"{what} had {len(kept)} bytes; the first {MAX_SERVER_DESCRIPTION_BYTES} are kept"
-        )
+        notes.append(f"{what} was cut from {len(kept)} to {MAX_SERVER_DESCRIPTION_BYTES} bytes")
         return kept[:MAX_SERVER_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
     return seen.strip()
 
 
 def _sanitize_input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
     if schema is None:
-        notes.append("it does not say what it takes; anything is passed on")
+        notes.append("it has no input schema; any arguments are passed on")
         return {"type": "object"}
     if not isinstance(schema, dict):
         raise UnusableTool("its input schema is not an object")
     if "type" not in schema:
-        notes.append("its input schema did not say that it is one of an object")
+        notes.append("its input schema had no type; it is taken as an object")
         schema = {**schema, "type": "object"}
     if schema["type"] != "object":
         raise UnusableTool(f"its input schema is of type {ascii(schema['type'])[:40]}, not object")
@@ -199,43 +207,47 @@ def _sanitize_output_schema(schema: Any, notes: list[str]) -> dict[str, Any] | N
             raise UnusableTool("its output schema is not an object")
         return _sanitize_schema(schema, "output", notes)
     except UnusableTool as error:
-        notes.append(f"{error}; it was left out")
+        notes.append(f"{error}; it was dropped")
         return None
 
 
 def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> dict[str, Any]:
-    """The schema if it is one, small enough, and complete in itself."""
+    """Return the schema with cleaned texts.
+
+    Raises:
+        UnusableTool: if it is invalid, too large, too deep, or refers to other documents.
+    """
     try:
         size = len(canonical_json(schema))
     except (ValueError, RecursionError) as error:
-        raise UnusableTool(f"its {which} schema is nested too deep") from error
+        raise UnusableTool(f"its {which} schema is nested too deeply") from error
     if size > MAX_SERVER_SCHEMA_BYTES:
         raise UnusableTool(
-            f"its {which} schema has {size} bytes; the most is {MAX_SERVER_SCHEMA_BYTES}"
+            f"its {which} schema must be at most {MAX_SERVER_SCHEMA_BYTES} bytes (got {size})"
         )
     for depth, key, value in _walk_keys(schema):
         if depth > MAX_SERVER_SCHEMA_DEPTH:
-            raise UnusableTool(f"its {which} schema is nested over {MAX_SERVER_SCHEMA_DEPTH} deep")
+            raise UnusableTool(f"its {which} schema has over {MAX_SERVER_SCHEMA_DEPTH} levels")
         if key in _REFERENCE_KEYWORDS and isinstance(value, str) and not value.startswith("#"):
             raise UnusableTool(
-                f"its {which} schema points outside of itself: {strip_invisible(value)[:80]}"
+                f"its {which} schema has an external reference: {strip_invisible(value)[:80]}"
             )
         if strip_invisible(key) != key:
-            raise UnusableTool(f"its {which} schema has a name with characters that cannot be seen")
+            raise UnusableTool(f"its {which} schema has invisible characters in a key")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise UnusableTool(
-            f"its {which} schema is none: {strip_invisible(error.message)[:120]}"
+            f"its {which} schema is invalid: {strip_invisible(error.message)[:120]}"
         ) from error
     seen = _strip_schema_text(schema)
     if seen != schema:
-        notes.append(f"texts in its {which} schema had characters that cannot be seen")
+        notes.append(f"descriptions in its {which} schema had invisible characters")
     return seen if isinstance(seen, dict) else schema
 
 
 def _walk_keys(value: Any) -> Iterator[tuple[int, str, Any]]:
-    """Every key of every object inside, with its depth and value."""
+    """Yield the depth, key and value of every key in nested objects."""
     waiting: list[tuple[int, Any]] = [(1, value)]
     while waiting:
         depth, here = waiting.pop()
@@ -248,7 +260,7 @@ def _walk_keys(value: Any) -> Iterator[tuple[int, str, Any]]:
 
 
 def _strip_schema_text(value: Any) -> Any:
-    """A schema with its prose cleaned."""
+    """Return a schema without invisible characters in its descriptions and titles."""
     if isinstance(value, dict):
         return {
             key: strip_invisible(below)
@@ -260,7 +272,7 @@ def _strip_schema_text(value: Any) -> Any:
 
 
 def _fingerprint_tool(said: dict[str, Any]) -> str:
-    """Of everything that tells people and models what a tool is."""
+    """Hash everything that describes a tool to people and models."""
     hints = said.get("annotations")
     known = (
         {hint: hints.get(hint) for hint in ANNOTATION_HINTS} if isinstance(hints, dict) else None
@@ -269,7 +281,7 @@ def _fingerprint_tool(said: dict[str, Any]) -> str:
     try:
         text = canonical_json({**told, "name": said.get("name"), "annotations": known})
     except (ValueError, RecursionError) as error:
-        raise UnusableTool("it is nested too deep") from error
+        raise UnusableTool("it is nested too deeply") from error
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""Servers and their tools as things: made, kept up to date, taken away and brought back.
+"""Records of servers and their tools as things of the world.
 
-A tool has the same id whenever its server lists it, so that its equipment and what people have set
-on it outlive connections, removals and restarts. What people have not approved cannot be used: new
-and changed tools wait, with what the server says of them now under `pending`.
+A tool keeps its id whenever its server lists it, so its equipment and settings outlive connections,
+removals and restarts. A tool that nobody has approved cannot be used: new and changed tools wait,
+with their current description under `pending`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from sshwarma.world.things import Thing
 
 SERVERS_PARENT_ID: Final = "mcps"
 MCP_PROVIDER: Final = "mcp"
-"""What the metadata of a tool says of who carries it out."""
+"""Provider name in the metadata of a tool."""
 
 OFFERED_ORIGIN: Final = "offered"
-"""The origin of a server that somebody brings along."""
+"""Origin of a server that a person offers over ssh."""
 
 CHANGED_OBSTACLE: Final = "changed since it was approved"
 NEW_OBSTACLE: Final = "new, and not approved yet"
@@ -38,41 +38,44 @@ NEW_OBSTACLE: Final = "new, and not approved yet"
 _TOOL_FIELDS: Final = (
     "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
 )  # fmt: skip
-"""What of an offered tool its metadata keeps; its description is the thing's own."""
+"""Fields of a sanitized tool that its metadata stores; the description is the thing's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListingChanges:
-    """What a listing changed, by the names of tools."""
+    """Changes of a tool listing, by tool names."""
 
     added: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()  # for approval, now and not before
+    waiting: tuple[str, ...] = ()  # tools that newly wait for approval
     gone: tuple[str, ...] = ()
 
 
 def server_thing_id(name: str) -> str:
-    """The id of the thing of a server, which is that of its name for ever."""
+    """Return the thing id of a server; it depends only on the name and never changes."""
     return f"mcp_{name}"
 
 
 def offer_thing_id(room_id: str, name: str) -> str:
-    """The id of the thing of a server that somebody brings along: another in every room, so that
-    it cannot come by the equipment of a server of the same name."""
+    """Return the thing id of an offered server.
+
+    It differs in every room, so that an offer cannot get the equipment of a server of the same
+    name.
+    """
     return f"mcp_offer_{room_id}_{name}"
 
 
 def tool_thing_id(server: Thing, tool: str) -> str:
-    """The id of a tool. No id of a server has a colon, so no two tools share one."""
+    """Return the thing id of a tool; unique, because server ids contain no colon."""
     return f"tool_{server.id.removeprefix('mcp_')}:{tool}"
 
 
 def read_settings(server: Thing) -> McpSettings:
-    """How a server is reached, as it was declared."""
+    """Return the settings with which a server was declared."""
     return McpSettings.model_validate({**server.metadata["entry"], "name": server.name})
 
 
 def list_servers(conn: Connection) -> list[Thing]:
-    """Every live server, by name."""
+    """Return all live servers, sorted by name."""
     return [
         thing
         for thing in things.read_children(conn, SERVERS_PARENT_ID, "mcp")
@@ -81,33 +84,34 @@ def list_servers(conn: Connection) -> list[Thing]:
 
 
 def list_offers(conn: Connection, room_id: str) -> list[Thing]:
-    """The live servers that people bring along to a room, by name."""
+    """Return the live servers offered in a room, sorted by name."""
     found = things.read_children(conn, room_id, "mcp")
     return [thing for thing in found if thing.metadata.get("origin") == OFFERED_ORIGIN]
 
 
 def find_server(conn: Connection, name: str) -> Thing:
-    """The live server of that name.
+    """Return the live server of that name.
 
     Raises:
-        NotFound: if there is none.
+        NotFound: if no server has it.
     """
     known = things.get_thing(conn, server_thing_id(name))
     if known is None or known.deleted_at is not None:
         known = things.find_by_qualified_name(conn, name)
     if known is None or known.kind != "mcp":
-        raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
+        raise NotFound(f"MCP server {name[:40]} not found.", hint="List them with /mcp.")
     return known
 
 
 def declare_server(
     tx: Change, settings: McpSettings, *, created_by: str | None, from_settings: bool
 ) -> Thing:
-    """Make the thing of a server, or bring back the one that had its name. What it lists first is
-    approved as it is seen.
+    """Create the thing of a server, or restore the removed one of that name.
+
+    The tools of its first listing are approved automatically.
 
     Raises:
-        Conflict: if something else has the name.
+        Conflict: if the name is in use.
     """
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
@@ -128,8 +132,8 @@ def declare_server(
     live = known.deleted_at is None
     if live and not from_settings:
         raise Conflict(
-            f"There is an MCP server named {settings.name} already.",
-            hint=f"/mcp remove {settings.name} first.",
+            f"An MCP server named {settings.name} already exists.",
+            hint=f"Remove it first with /mcp remove {settings.name}.",
         )
     if live and {**known.metadata, **metadata} == known.metadata:
         return known
@@ -147,11 +151,12 @@ def declare_server(
 
 
 def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
-    """Make the thing of a server that somebody brings along, in a room, or bring it back. What
-    lies in a room is on in it, and so are its tools.
+    """Create or restore the thing of an offered server in a room.
+
+    A server in a room is loaded there, and so are its tools.
 
     Raises:
-        Conflict: if something else has the name, or another offers it here now.
+        Conflict: if the name is in use, or somebody offers it here already.
     """
     own_id = offer_thing_id(room_id, settings.name)
     _check_name_free(tx.conn, settings.name, own_id)
@@ -166,12 +171,12 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
             settings.name,
             id=own_id,
             qualified_name=settings.name,
-            description="Tools that somebody here brings along",
+            description="Tools offered by someone in this room",
             metadata=metadata,
             created_by=created_by,
         )
     if known.deleted_at is None:
-        raise Conflict(f"{settings.name} is offered here already.")
+        raise Conflict(f"{settings.name} is already offered here.")
     things.restore_thing(tx, known)
     return things.update_thing(
         tx, own_id, metadata=metadata, available=0, enabled=1, created_by=created_by
@@ -179,7 +184,7 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
 
 
 def remove_offers(tx: Change) -> None:
-    """Remove the servers of people who went with the program that served them."""
+    """Remove all offered servers, which do not survive a restart."""
     query = select(things_table).where(
         things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
     )
@@ -190,28 +195,28 @@ def remove_offers(tx: Change) -> None:
 
 
 def _check_name_free(conn: Connection, name: str, own_id: str) -> None:
-    """Go on if nothing but the thing of that id has the name.
+    """Raise unless only the thing of that id has the name.
 
     Raises:
-        Conflict: if something has.
+        Conflict: if a thing, room or agent has the name.
     """
     holder = things.find_by_qualified_name(conn, name)
     if holder is not None and holder.id != own_id:
-        raise Conflict(f"{name} is the name of a {holder.kind} already.")
+        raise Conflict(f"{name} is already the name of a {holder.kind}.")
     if rooms.find_room_id(conn, name) is not None:
-        raise Conflict(f"{name} is the name of a room: its tools are called so.")
+        raise Conflict(f"{name} is already the name of a room and of its tools.")
     if things.find_child(conn, "agents", name, "agent") is not None:
-        raise Conflict(f"{name} is the name of an agent: their tools are called so.")
+        raise Conflict(f"{name} is already the name of an agent and of its tools.")
 
 
 _DESCRIPTION_PREFIX: Final = "Tools of "
 
 _PRESERVED_METADATA: Final = ("required_states", "keywords", "load_with_parent")
-"""What people set on a namespace, which outlives its removal."""
+"""Metadata that people set on a namespace and that survives its removal."""
 
 
 def remove_server(tx: Change, server: Thing) -> None:
-    """Take a server and its tools away. Their equipment stays, for when they return."""
+    """Remove a server and its tools; keep their equipment for a restore."""
     tx.conn.execute(
         update(things_table)
         .where(
@@ -226,7 +231,7 @@ def remove_server(tx: Change, server: Thing) -> None:
 
 
 def mark_unavailable(tx: Change, server_ids: Sequence[str]) -> None:
-    """Servers are not connected: none of their tools can be used."""
+    """Mark servers and all their tools as unavailable."""
     for column in (things_table.c.parent_id, things_table.c.id):
         tx.conn.execute(
             update(things_table)
@@ -243,10 +248,10 @@ def mark_unavailable(tx: Change, server_ids: Sequence[str]) -> None:
 def publish_listing(
     tx: Change, server_id: str, greeting: ServerInfo, listing: ToolListing, *, trust: bool
 ) -> ListingChanges:
-    """A server is connected and lists these tools: one change of the world, however many they are.
+    """Store the tool listing of a connected server in one change of the world.
 
     Raises:
-        NotFound: if the server was removed meanwhile.
+        NotFound: if the server has been removed.
     """
     server = things.get_live_thing(tx.conn, server_id)
     approve = trust or not server.metadata.get("listed")
@@ -256,7 +261,7 @@ def publish_listing(
     taken = _taken_names(tx.conn, server, listing)
     for tool in listing.tools:
         if tool.name in taken:
-            refused.append((tool.name, "something else has that name here"))
+            refused.append((tool.name, "this name is already in use here"))
         else:
             wanted[tool_thing_id(server, tool.name)] = tool
     made, changed = [], []
@@ -303,7 +308,7 @@ def publish_listing(
         "refused": [list(entry) for entry in refused] or None,
     }
     kept = {key: value for key, value in (server.metadata | said).items() if value is not None}
-    # What the server calls itself says more than its address; what people wrote says more still.
+    # The server's own name is better than its URL; a description by people is better than both.
     own = not server.description or server.description.startswith(_DESCRIPTION_PREFIX)
     words = (
         f"{_DESCRIPTION_PREFIX}{greeting.server}" if own and greeting.server else server.description
@@ -326,41 +331,48 @@ def publish_listing(
 
 
 def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
-    """The tools of a server that wait for approval; none if there is no such server."""
+    """Return a server's tools that wait for approval; empty for an unknown server."""
     server = things.get_thing(conn, server_thing_id(name))
     found = _list_all_tools(conn, server.id) if server is not None else []
     return [thing for thing in found if thing.deleted_at is None and thing.metadata.get("pending")]
 
 
 def current_fingerprint(tool: Thing) -> str:
-    """The fingerprint of what a server says of a tool now, approved or not."""
+    """Return the fingerprint of a tool's current description, approved or not."""
     return str((tool.metadata.get("pending") or tool.metadata).get("fingerprint", ""))
 
 
 def approve_tools(
     tx: Change, server: Thing, tool: str | None, read: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Take what tools are said to be now as what they are: all that wait, or one. Returns their
-    names. `read` has the fingerprints that were read, by the ids of tools.
+    """Approve the current description of one or all waiting tools; return the names.
+
+    Args:
+        tx: The change.
+        server: The server's thing.
+        tool: Name of one tool, or None for all.
+        read: Fingerprints that the caller has read, by tool id; None skips the check.
 
     Raises:
-        NotFound: if none waits.
-        Conflict: if a server says something else of one than what was read; then none is taken.
+        NotFound: if no such tool waits for approval.
+        Conflict: if a description differs from the one that was read; nothing is approved then.
     """
     waits = list_pending_tools(tx.conn, server.name)
     chosen = [thing for thing in waits if tool in (None, thing.name, thing.qualified_name)]
     if not chosen:
         which = (
-            f"{tool} of {server.name} does not wait" if tool else f"Nothing of {server.name} waits"
+            f"{tool} of {server.name} is not waiting"
+            if tool
+            else f"No tool of {server.name} is waiting"
         )
-        raise NotFound(f"{which} for approval.", hint=f"/mcp show {server.name}")
+        raise NotFound(f"{which} for approval.", hint=f"See /mcp show {server.name}.")
     unread = [
         t.name for t in chosen if read is not None and read.get(t.id) != current_fingerprint(t)
     ]
     if unread:
         raise Conflict(
-            f"You have not read what {server.name} says of {', '.join(unread[:10])} now.",
-            hint=f"/mcp show {server.name}, then approve.",
+            f"You have not read the current text of {', '.join(unread[:10])} from {server.name}.",
+            hint=f"Read /mcp show {server.name}, then approve.",
         )
     for thing in chosen:
         pending = thing.metadata["pending"]
@@ -374,7 +386,7 @@ def approve_tools(
 def _merge_tool(
     known: Thing | None, tool: SanitizedTool, *, approve: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Description and metadata of a tool, with what the server says of it in use or waiting."""
+    """Return a tool's description and metadata, with the new text in use or pending."""
     said = asdict(tool)
     said["mended"] = list(tool.mended)
     told = {key: said[key] for key in _TOOL_FIELDS if said[key] not in (None, [], "", {})}
@@ -387,7 +399,7 @@ def _merge_tool(
     pending = told | {"description": tool.description}
     in_use = {key: old[key] for key in _TOOL_FIELDS if key in old}
     obstacle = CHANGED_OBSTACLE if "fingerprint" in old else NEW_OBSTACLE
-    # What has not been read by a person is told to no model: not even its description.
+    # Models never see a text that no person has approved, not even a description.
     description = known.description if known and "fingerprint" in old else ""
     return description, rest | in_use | {"remote": tool.remote} | {
         "pending": pending,
@@ -434,7 +446,7 @@ def _mark_tools_gone(tx: Change, gone: list[Thing]) -> None:
 
 
 def _list_all_tools(conn: Connection, server_id: str) -> list[Thing]:
-    """Every tool a server ever had."""
+    """Return every tool a server ever had, removed ones included."""
     query = select(things_table).where(
         things_table.c.parent_id == server_id, things_table.c.kind == "tool"
     )
@@ -442,7 +454,7 @@ def _list_all_tools(conn: Connection, server_id: str) -> list[Thing]:
 
 
 def _taken_names(conn: Connection, server: Thing, listing: ToolListing) -> set[str]:
-    """Names of tools whose place or qualified name something else has."""
+    """Return the listed names whose qualified name another thing has."""
     prefix = f"{server.name}:"
     rows = conn.execute(
         select(things_table.c.id, things_table.c.qualified_name).where(
@@ -460,8 +472,10 @@ def _taken_names(conn: Connection, server: Thing, listing: ToolListing) -> set[s
 
 
 def _describe_server(settings: McpSettings) -> str:
-    """Whose tools these are, for models and whoever looks: how the server is reached is the
-    owners' business."""
+    """Describe a server to models and people by host or program name.
+
+    Only owners see its whole URL or command.
+    """
     if settings.url is not None:
         return f"{_DESCRIPTION_PREFIX}{urlsplit(settings.url).hostname}"
     return f"{_DESCRIPTION_PREFIX}{Path(settings.command[0]).name}"

@@ -1,8 +1,10 @@
-"""A live connection to one server, by way of the SDK. Importing this takes two seconds; `hub` does
-it in a thread, when there is a server to connect to.
+"""Live connection to one server, on top of the SDK.
 
-Both eras of the protocol: the SDK asks what a server knows and falls back to the handshake; one
-that ends at being asked is tried once more with the handshake alone, and that is remembered.
+Importing this module takes two seconds; `hub` does so in a thread, before the first connection.
+
+Both eras of the protocol work: the SDK discovers a server's versions and falls back to the
+handshake. A program that exits at discovery is started once more with the handshake alone, and the
+hub remembers that.
 """
 
 from __future__ import annotations
@@ -73,12 +75,12 @@ LISTEN_RETRY_SECONDS: Final = 5.0
 MAX_PROGRESS_CHARACTERS: Final = 100
 CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
 
-# What the SDK has to say of a server goes to that server's log; on ours it would be a stranger's.
+# Silence the SDK's logging: it repeats text of untrusted servers, which belongs in their own logs.
 for _name in ("client", "mcp.client", "mcp.shared"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 _current_call: ContextVar[object | None] = ContextVar("calling", default=None)
-"""The mark of the call this task carries out: questions of the newer protocol are asked in it."""
+"""Mark of the current task's call; servers of the newer protocol ask their questions in it."""
 
 
 @asynccontextmanager
@@ -92,13 +94,22 @@ async def dial(
     lines: LineStream | None = None,
     credentials: CredentialStore | None = None,
 ) -> AsyncIterator[McpSession]:
-    """Connect to a server; leaving ends the connection, and the program if it is one. One that
-    somebody brings along is at the other end of `lines`; one that can be signed in to has
-    `credentials`.
+    """Connect to a server; leaving the context disconnects and ends its program.
+
+    Args:
+        settings: How to reach the server.
+        folder: Default working directory of a program.
+        era: Protocol negotiation.
+        ring: Receives the server's stderr and notes.
+        hooks: Callbacks of the connection.
+        resolve: Resolver of host names.
+        lines: Channel to an offered server.
+        credentials: Credentials of a server that supports sign-in.
 
     Raises:
-        KeyRequired, SignInRequired: if it does not let us in.
-        WorldError, MCPError, OSError, ExceptionGroup: if there is no connection.
+        KeyRequired: if the server requires a key.
+        SignInRequired: if the server requires a sign-in.
+        WorldError, MCPError, OSError, ExceptionGroup: if connecting fails.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -109,7 +120,7 @@ async def dial(
             once = settings.url is not None or lines is not None
             if era == "legacy" or once or not _may_need_handshake(error):
                 raise
-            ring.note("it ended when it was asked for its version; the handshake is tried")
+            ring.note("it exited at version discovery; retrying with the older handshake")
             era = "legacy"
             client, bearer = await _connect(stack, settings, folder, era, ring, hooks, resolve)
         session = McpSession(client, era, hooks, bearer)
@@ -129,13 +140,15 @@ async def _connect(
     lines: LineStream | None = None,
     credentials: CredentialStore | None = None,
 ) -> tuple[Client, BearerAuth | None]:
-    """A client that has greeted, entered on the stack; nothing is left there if it fails. With
-    what signs its requests, if something does."""
+    """Return an initialized client, entered on the stack, and its authentication.
+
+    Leaves nothing on the stack if it fails.
+    """
     ended: list[str] = []
     greeted = False
 
     def gone(reason: str) -> None:
-        """Its program has ended: while it is greeted that is a failure to connect."""
+        """Record the end of the program; before initialization that fails the connection."""
         if greeted:
             hooks.ended(reason)
         else:
@@ -194,11 +207,11 @@ async def _connect(
         except Exception as error:
             _check_authorized(bearer, error)
             if sender is not None and sender.refused:
-                raise KeyRequired(f"it does not let us in (HTTP {sender.refused})") from error
+                raise KeyRequired(f"it refused the connection (HTTP {sender.refused})") from error
             if ended:
                 raise LinkLost(ended[0]) from error
             if sender is not None and sender.failed:
-                words = f"it answers with HTTP {sender.failed}: perhaps MCP is at another path"
+                words = f"it responded with HTTP {sender.failed}; check the path of the URL"
                 raise LinkLost(words) from error
             raise
         stack.push_async_exit(mine.pop_all())
@@ -209,7 +222,12 @@ async def _connect(
 
 
 def _check_authorized(bearer: BearerAuth | None, error: Exception) -> None:
-    """Go on if a failure does not come of who we are."""
+    """Raise if a failure was caused by missing or rejected credentials.
+
+    Raises:
+        KeyRequired, SignInRequired: if the server rejected them.
+        LinkLost: if the authorization server failed.
+    """
     if bearer is None:
         return
     if bearer.refused:
@@ -219,14 +237,14 @@ def _check_authorized(bearer: BearerAuth | None, error: Exception) -> None:
 
 
 def _may_need_handshake(error: BaseException) -> bool:
-    """Whether a failure may come of a program that ends at a question it does not know."""
+    """Return whether the program may have exited at an unknown request."""
     if isinstance(error, BaseExceptionGroup):
         return any(_may_need_handshake(inner) for inner in error.exceptions)
     return isinstance(error, (MCPError, ValidationError, LinkLost))
 
 
 class McpSession:
-    """The connection; `link.ServerLink`."""
+    """Connection to a server; implements `link.ServerLink`."""
 
     def __init__(
         self,
@@ -249,7 +267,7 @@ class McpSession:
         self._known_tools: dict[str, SanitizedTool] = {}
 
     def start(self) -> None:
-        """Hear of changes to the listing, where the protocol has a stream for that."""
+        """Subscribe to changes of the tool listing, if the protocol supports it."""
         if self._modern:
             self._listen_task = asyncio.create_task(self._listen())
 
@@ -266,7 +284,7 @@ class McpSession:
             raise
         if self._modern:
             raw = [_check_header_annotations(entry) or entry for entry in raw]
-        # Checking hundreds of schemas takes a while: not on the loop.
+        # Checking hundreds of schemas is slow: do it off the event loop.
         loop = asyncio.get_running_loop()
         listing = await loop.run_in_executor(None, sanitize_listing, raw, most, self._known_tools)
         self._known_tools = {tool.fingerprint: tool for tool in listing.tools}
@@ -299,29 +317,32 @@ class McpSession:
             if bearer is not None and bearer.wants != wanted:
                 return ToolResult(bearer.lacking, failed=True)
             if bearer is not None and bearer.trouble:
-                return ToolResult(f"Nothing was done: {bearer.trouble}.", failed=True)
+                return ToolResult(f"The tool was not called: {bearer.trouble}.", failed=True)
             if error.code == types.CONNECTION_CLOSED:
                 lost = error.message == "Connection closed"
                 raise (LinkLost if lost else LinkDoubtful)(said) from error
             if error.code == types.INVALID_REQUEST and "session" in said.lower():
-                raise LinkLost(said) from error  # it was started anew, and knows us no more
+                raise LinkLost(said) from error  # the server restarted and lost our session
             if error.code == ANSWER_REFUSED_CODE:
                 return ToolResult(said, failed=True)
             return ToolResult(f"The server refused: {said}", failed=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
-            said = f"Its answer is none by the protocol: {where}: {first['msg']}."
+            said = f"The server's response violates the MCP protocol: {where}: {first['msg']}."
             return ToolResult(strip_invisible(said)[:MAX_SERVER_TEXT_CHARACTERS], failed=True)
-        except RuntimeError as error:  # it lied about its schema, or never stopped asking
+        except RuntimeError as error:  # its result violates its schema, or it asks without end
             said = strip_invisible(str(error).partition("\n")[0])[:MAX_SERVER_TEXT_CHARACTERS]
-            return ToolResult(f"Its answer cannot be taken: {said}", failed=True)
+            return ToolResult(f"The server's response was rejected: {said}", failed=True)
         finally:
             _current_call.reset(was)
         return convert_result(answer)
 
     async def _listen(self) -> None:
-        """Nothing is replayed over a stream that broke: after each break, all is looked at anew."""
+        """Follow changes of the listing; after each broken stream, have it read again.
+
+        A new stream does not replay the events that were missed.
+        """
         while True:
             with suppress(SubscriptionLost):
                 try:
@@ -329,14 +350,13 @@ class McpSession:
                         async for _ in changes:
                             self._hooks.changed()
                 except (MCPError, ListenNotSupportedError):
-                    return  # it has none; the listing is looked at now and then
+                    return  # not supported; the listing is read at intervals
             await asyncio.sleep(LISTEN_RETRY_SECONDS)
             self._hooks.changed()
 
 
 async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
-    """Return the entries of the tool listing as the server sent them, at most"
-    " MAX_LISTING_ENTRIES."""
+    """Return the raw entries of the tool listing, at most MAX_LISTING_ENTRIES."""
     raw: list[Any] = []
     cursor: str | None = None
     for _ in range(MAX_LISTING_PAGES):
@@ -351,7 +371,7 @@ async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
 
 
 def _check_header_annotations(entry: Any) -> RejectedTool | None:
-    """Why the protocol has clients drop a tool: its x-mcp-header annotations are wrong."""
+    """Reject a tool with invalid x-mcp-header annotations, as the protocol requires."""
     schema = entry.get("inputSchema") if isinstance(entry, dict) else None
     why = find_invalid_x_mcp_header(schema) if isinstance(schema, dict) else None
     return (
@@ -362,7 +382,7 @@ def _check_header_annotations(entry: Any) -> RejectedTool | None:
 
 
 def _remember_listing(session: ClientSession, listing: ToolListing) -> None:
-    """Tell the SDK what was taken: it mirrors headers and checks answers by it."""
+    """Give the SDK the accepted tools: it mirrors headers and checks results by them."""
     tools = [
         types.Tool(
             name=tool.remote, input_schema=tool.input_schema, output_schema=tool.output_schema
@@ -398,7 +418,7 @@ async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
 
 
 def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
-    """The fields of a form; None if it is not one that can be asked here."""
+    """Return the fields of a form, or None if the form is not supported."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or len(properties) > MAX_ELICITATION_FIELDS:
         return None

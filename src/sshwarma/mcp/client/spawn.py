@@ -1,10 +1,12 @@
-"""Starts a program that ends with us, whatever happens: run as a file, by a bare interpreter.
+"""Launcher of a program that must not outlive the server.
 
-`spawn.py PARENT MEMORY PROGRAM ARGUMENTS...` stays beside the program, which gets a process group
-of its own, and limits: MEMORY bytes of data, so many files, no core, no more rights than we have.
-When the program ends, what it left in its group is killed; when our parent asks by SIGTERM, the
-group is asked, and after GRACE_SECONDS killed; when our parent is gone, which the kernel tells us,
-it is killed at once. Knows nothing of the package, so that it starts quickly.
+It runs as a file, with a bare interpreter.
+
+`spawn.py PARENT MEMORY PROGRAM ARGUMENTS...` waits for the program, which gets its own process
+group and limits: MEMORY bytes of data, MAX_OPEN_FILES files, no core dump, no new privileges. When
+the program ends, the launcher kills the rest of its group. On SIGTERM from the parent it terminates
+the group, and kills it after GRACE_SECONDS. When the parent dies, which the kernel signals, it
+kills the group at once. It imports nothing of the package, so that it starts quickly.
 """
 
 import contextlib
@@ -23,7 +25,7 @@ GRACE_SECONDS = 2.0
 
 
 def main() -> int:
-    """Run the program; its exit status, as a shell would give it."""
+    """Run the program and return its exit status as a shell reports it."""
     parent, memory, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     watched = {signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
@@ -33,10 +35,10 @@ def main() -> int:
     child = os.fork()
     if child == 0:
         _exec_program(command, memory, before)
-    with contextlib.suppress(OSError):  # whoever of the two is first; the other finds it done
+    with contextlib.suppress(OSError):  # parent and child both try; the second one fails
         os.setpgid(child, child)
     for end in (0, 1):
-        os.close(end)  # or the program's own end of them would never be the last
+        os.close(end)  # otherwise the pipes would stay open after the program closes its ends
     return _wait_for_child(parent, child, watched)
 
 
@@ -54,13 +56,16 @@ def _exec_program(command: list[str], memory: int, mask: Iterable[int]) -> None:
 
 
 def _set_limits(memory: int) -> None:
-    """Limits of each process for itself. Memory is that of data: an address space may be reserved
-    many times over by a runtime that never fills it."""
+    """Set the limits of each process.
+
+    Memory is limited as data (RLIMIT_DATA), because runtimes reserve far more address space than
+    they use.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MAX_OPEN_FILES}
     for what, most in {**limits, resource.RLIMIT_DATA: memory}.items():
-        with contextlib.suppress(ValueError, OSError):  # less is allowed already
+        with contextlib.suppress(ValueError, OSError):  # the current limit is already lower
             resource.setrlimit(what, (most, most))
 
 

@@ -1,8 +1,8 @@
-"""A server that is a program of ours: JSON-RPC messages over its stdin and stdout, a line each.
+"""Stdio transport: a server as our subprocess, with one JSON-RPC message a line.
 
-The SDK's own transport reads lines of any length, in time that grows with their square; this one
-reads in time that grows with their length. A line over MAX_SERVER_MESSAGE_BYTES fails the one call
-that it answers, and costs neither the connection nor the memory.
+The SDK's own transport reads lines of any length in quadratic time. This one takes linear time, and
+a line over MAX_SERVER_MESSAGE_BYTES fails the call it answers, not the connection, and is not held
+in memory.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
 
 MAX_STDERR_BYTES_PER_SECOND: Final = 4 * 1024 * 1024
-"""Bytes a second that are read of what a program logs."""
+"""Read rate of a program's stderr."""
 
 MAX_DRAIN_BYTES_PER_SECOND: Final = 64 * 1024 * 1024
-"""Bytes a second that are thrown away of what a program still writes while it ends."""
+"""Read rate of the output that is discarded while a program ends."""
 
 EXIT_TIMEOUT_SECONDS: Final = 2.0
-"""A program whose stdin was closed has this long to leave by itself."""
+"""Seconds for a program to exit after its stdin was closed."""
 
 LAST_OUTPUT_SECONDS: Final = 1.0
-"""The last words and the status of a program that has gone are waited for this long."""
+"""Seconds to wait for the last output and the status of a program that exited."""
 
 SPAWN_SCRIPT: Final = Path(__file__).with_name("spawn.py")
 TERMINATE_TIMEOUT_SECONDS: Final = 4.0
-"""The launcher has this long to end what it started: twice its GRACE."""
+"""Seconds for the launcher to end its program: twice its GRACE_SECONDS."""
 
 ANSWER_REFUSED_CODE: Final = -32_097
-"""The code of an error that stands in place of an answer: it is ours, not the server's."""
+"""Error code of our own for a response that was rejected; not a code of the server's."""
 
 READ_BYTES: Final = 65_536
 EDGE_BYTES: Final = 512
@@ -73,12 +73,18 @@ async def program_transport(
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """A transport to a program that is started for it and ended with it. Each of its processes may
-    have `memory` bytes of data. `ended` is told at once
-    when the program has ended by itself, and why.
+    """Start a program as an MCP transport; leaving the context ends the program.
+
+    Args:
+        command: Program and arguments.
+        env: Whole environment of the program.
+        cwd: Working directory; created if it does not exist.
+        memory: Bytes of data that each process may have.
+        ring: Receives stderr and notes.
+        ended: Called with the reason when the program ends by itself.
 
     Raises:
-        Unavailable: if it cannot be started.
+        Unavailable: if the program cannot be started.
     """
     ring.begin()
     process = await _start_program(command, env, cwd, memory)
@@ -91,7 +97,7 @@ async def program_transport(
 
     async def watch() -> None:
         ended(await _wait_until_gone(process, reading, listening, ring))
-        heard.close()  # now calls fail, and why is known
+        heard.close()  # calls fail only now, when the reason is known
 
     watching = asyncio.create_task(watch())
     tasks = [
@@ -102,14 +108,14 @@ async def program_transport(
     ]
 
     async def leave() -> None:
-        if reading.done():  # it went first: how, is known in a moment
+        if reading.done():  # the program ended first: wait for the reason
             await asyncio.wait({watching}, timeout=2 * LAST_OUTPUT_SECONDS)
-        watching.cancel()  # that it ends from now on is our doing
+        watching.cancel()  # from here on, we end it ourselves
         read.close()
         write.close()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-        # A program with more to say would wait for that, and asyncio for it.
+        # Drain its stdout: a program that blocks on writing would not exit.
         tasks.append(asyncio.create_task(_drain_stdout(stdout)))
         await _stop_program(process)
         for task in tasks:
@@ -126,10 +132,10 @@ async def program_transport(
 
 
 async def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Carry out `work` to its end, however often this task is cancelled meanwhile.
+    """Run `work` to its end, even if this task is cancelled repeatedly.
 
-    A cancel scope's shield holds off the cancellations of anyio, and not those of asyncio: one of
-    these would leave streams open and a program running.
+    A shielded cancel scope stops only the cancellations of anyio. One of asyncio would leave
+    streams open and a program running.
 
     Raises:
         CancelledError: after the end, if the task was cancelled meanwhile.
@@ -153,7 +159,7 @@ async def _start_program(
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(None, lambda: shutil.which(command[0], path=env.get("PATH")))
     if found is None:
-        raise Unavailable(f"There is no program {command[0]} here.")
+        raise Unavailable(f"Program {command[0]} not found.")
     try:
         await loop.run_in_executor(None, lambda: cwd.mkdir(mode=0o700, parents=True, exist_ok=True))
         return await asyncio.create_subprocess_exec(
@@ -173,7 +179,7 @@ async def _start_program(
 async def _wait_until_gone(
     process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: LogBuffer
 ) -> str:
-    """How the program went, once it has gone or has closed its side; or why it is heard no more."""
+    """Wait until the program exits or closes its stdout, and return the reason."""
     leaving = asyncio.create_task(process.wait())
     try:
         await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
@@ -186,12 +192,12 @@ async def _wait_until_gone(
 
 
 def _describe_exit(status: int | None) -> str:
-    """How a program went, by the status that its launcher passes on as a shell would."""
+    """Describe an exit status, which the launcher reports as a shell does."""
     if status is None:
         return "closed its stdout"
     if status > 128 and status - 128 in signal.valid_signals():
-        return f"was ended by {signal.strsignal(status - 128) or 'a signal'} ({status - 128})"
-    return f"ended with status {status}"
+        return f"was killed by {signal.strsignal(status - 128) or 'a signal'} ({status - 128})"
+    return f"exited with status {status}"
 
 
 async def _read_stdout(
@@ -207,8 +213,10 @@ async def forward_messages(
     ring: LogBuffer,
     flow: Throttle,
 ) -> str:
-    """Pass messages on, one by one: what waits to be heard is not read ahead. Returns when the
-    lines end, or why no more of them are read."""
+    """Forward messages one at a time, without reading ahead.
+
+    Returns an empty string when the lines end, or the reason why reading stopped.
+    """
     junk = 0
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in lines:
@@ -221,16 +229,14 @@ async def forward_messages(
                 junk += 1
             if junk >= MAX_JUNK_LINES:
                 shown = line if isinstance(line, bytes) else line[0]
-                return (
-                    f"it writes what is no message of MCP: {shown[:80].decode('utf-8', 'replace')}"
-                )
+                return f"its output is not MCP: {shown[:80].decode('utf-8', 'replace')}"
     return ""
 
 
 async def _read_lines(
     stdout: asyncio.StreamReader, flow: Throttle
 ) -> AsyncIterator[bytes | tuple[bytes, bytes]]:
-    """Lines; of one that is too long its first and last bytes."""
+    """Yield lines; of a line over MAX_SERVER_MESSAGE_BYTES, its first and last bytes."""
     line = bytearray()
     head = b""
     while piece := await stdout.read(READ_BYTES):
@@ -247,7 +253,7 @@ async def _read_lines(
 
 
 def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> SessionMessage | None:
-    """The message in a line; nothing if it is none, which is noted."""
+    """Parse the message of a line; note an invalid one and return None."""
     if isinstance(line, tuple):
         return _make_refusal(
             line, f"a message over {MAX_SERVER_MESSAGE_BYTES // (1024 * 1024)} MiB", ring
@@ -256,7 +262,9 @@ def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> Session
         return None
     if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
         return _make_refusal(
-            (line[:EDGE_BYTES], line[-EDGE_BYTES:]), "a message of too many parts", ring
+            (line[:EDGE_BYTES], line[-EDGE_BYTES:]),
+            f"a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes",
+            ring,
         )
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -266,19 +274,17 @@ def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> Session
 
 
 def count_quotes(data: bytes) -> int:
-    """How many quotes begin or end a string; those inside of one are escaped."""
+    """Count the quotes that delimit strings, without escaped ones."""
     return data.count(b'"') - data.count(b'\\"')
 
 
 def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> SessionMessage | None:
-    """An answer in place of one that is not taken, if its start or end says whose it is."""
+    """Build the error response to a rejected message, if its edges show the id."""
     ring.note(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
     found = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
     if found is None or b'"method"' in edges[0]:
         return None
-    error = ErrorData(
-        code=ANSWER_REFUSED_CODE, message=f"It answered with {limit}, which is not taken."
-    )
+    error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"The server sent {limit}, the limit.")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
 
 
@@ -291,7 +297,7 @@ async def _write_stdin(
         try:
             await stdin.drain()
         except ConnectionError:
-            return  # that it goes is seen elsewhere
+            return  # the watcher reports the end of the program
 
 
 async def _log_stderr(stderr: asyncio.StreamReader, ring: LogBuffer) -> None:
@@ -301,12 +307,12 @@ async def _log_stderr(stderr: asyncio.StreamReader, ring: LogBuffer) -> None:
 
 
 async def _drain_stdout(stdout: asyncio.StreamReader) -> None:
-    while piece := await stdout.read(READ_BYTES):  # noqa: ASYNC110 - what it waits for is the read
+    while piece := await stdout.read(READ_BYTES):  # noqa: ASYNC110 - the loop waits on the read
         await asyncio.sleep(len(piece) / MAX_DRAIN_BYTES_PER_SECOND)
 
 
 async def _stop_program(process: Process) -> None:
-    """Close its stdin and wait; then have the launcher end it and its group."""
+    """Close the program's stdin and wait; then let the launcher end its group."""
     assert process.stdin  # noqa: S101 - for mypy
     process.stdin.close()
     leaving = asyncio.create_task(process.wait())

@@ -1,14 +1,13 @@
-"""One server, kept connected: a task that dials, lists, watches and dials again, and the calls that
-go over what it holds.
+"""Supervisor of one server: keeps it connected and makes the calls.
 
     new -> connecting -> up <-> degraded
                ^           |
                |           v
                +--------- down (waits 1, 2, 4 ... 60 s)        needs-key, needs-sign-in
-                                                               (wait to be asked)
+                                                               (wait for a person)
 
-The task alone enters and leaves a connection, because a connection that breaks cancels whoever
-entered it. Calls run in their callers' tasks, and see an error.
+Only the supervisor's task enters and leaves a connection, because a connection that breaks cancels
+the task that entered it. Calls run in their callers' tasks and get an error.
 """
 
 from __future__ import annotations
@@ -52,46 +51,50 @@ ServerState = Literal[
 ]
 
 LOCKED_OUT_STATES: Final = ("needs-key", "needs-sign-in")
-"""States that only people can end."""
+"""States that only a person can resolve."""
 
 MAX_STRIKES: Final = 3
-"""Probes that fail before a connection is given up; calls that time out before one is doubted."""
+"""Failed probes before a connection is closed; timed-out calls before it is probed."""
 
 MAX_REASON_CHARACTERS: Final = 300
 
 FOREIGN_LIBRARIES: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
-"""Libraries whose errors tell of the server; any other is a fault of ours, and is logged."""
+"""Libraries whose errors describe the server; an error of any other module is a bug and is
+logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorTiming:
-    """How patient the hub is, in seconds."""
+    """Intervals and timeouts of a supervisor, in seconds."""
 
     probe: float = 30.0
     probe_timeout: float = 10.0
     refresh: float = 300.0
-    settle: float = 1.0  # a changed listing is read this long after the first word of it
+    settle: float = 1.0  # delay between a change notification and reading the listing
     first_wait: float = 1.0
     longest_wait: float = 60.0
-    steady: float = 30.0  # up for so long, a server starts anew at the first wait
-    knock: float = 2.0  # while nothing listened at its address, somebody looks this often
+    steady: float = 30.0  # uptime after which the backoff restarts at first_wait
+    knock: float = 2.0  # interval of port checks while the server's port is closed
 
 
 class SupervisorListener(UserPrompter, Protocol):
-    """Whoever keeps the record of what a server offers, and can reach people."""
+    """Receives the events of a server, and can reach people."""
 
     async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
-        """It is connected and lists this, now or anew."""
+        """Handle a new connection or a new tool listing."""
 
     async def went_down(self) -> None:
-        """It is not connected any more."""
+        """Handle the end of a connection."""
 
     def wants_sign_in(self, reason: str) -> None:
-        """It does not let us in until somebody signs in."""
+        """Handle a server that requires a sign-in."""
 
 
 class Supervisor:
-    """Made with `start`, ended with `stop`. `slots` bounds how many servers connect at once."""
+    """Keeps one server connected from `start` to `stop`.
+
+    `slots` limits how many servers connect at the same time.
+    """
 
     def __init__(
         self,
@@ -128,15 +131,15 @@ class Supervisor:
         self._unreachable = False
 
     def start(self) -> None:
-        """Begin to connect, and go on until `stop`."""
+        """Start connecting; reconnect until `stop`."""
         self._task = asyncio.create_task(self._run(), name=f"mcp {self.settings.name}")
 
     async def stop(self) -> None:
-        """End the connection, and wait until nothing of it is left."""
+        """Close the connection and wait until it is closed."""
         self._set("stopped", "it was stopped")
         self._break("it was stopped")
         if self._task is not None:
-            self._task.cancel()  # once: a second would cut short how a program is ended
+            self._task.cancel()  # once: a second would interrupt the end of a program
             await asyncio.gather(self._task, return_exceptions=True)
         self._resolve_settled()
 
@@ -145,22 +148,22 @@ class Supervisor:
 
     @property
     def up(self) -> bool:
-        """Whether it is connected, and the record says so."""
+        """Whether the server is connected and its tools are published."""
         return self._link is not None and self.state in ("up", "degraded")
 
     @property
     def in_flight(self) -> int:
-        """Calls it works on now."""
+        """Number of running calls."""
         return len(self._calls)
 
     async def settled(self, seconds: float) -> None:
-        """Return when it is up or a try has failed, or after so many seconds."""
+        """Wait until the server is up or an attempt failed, at most `seconds`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unsettled.append(done)
         await asyncio.wait({done}, timeout=seconds)
 
     async def refresh(self, seconds: float) -> None:
-        """Read the listing now, or try to connect now, with all it may know of the protocol."""
+        """Read the listing now, or connect now with full protocol discovery."""
         if self._link is None:
             self._era = "auto"
         self._relist_at = 0.0
@@ -168,7 +171,7 @@ class Supervisor:
         await self.settled(seconds)
 
     def redial(self, reason: str) -> None:
-        """Connect anew, now."""
+        """Close the connection and reconnect now."""
         if self._link is not None:
             self._break(reason)
         self._wake.set()
@@ -184,8 +187,8 @@ class Supervisor:
         """Call a tool by the server's name for it.
 
         Raises:
-            Unavailable: if the server is not connected, goes away amid it, or has too much to do.
-            TimeoutError: if it takes longer than the server may.
+            Unavailable: if the server is not connected, disconnects during the call, or is busy.
+            TimeoutError: if the call takes longer than `call_seconds` of the settings.
         """
         if self._link is None:
             raise self._is_down()
@@ -195,13 +198,13 @@ class Supervisor:
                 return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
             self._timed_out()
-            raise TimeoutError(f"It took longer than {seconds:g} s.") from None
+            raise TimeoutError(f"Timed out after {seconds:g} s.") from None
 
     async def _carry_out(
         self, tool: str, arguments: dict[str, Any], report: ProgressCallback | None, mark: object
     ) -> ToolResult:
         link = self._link
-        if link is None:  # it went while this call waited
+        if link is None:  # it disconnected while this call was queued
             raise self._is_down()
         try:
             result = await link.call(tool, arguments, report, mark)
@@ -209,19 +212,20 @@ class Supervisor:
             if link is self._link:
                 self._break(str(lost))
             raise Unavailable(
-                f"{self.settings.name} went away amid it: {self._broken or self.reason or lost}.",
-                hint="It may have been done or not.",
+                f"{self.settings.name} disconnected during the call:"
+                f" {self._broken or self.reason or lost}.",
+                hint="The call may or may not have taken effect.",
             ) from lost
         except KeyRequired as needs:
             if link is self._link:
                 self._break(str(needs))
-            raise Unavailable(f"{self.settings.name} did not take it: {needs}.") from needs
+            raise Unavailable(f"{self.settings.name} refused the call: {needs}.") from needs
         except LinkDoubtful as doubtful:
             self._doubtful = True
             self._wake.set()
             raise Unavailable(
-                f"{self.settings.name} gave no answer: {doubtful}.",
-                hint="It may have been done or not.",
+                f"{self.settings.name} did not respond: {doubtful}.",
+                hint="The call may or may not have taken effect.",
             ) from doubtful
         self._timeouts = 0
         if self.state == "degraded":
@@ -230,19 +234,19 @@ class Supervisor:
 
     @property
     def why_down(self) -> str:
-        """Why nothing can be called, in words; empty if it is up."""
+        """Why the server is not connected; empty if it is up."""
         said = f": {self.reason}" if self.reason else ""
         return "" if self.up else f"{self.settings.name} is not connected{said}"
 
     def _is_down(self) -> Unavailable:
         wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
-        hint = f"It is tried again in {max(1, round(wait))} s." if wait is not None else ""
+        hint = f"Reconnecting in {max(1, round(wait))} s." if wait is not None else ""
         return Unavailable(f"{self.why_down}.", hint=hint)
 
     def _timed_out(self) -> None:
         self._timeouts += 1
         if self._timeouts >= MAX_STRIKES and self.state == "up":
-            self._set("degraded", f"its last {self._timeouts} calls took too long")
+            self._set("degraded", f"its last {self._timeouts} calls timed out")
             self._doubtful = True
             self._wake.set()
 
@@ -250,7 +254,7 @@ class Supervisor:
 
     async def _run(self) -> None:
         failures, told = 0, ""
-        # A cancellation can be lost amid a connection that breaks, so the state is asked too.
+        # A breaking connection can swallow a cancellation, so check the state too.
         while not self._stopped():
             began = time.monotonic()
             reason = await self._connected()
@@ -269,7 +273,7 @@ class Supervisor:
     _was_up = False
 
     async def _connected(self) -> str:
-        """Dial, list, and stay until the connection ends. Returns why it did."""
+        """Connect, list the tools and watch until the connection ends; return why."""
         self._broken, self._relist_at = "", None
         self._set("connecting")
         self._doubtful = self._was_up = self._unreachable = False
@@ -283,7 +287,7 @@ class Supervisor:
                 await asyncio.gather(*marking, return_exceptions=True)
                 raise
             reason = self._broken or "the connection broke"
-        except Exception as error:  # noqa: BLE001 - a stranger's doing ends this link, no more
+        except Exception as error:  # noqa: BLE001 - any error of a server ends only its link
             known = self._broken and not isinstance(_first_error(error), KeyRequired)
             reason = self._broken if known else self._describe_error(error)
         else:
@@ -313,15 +317,15 @@ class Supervisor:
                 self._resolve_settled()
                 await self._watch(link)
             finally:
-                # Before the connection is taken down, which may take a while.
+                # Before the connection is closed, which may be slow.
                 self._lose_connection(marking)
 
     def _lose_connection(self, marking: list[asyncio.Task[None]]) -> None:
-        """From now on nothing can be called; say so in the record, once."""
+        """Stop calls and mark the server unavailable, once for each connection."""
         if self._link is not None:
             self._link = None
             self._set("down", self._broken)
-            # In a task of its own: what broke the connection may be cancelling this one.
+            # In a separate task: the broken connection may be cancelling this one.
             marking.append(asyncio.create_task(self._keeper.went_down()))
 
     async def _watch(self, link: ServerLink) -> None:
@@ -345,11 +349,10 @@ class Supervisor:
                 if strikes:
                     probe_at = now + timing.probe / MAX_STRIKES
                 if strikes >= MAX_STRIKES:
-                    self._break(f"it did not answer {MAX_STRIKES} times")
+                    self._break(f"{MAX_STRIKES} probes failed")
 
     async def _relist(self, link: ServerLink) -> None:
-        """Read the listing anew; if it cannot be read, what was known stays, and the connection
-        is looked at."""
+        """Read the tool listing again; on failure keep the old one and probe."""
         try:
             async with asyncio.timeout(self.settings.start_seconds):
                 listing = await link.tools(self.settings.max_tools)
@@ -370,7 +373,7 @@ class Supervisor:
         return True
 
     async def _wait_for_wake(self, seconds: float) -> bool:
-        """Whether something woke the task before so many seconds were over."""
+        """Wait at most `seconds`; return whether the task was woken."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._wake.wait()
@@ -379,8 +382,10 @@ class Supervisor:
         return True
 
     async def _pause(self, seconds: float) -> None:
-        """Wait before the next try; not longer than it takes a server that was not there to be
-        there again, or somebody to ask."""
+        """Wait before the next attempt.
+
+        The wait ends early when a closed port opens again or a person asks for a refresh.
+        """
         until = time.monotonic() + seconds
         self.retry_at = until
         self._wake.clear()
@@ -393,7 +398,7 @@ class Supervisor:
         self.retry_at = None
 
     async def _is_port_open(self) -> bool:
-        """Whether something listens at the server's address."""
+        """Return whether the server's port accepts connections."""
         parts = urlsplit(self.settings.url or "")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
@@ -412,9 +417,9 @@ class Supervisor:
         if self.state in LOCKED_OUT_STATES:
             return timing.refresh
         longest = min(timing.longest_wait, timing.first_wait * 2 ** min(failures - 1, 20))
-        return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - so that not all come at once
+        return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, so that servers do not retry together
 
-    # What the connection tells.
+    # Callbacks of the connection.
 
     def _changed(self) -> None:
         if self._relist_at is None:
@@ -426,7 +431,7 @@ class Supervisor:
             self._broken = reason[:MAX_REASON_CHARACTERS] or "the connection broke"
             self._wake.set()
 
-    # Words.
+    # State and reasons.
 
     def _set(self, state: ServerState, reason: str = "") -> None:
         if state != self.state:
@@ -451,7 +456,7 @@ class Supervisor:
             self._set("needs-key", str(leaf))
         self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
         if isinstance(leaf, TimeoutError):
-            return f"it was not ready in {self.settings.start_seconds:g} s"
+            return f"connecting timed out after {self.settings.start_seconds:g} s"
         said = strip_invisible(str(leaf)).partition("\n")[0].rstrip(".")
         said = said or f"the connection broke ({type(leaf).__name__})"
         origin = type(leaf).__module__.partition(".")[0]
@@ -464,7 +469,7 @@ class Supervisor:
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """What a group of errors comes down to: the first in it that is not a cancellation."""
+    """Return the first error of a group that is not a cancellation."""
     while isinstance(error, BaseExceptionGroup):
         inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
         error = (inner or list(error.exceptions))[0]

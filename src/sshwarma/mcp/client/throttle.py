@@ -1,5 +1,8 @@
-"""How fast a server may talk. Whatever one says takes time that is everybody's, so that one who
-never stops, by mistake or on purpose, is read at a pace and not at the speed it writes."""
+"""Throttle of the messages read from one server.
+
+Each message takes time of the shared event loop, so a server that never stops writing, by mistake
+or on purpose, is read at a limited rate.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from sshwarma.common.limits import MAX_SERVER_MESSAGES_BURST, MAX_SERVER_MESSAGE
 from sshwarma.common.rate_limit import TokenBucket
 
 BYTES_PER_MESSAGE: Final = 4_096
-"""As many bytes cost as much as a message."""
+"""Bytes that cost as much as one message."""
 
 MESSAGES_PER_SLICE: Final = 50
-"""After so many messages others have their turn."""
+"""Messages after which the reader yields to the event loop."""
 
 
 class Throttle:
-    """The pace of one server."""
+    """Token bucket for the messages of one server."""
 
     def __init__(
         self, rate: float = MAX_SERVER_MESSAGES_PER_SECOND, burst: float = MAX_SERVER_MESSAGES_BURST
@@ -26,7 +29,7 @@ class Throttle:
         self._taken = 0.0
 
     async def take(self, messages: float, size: int = 0) -> None:
-        """Return when so many messages, of so many bytes in all, may be read."""
+        """Wait until `messages` messages of `size` bytes in total may be read."""
         cost = messages + size / BYTES_PER_MESSAGE
         self._taken += cost
         wait = self._bucket.take(cost)

@@ -1,8 +1,8 @@
-"""The world as an MCP server, over HTTP and over an ssh channel.
+"""MCP server: the world for external agents, over HTTP and over an ssh channel.
 
-door      what the rest of the program holds; loads everything below when doors are open
-guests    external agents: their place in the world, what they have open, how it ends
-protocol  the MCP methods, answered from the world
-endpoint  the HTTP side: tokens, limits, streams that end when they must
-stream    the other side: JSON-RPC messages, one a line
+server    the interface to the rest of the program; loads everything below in the background
+clients   external agents: their presence, open connections and running calls
+protocol  the MCP methods
+endpoint  HTTP: tokens, limits, streams that end with their token
+stream    the ssh channel: JSON-RPC messages, one a line
 """

@@ -1,8 +1,8 @@
-"""The tools that are always there, whatever is equipped: how an external agent looks, talks, moves,
-equips, calls what is equipped, and learns what happened.
+"""Built-in tools of the MCP server, listed regardless of equipment.
 
-All but two are verbs under a bare name. They are done as the verbs are when a person types them:
-looking and waiting leave no trace of tool calls in the room.
+With them an external agent looks, talks, moves, equips things, calls equipped tools and waits for
+events. All but two are verbs under a bare name and run as if a person typed them: looking and
+waiting leave no tool calls in the room's log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ToolRunner = Callable[[Visit, dict[str, Any], OptionalProgressCallback], Awaitab
 
 @dataclass(frozen=True)
 class BuiltinTool:
-    """A tool that is always there."""
+    """A built-in tool and the token scope that it needs."""
 
     tool: Tool
     scope: TokenScope
@@ -46,8 +46,8 @@ class UseToolArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(description="The tool, as inventory_list or tools/list name it.")
-    arguments: dict[str, Any] = Field({}, description="What to call it with, by name.")
+    name: str = Field(description="Tool name, as in inventory_list or tools/list.")
+    arguments: dict[str, Any] = Field({}, description="Arguments of the tool, by name.")
 
 
 class WaitEventsArguments(BaseModel):
@@ -56,13 +56,13 @@ class WaitEventsArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     cursor: str | None = Field(
-        None, description="The cursor of the last answer; left out, what happens from now on."
+        None, description="Cursor of the previous result; omit to start from now."
     )
     timeout: float = Field(
         DEFAULT_WAIT_SECONDS,
         ge=0,
         le=MAX_WAIT_SECONDS,
-        description=f"Seconds to wait for the first event, {MAX_WAIT_SECONDS:.0f} at most.",
+        description=f"Seconds to wait for the first event (at most {MAX_WAIT_SECONDS:.0f}).",
     )
 
 
@@ -81,21 +81,21 @@ _VERB_TOOLS: Final[Mapping[str, str]] = {
     "load_room": "load",
     "unload_room": "unload",
 }
-"""Verbs by the names they have here. The last four are in `global` too, for models; a list that
-had them twice would cost twice."""
+"""Verbs by tool name. The last four are also in the namespace `global`, for models; the tool list
+leaves those out, so that it does not cost tokens twice."""
 
 _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
 
 def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
-    """The tools that are always there, by name."""
+    """Return the built-in tools by name."""
     found = {name: _make_verb_tool(name, _require_verb(verb)) for name, verb in _VERB_TOOLS.items()}
     found["use_tool"] = BuiltinTool(
         Tool(
             name="use_tool",
             title="Call an equipped tool",
             description="Call a tool that is equipped here, by any of its names. The room sees the"
-            " call and its result. For clients whose list of tools is older than the equipment.",
+            " call and its result. Use it if your list of tools is out of date.",
             input_schema=_argument_schema(UseToolArguments),
             annotations=make_annotations(TokenScope.ACT, ours=False),
         ),
@@ -106,9 +106,9 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         Tool(
             name="wait_events",
             title="Wait for events",
-            description="What others said and did in your room, and told you alone, since the"
-            " cursor; waits for the first of it. Where `mention` is true somebody speaks to you:"
-            " answer with say. Call it again with the cursor it gives.",
+            description="Wait for what others say and do in your room, and for private messages to"
+            " you, after the cursor. If `mention` is true, the event addresses you: answer with"
+            " say. Call again with the returned cursor.",
             input_schema=_argument_schema(WaitEventsArguments),
             output_schema=as_object_schema(_BATCH_ADAPTER.json_schema(mode="serialization")),
             annotations=make_annotations(TokenScope.READ),
@@ -135,7 +135,7 @@ def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
 
 
 def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
-    """To equip means to equip the room, unless something else is said."""
+    """Make the room the default `context` of a schema that requires one."""
     if "context" not in schema.get("required", ()):
         return schema
     properties = dict(schema["properties"])
@@ -190,4 +190,4 @@ def _validate_arguments(model: type[Any], arguments: dict[str, Any]) -> Any:
             f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)
         )
-        raise Invalid(f"The arguments are not right: {problems[:400]}.") from error
+        raise Invalid(f"Invalid arguments: {problems[:400]}.") from error

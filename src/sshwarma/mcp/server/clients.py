@@ -1,8 +1,8 @@
-"""External agents: each one's place in the world, what it has open, and how that ends.
+"""External agents as MCP clients: presence, open connections and running calls.
 
-A guest is an agent, not a connection: however many requests, streams, sessions and channels it
-has, it stands in one room, and is there while one of them is open. Requests over HTTP come and go,
-so an agent that made one stays for a while after it.
+A client is an agent, not a connection. It is in one room and present while any of its requests,
+streams, sessions or channels is open. HTTP requests are short, so an agent stays present for
+STAY_AFTER_REQUEST_SECONDS after one.
 """
 
 from __future__ import annotations
@@ -37,15 +37,21 @@ from sshwarma.world.world import World
 T = TypeVar("T")
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
-"""A call that was stopped has this long to put things in order."""
+"""Seconds for a cancelled call to clean up."""
 
 MAX_NOTICES: Final = 20
 
 
 class Visit:
-    """One thing an agent has open: a request, a stream, a session, a channel. `ended` is set when
-    it must stop, for `reason`; `token` is what let it in, None where an ssh key did; `stays` says
-    whether its agent stays a while after it, `session` whether it is a session."""
+    """An open request, stream, session or channel of an agent.
+
+    Attributes:
+        token: The token that authenticated it; None for an ssh key.
+        stays: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
+        session: Whether it is a session of the older protocol.
+        ended: Set when it must stop.
+        reason: Why it must stop.
+    """
 
     def __init__(self, guest: McpClient, token: Token | None, stays: bool) -> None:
         self.guest = guest
@@ -67,32 +73,32 @@ class Visit:
 
     @property
     def credential(self) -> str:
-        """What let it in, as one string: all that came in by it ends together."""
+        """Id of the token, or an empty string; visits of one credential end together."""
         return "" if self.token is None else self.token.id
 
     def end(self, reason: str) -> None:
-        """It must stop. What it has running is stopped too."""
+        """Ask it to stop, and cancel its running calls."""
         self.reason = self.reason or reason
         self.ended.set()
         self.guest.stop_calls(self.credential)
 
     def close(self) -> None:
-        """It is over."""
+        """Remove it from its client."""
         if self._expiry is not None:
             self._expiry.cancel()
         self.guest.closed(self)
 
     def caller(self, report: Callable[[str], None] | None = None) -> Caller:
-        """The agent as it stands now.
+        """Return the agent as a caller, in its current room.
 
         Raises:
-            Forbidden: if it may be here no longer.
+            Forbidden: if its access has ended.
         """
         guests = self.guest.guests
         agent = guests.world.agents.get(self.guest.agent_id)
         link = self.guest.link
         if agent is None or agent.disabled or link is None or self.ended.is_set():
-            raise Forbidden(self.reason or "You may not be here any longer.")
+            raise Forbidden(self.reason or "Your access has ended.")
         return Caller(
             guests.world,
             guests.services,
@@ -106,25 +112,26 @@ class Visit:
         )
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out a call in a task of its own, which is stopped if the asker goes or must go.
+        """Run a call in its own task; cancel it if the request or the visit ends.
 
         Raises:
-            Unavailable: if the agent has too many running.
-            Forbidden: if it had to go meanwhile.
+            Unavailable: if the agent has MAX_CLIENT_CALLS_PER_AGENT calls running.
+            Forbidden: if the visit ended during the call.
         """
         calls = self.guest.calls
         if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
             work.close()
             raise Unavailable(
-                f"{MAX_CLIENT_CALLS_PER_AGENT} calls are running for you, which is the most."
+                f"You have {MAX_CLIENT_CALLS_PER_AGENT} calls running, the limit. Wait for one to"
+                " finish."
             )
         task = asyncio.get_running_loop().create_task(work)
         calls[task] = self.credential
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            # The one who cancels may do so again and again; the call is told once, and finishes
-            # what must be finished behind our back.
+            # The canceller may cancel repeatedly; the call is cancelled once, and cleans up in the
+            # background.
             task.cancel()
             task.add_done_callback(ignore_outcome)
             raise
@@ -134,18 +141,18 @@ class Visit:
             else:
                 task.add_done_callback(lambda done: calls.pop(done, None))
         if task.cancelled():
-            raise Forbidden(self.reason or "The call was stopped.")
+            raise Forbidden(self.reason or "The call was cancelled.")
         return task.result()
 
 
 def _seconds_left(token: Token) -> float:
-    """Seconds for which a token is still good."""
+    """Return the seconds until a token expires."""
     return math.inf if token.expires_at is None else max(0.0, (token.expires_at - now_ms()) / 1000)
 
 
 @dataclass(eq=False)
 class McpClient:
-    """An agent as it is here. `notices` are words for it that are no row of any log."""
+    """A connected agent; `notices` are messages to it that are in no log."""
 
     guests: McpClients
     agent_id: str
@@ -174,23 +181,23 @@ class McpClient:
         self.leave_when_done()
 
     def forget(self, token_ids: set[str]) -> None:
-        """What these tokens did keeps nobody here any longer."""
+        """Stop lingering for requests of these tokens."""
         for token_id in token_ids:
             self._stay_until.pop(token_id, None)
         self.leave_when_done()
 
     @property
     def sessions(self) -> int:
-        """Sessions of the older era that the agent has open."""
+        """Number of open sessions of the older protocol."""
         return sum(visit.session for visit in self.visits)
 
     @property
     def token_ids(self) -> set[str]:
-        """Tokens that keep the agent here."""
+        """Tokens that keep the agent present."""
         return {visit.token.id for visit in self.visits if visit.token} | set(self._stay_until)
 
     def leave_when_done(self) -> None:
-        """Leave, if nothing is open: at once, or when the last request is long enough ago."""
+        """Leave if nothing is open; wait STAY_AFTER_REQUEST_SECONDS after a request."""
         if self.visits:
             return
         if self._leave_timer is not None:
@@ -208,7 +215,7 @@ class McpClient:
                 task.cancel()
 
     def end(self, reason: str, token_ids: set[str] | None = None) -> None:
-        """Everything the agent has open must stop, or what those tokens let in."""
+        """End all visits of the agent, or those of the given tokens."""
         for visit in list(self.visits):
             if token_ids is None or visit.credential in token_ids:
                 visit.end(reason)
@@ -217,7 +224,7 @@ class McpClient:
 
 
 class McpClients:
-    """Everybody who is here through the MCP door."""
+    """All agents connected over MCP."""
 
     def __init__(self, world: World, services: Services, limits: LimitSettings) -> None:
         self.world = world
@@ -231,12 +238,13 @@ class McpClients:
         return iter(list(self._clients.values()))
 
     async def enter(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
-        """Open a visit; the agent comes into the world with its first, and stays for a while
-        after one that `stays`.
+        """Open a visit; the first one brings the agent into the world.
+
+        With `stays`, the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
 
         Raises:
-            Forbidden: if the agent may not come in.
-            Unavailable: if it has too much open, or the server is stopping.
+            Forbidden: if the agent's account is disabled or its access ends meanwhile.
+            Unavailable: if MAX_OPEN_REQUESTS_PER_AGENT are open, or the server is stopping.
         """
         if self._stopped:
             raise Unavailable("The server is shutting down.")
@@ -246,8 +254,7 @@ class McpClients:
             guest.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(guest))
         if len(guest.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
-                f"{MAX_OPEN_REQUESTS_PER_AGENT} requests and streams are open for you, which is"
-                f" the most."
+                f"You have {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams open, the limit."
             )
         visit = Visit(guest, token, stays)
         guest.opened(visit)
@@ -270,11 +277,11 @@ class McpClients:
             room_id = (await caller.where_it_may_be()).room_id
             guest.link = AgentConnection(agent.id, room_id, "mcp")
             await moving.record_arrival(self.world, guest.link)
-        if self._clients.get(agent.id) is not guest:  # it had to go while it came
+        if self._clients.get(agent.id) is not guest:  # it was removed while arriving
             await moving.record_departure(self.world, guest.link)
 
     def part(self, guest: McpClient) -> None:
-        """The agent has nothing open any more: it leaves the world."""
+        """Remove a client without open visits; its agent leaves the world."""
         if self._clients.get(guest.agent_id) is guest:
             del self._clients[guest.agent_id]
             if guest.stop_listening is not None:
@@ -283,7 +290,7 @@ class McpClients:
                 self._background.spawn(moving.record_departure(self.world, guest.link))
 
     async def stop(self) -> None:
-        """End everything, and wait for what runs."""
+        """End all visits and wait for running calls."""
         self._stopped = True
         calls = [task for guest in self for task in guest.calls]
         for guest in self:
@@ -319,7 +326,7 @@ class McpClients:
             )
 
     def _check_account(self, guest: McpClient) -> None:
-        """Something about the agent has changed: perhaps a token of it was revoked."""
+        """Check a changed agent: it may be disabled, or a token revoked."""
         agent = self.world.agents.get(guest.agent_id)
         if agent is None or agent.disabled:
             guest.end("Your account is disabled.")

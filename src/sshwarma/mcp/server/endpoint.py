@@ -1,7 +1,7 @@
-"""Serving: `/mcp` over HTTP for bearers of tokens, and channels for holders of keys.
+"""MCP endpoint: `/mcp` over HTTP with agent tokens, and ssh channels with keys.
 
-Who asks is decided for each request by its token, before anything is read. The SDK's session
-manager speaks both eras from one address; a session belongs to the token that opened it.
+Each HTTP request is authenticated by its token before its body is read. The SDK's session manager
+serves both protocol eras at one URL; a session belongs to the token that opened it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class McpEndpoint:
-    """The world's MCP server, over both kinds of door. It may be made in any thread; all else is
-    the event loop's."""
+    """MCP server over HTTP and ssh channels.
+
+    It may be created in any thread; use it on the event loop only.
+    """
 
     def __init__(
         self, guests: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
@@ -82,13 +84,17 @@ class McpEndpoint:
         await self.protocol.stop()
 
     async def _run(self) -> None:
-        """The manager must be entered and left by one task."""
+        """Run the session manager, which one task must enter and leave."""
         async with self._manager.run():
             self._ready.set()
             await self._stopping.wait()
 
     async def lines(self, agent_id: str, lines: LineStream) -> None:
-        """Serve an agent that a key let in, until its channel ends or it must go."""
+        """Serve an agent over an ssh channel until the channel or its access ends.
+
+        Raises:
+            Forbidden: if the agent's access ends.
+        """
         visit = await self._guests.enter(agent_id, None)
         messages = MessageStream(lines, agent_id, self._pace)
         server = self.protocol.server
@@ -111,24 +117,26 @@ class McpEndpoint:
             ended.cancel()
             serving.cancel()
             try:
-                # It may break while it is ended, which is nobody's concern; but a task whose error
-                # nobody looks at is reported. Cancelling this does not prevent the looking.
+                # Retrieve the error of the cancelled task, or asyncio would report it; `gather`
+                # does so even if this coroutine is cancelled.
                 await asyncio.gather(serving, return_exceptions=True)
             finally:
                 visit.close()
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One HTTP request."""
+        """Serve one HTTP request."""
         try:
             token = await self._token(scope)
             if token is None:
                 await _send_refusal(
-                    send, 401, "That needs an agent's token: /token new LABEL makes one."
+                    send,
+                    401,
+                    "A valid agent token is required. Create one over ssh with `token new`.",
                 )
                 return
             if scope["method"] == "POST":
                 self._pace.check(token.agent_id)
-            stays = scope["method"] == "POST"  # a stream that ends is no sign of life
+            stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             visit = await self._guests.enter(token.agent_id, token, stays=stays)
         except Unavailable as busy:
             await _send_refusal(send, 429, str(busy))
@@ -139,9 +147,7 @@ class McpEndpoint:
         answer = _HttpExchange(visit, receive, send)
         try:
             if _opens_session(scope) and visit.guest.sessions >= MAX_MCP_SESSIONS_PER_AGENT:
-                words = (
-                    f"{MAX_MCP_SESSIONS_PER_AGENT} sessions are open for you, which is the most."
-                )
+                words = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
                 await _send_refusal(send, 429, words)
                 return
             scope = {**scope, "user": _make_user(token), VISIT_KEY: visit}
@@ -150,10 +156,10 @@ class McpEndpoint:
         finally:
             visit.close()
             if scope["method"] == "DELETE" and answer.status == 200:
-                visit.guest.forget({token.id})  # the client has said that it goes
+                visit.guest.forget({token.id})  # the client closed its session
 
     async def _token(self, scope: Scope) -> Token | None:
-        """The token that a request came with, if it is good."""
+        """Return the valid token of a request, or None."""
         words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, secret = words.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer":
@@ -165,8 +171,10 @@ class McpEndpoint:
 
 
 class _HttpExchange:
-    """The answer to one request. When its visit must end, the SDK is told that the client is gone,
-    and the client that the answer is over."""
+    """ASGI exchange of one request.
+
+    When its visit ends, the SDK receives a disconnect and the client the end of the response.
+    """
 
     def __init__(self, visit: Visit, receive: Receive, send: Send) -> None:
         self._visit = visit
@@ -198,7 +206,7 @@ class _HttpExchange:
         await self._send(message)
 
     async def finish(self) -> None:
-        """End an answer that was cut short."""
+        """Complete a response that was cut short."""
         if self._is_complete or not self._visit.ended.is_set():
             return
         if self.status:
@@ -208,7 +216,7 @@ class _HttpExchange:
 
 
 def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
-    """Names by which the endpoint may be reached; a page of any other site may not use it."""
+    """Allow requests by these host names only, against DNS rebinding by other sites."""
     names = (*LOOPBACK_HOSTS, *hosts)
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
@@ -223,7 +231,7 @@ def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
 
 
 def _opens_session(scope: Scope) -> bool:
-    """Whether a request of the older era belongs to no session yet."""
+    """Return whether a request of the older protocol opens a session."""
     headers = dict(scope["headers"])
     version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
     older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
@@ -231,7 +239,7 @@ def _opens_session(scope: Scope) -> bool:
 
 
 def _make_user(token: Token) -> AuthenticatedUser:
-    """Whom the SDK takes a session to belong to."""
+    """Return the SDK's user of a token, to whom it binds a session."""
     return AuthenticatedUser(
         AccessToken(
             token=token.id, client_id=token.agent_id, subject=token.id, scopes=[token.scope.value]

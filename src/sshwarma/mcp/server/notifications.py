@@ -1,9 +1,8 @@
-"""Telling clients what has changed for them: their lists of tools, prompts and resources, and the
-resources they subscribed to.
+"""Change notifications: tool, prompt and resource lists, subscribed resources.
 
-What happens in the world is gathered for a moment; then each listener is compared with what it was
-told of last. So a client hears only of what concerns its agent where it stands, once, however much
-was changed, and nothing is sent of a room that the agent may not enter.
+Events of the world are collected for SETTLE_SECONDS; then the current state is compared with what
+each listener last received. So a client gets one notification for many changes, only of what its
+agent can see in its room, and nothing of a room that the agent may not enter.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 SETTLE_SECONDS: Final = 0.05
-"""What happens within this time is told together."""
+"""Seconds of changes that are notified together."""
 
 SEND_TIMEOUT_SECONDS: Final = 10.0
-"""A client that does not take what it is sent for this long is told nothing more of this change."""
+"""Seconds before an unread notification is dropped."""
 
 SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 
 @dataclass(eq=False)
 class ChangeListener:
-    """One client that wants to hear. `lists` are the kinds of lists it wants to hear of."""
+    """A client that receives notifications; `lists` are the list events it wants."""
 
     visit: Visit
     send: SendEvent
@@ -61,7 +60,10 @@ class ChangeListener:
 
 
 class ChangeNotifier:
-    """Everybody who wants to hear. `start` when the world is open, `stop` before it closes."""
+    """Sends notifications to all listeners.
+
+    Call `start` when the world is open, and `stop` before it closes.
+    """
 
     def __init__(self, world: World, catalogues: ToolListCache) -> None:
         self._world = world
@@ -83,14 +85,14 @@ class ChangeNotifier:
         ]
 
     async def add(self, listener: ChangeListener) -> None:
-        """Tell this client from now on."""
+        """Start notifying a listener."""
         caller = listener.visit.caller()
         for kind in listener.lists:
             listener.told[kind] = await self._signature(kind, caller)
         for uri in listener.uris:
             listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
         self._listeners[listener] = None
-        self._schedule()  # something may have changed since it was looked at
+        self._schedule()  # something may have changed since the signatures were read
 
     def remove(self, listener: ChangeListener) -> None:
         self._listeners.pop(listener, None)
@@ -98,16 +100,17 @@ class ChangeNotifier:
             listener.sending.cancel()
 
     async def subscribe(self, listener: ChangeListener, uri: str) -> None:
-        """Tell this client of a resource too.
+        """Subscribe a listener to a resource.
 
         Raises:
-            NotFound, Forbidden: if its agent may not read it.
-            Invalid: if it has too many.
+            NotFound: if the resource does not exist, or must not be known to the agent.
+            Forbidden: if the agent may not read it.
+            Invalid: if the listener has MAX_SUBSCRIBED_RESOURCES subscriptions.
         """
         caller = listener.visit.caller()
         await resources.check_readable(caller, uri)
         if len(listener.uris) >= MAX_SUBSCRIBED_RESOURCES and uri not in listener.uris:
-            raise Invalid(f"{MAX_SUBSCRIBED_RESOURCES} subscriptions is the most.")
+            raise Invalid(f"You have {MAX_SUBSCRIBED_RESOURCES} subscriptions, the limit.")
         listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:
@@ -153,7 +156,7 @@ class ChangeNotifier:
                 try:
                     await self._compare(listener, changed, said)
                 except WorldError as refused:
-                    log.debug("a listener is not told", reason=str(refused))
+                    log.debug("a listener was skipped", reason=str(refused))
             if not self._is_stale:
                 return
 
@@ -168,7 +171,7 @@ class ChangeNotifier:
             try:
                 signature = await resources.resource_signature(caller, uri, changed, said)
             except WorldError:
-                continue  # it may not be read now; it is not told of either
+                continue  # not readable now, so not notified either
             if signature is not None and signature != before and uri in listener.uris:
                 listener.uris[uri] = signature
                 self._send(listener, ResourceUpdated(uri))
@@ -185,7 +188,7 @@ class ChangeNotifier:
         )
 
     def _send(self, listener: ChangeListener, event: ServerEvent) -> None:
-        listener.waiting[event] = None  # that it changed twice is as good as once
+        listener.waiting[event] = None  # equal events are sent once
         if listener.sending is None or listener.sending.done():
             work = self._deliver(listener)
             listener.sending = asyncio.get_running_loop().create_task(work)
@@ -199,13 +202,13 @@ class ChangeNotifier:
                 async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                     await listener.send(event)
             except TimeoutError:
-                log.info("a client does not read what it asked for", agent=listener.guest.agent_id)
+                log.info("sending a notification timed out", agent=listener.guest.agent_id)
 
 
 def _log_delivery_error(sending: asyncio.Task[None]) -> None:
-    """A client that goes while it is told something is no trouble of ours."""
+    """Log a delivery that failed, usually because the client disconnected."""
     if not sending.cancelled() and (error := sending.exception()) is not None:
-        log.info("a client was not told", error=repr(error))
+        log.info("a notification was not delivered", error=repr(error))
 
 
 LIST_EVENTS: Final = frozenset({ToolsListChanged, PromptsListChanged, ResourcesListChanged})

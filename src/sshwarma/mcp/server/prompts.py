@@ -1,5 +1,7 @@
-"""Prompts: the data things `prompt:NAME` that are equipped for an agent where it stands. What
-stands in braces in one, as in `Summarise {room} for {who}.`, is an argument."""
+"""MCP prompts: the data things `prompt:NAME` equipped for an agent in its room.
+
+A word in braces is an argument, as in `Summarise {room} for {who}.`
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from sshwarma.world.things import Thing
 PROMPT_PREFIX: Final = "prompt:"
 
 MAX_DESCRIPTION_CHARACTERS: Final = 200
-"""Characters of a prompt's first line that describe it, if nothing else does."""
+"""Characters of a prompt's first line that serve as its description, if it has no other."""
 
 _ARGUMENT_PATTERN: Final = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
 
 
 async def list_prompts(caller: Caller) -> list[Prompt]:
-    """The caller's prompts, by name."""
+    """Return the caller's prompts, sorted by name."""
     return [
         _make_prompt(name, thing)
         for name, thing in sorted((await _equipped_prompts(caller)).items())
@@ -29,17 +31,17 @@ async def list_prompts(caller: Caller) -> list[Prompt]:
 
 
 async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> GetPromptResult:
-    """A prompt with its arguments in their places.
+    """Return a prompt with its arguments filled in.
 
     Raises:
         NotFound: if no prompt of that name is equipped.
-        Invalid: naming the arguments that are missing.
+        Invalid: if arguments are missing; the text names them.
     """
     thing = (await _equipped_prompts(caller)).get(name)
     if thing is None:
         raise NotFound(
-            f"No prompt {name[:60]} is equipped here.",
-            hint=f"/equip room {PROMPT_PREFIX}{name[:60]} would do that, if there is one.",
+            f"Prompt {name[:60]} is not equipped here.",
+            hint="prompts/list has those that are.",
         )
     missing = [word for word in _argument_names(thing) if word not in arguments]
     if missing:
@@ -50,7 +52,7 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
 
 
 async def prompts_signature(caller: Caller) -> object:
-    """Equal while the caller's prompts look alike."""
+    """Return a value that changes when the caller's prompts do."""
     found = await _equipped_prompts(caller)
     return tuple((name, thing.id, thing.updated_at) for name, thing in sorted(found.items()))
 

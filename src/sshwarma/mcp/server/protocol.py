@@ -1,7 +1,7 @@
-"""The methods of MCP, answered from the world, in both eras of the protocol.
+"""Handlers of the MCP methods, in both eras of the protocol.
 
-One `Server` of the SDK serves every client: who asks comes with each request, from the endpoint
-over HTTP and from the channel over ssh.
+One `Server` of the SDK serves every client; each request carries its visit, from the endpoint over
+HTTP or from the channel over ssh.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
 VISIT_KEY: Final = "sshwarma.visit"
-"""Where an HTTP request carries its visit."""
+"""Key of the visit in the ASGI scope of an HTTP request."""
 
 INSTRUCTIONS: Final = """\
-You are an agent in a world of rooms, together with people and models. You stand in one room at a
-time: look shows it, who tells who is where, join takes you to another. say speaks to everyone in
-the room, @NAME in it calls somebody. wait_events tells what others said and did; when an event has
-mention true, somebody speaks to you. Tools with a dot in their names are equipped in this room or
-on you; the list changes with the room and its equipment. A refusal says what would be right.
+You are an agent in a world of rooms, shared with people and models. You are in one room at a time:
+look describes it, who lists who is where, join moves you to another. say speaks to everyone in the
+room; @NAME in the text addresses one of them. wait_events returns what others said and did; when
+an event has mention true, it addresses you. Tools with a dot in their names are equipped in this
+room or on you; the list changes with the room and its equipment. Errors say what to do instead.
 """
 
 
@@ -100,7 +100,7 @@ MAX_COMPLETIONS: Final = 100
 
 
 class WorldServer(Server[Any]):
-    """A server that tells older clients too that its lists change."""
+    """SDK server that announces list changes to clients of the older protocol too."""
 
     def create_initialization_options(
         self,
@@ -120,14 +120,17 @@ class WorldServer(Server[Any]):
 
 @dataclass(eq=False)
 class _LegacySession:
-    """A session of the older era. It keeps its agent here, and hears of changes."""
+    """Session of the older protocol; keeps its agent present and receives changes."""
 
     visit: Visit
     listener: ChangeListener
 
 
 class McpHandlers:
-    """Every method. `lines` is the pace at which an agent may talk and call, over all doors."""
+    """Handlers of all MCP methods.
+
+    `lines` is the rate limit of each agent's lines and calls at all doors.
+    """
 
     def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
         self.guests = guests
@@ -141,7 +144,7 @@ class McpHandlers:
             version=sshwarma.__version__,
             title="sshwarma",
             instructions=INSTRUCTIONS,
-            get_tool_input_schema=lambda _: None,  # no argument of ours travels in a header
+            get_tool_input_schema=lambda _: None,  # no arguments are mirrored in headers
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -166,14 +169,14 @@ class McpHandlers:
         await self._notifier.stop()
 
     def visit(self, ctx: RequestContext) -> Visit:
-        """What the agent has open that this request came by."""
+        """Return the visit of a request."""
         visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT_KEY)
         if not isinstance(visit, Visit):
-            raise MCPError(INTERNAL_ERROR, "It is not known who asks.")
+            raise MCPError(INTERNAL_ERROR, "The request has no agent.")
         return visit
 
     def caller(self, ctx: RequestContext) -> Caller:
-        """Who asks, where it stands now."""
+        """Return the caller of a request, in its current room."""
         try:
             return self.visit(ctx).caller()
         except WorldError as refused:
@@ -207,8 +210,8 @@ class McpHandlers:
         except WorldError as refused:
             return make_refusal(str(refused))
         except Exception:
-            log.exception("a call failed", tool=params.name)
-            return make_refusal("Something went wrong here; the operator can see what.")
+            log.exception("a tool call failed", tool=params.name)
+            return make_refusal("Internal error. The operator can find it in the server's log.")
 
     async def _call(
         self,
@@ -274,7 +277,7 @@ class McpHandlers:
     async def listen(
         self, ctx: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """One stream of changes. Of resources the agent may not read, it is not told."""
+        """Stream changes to a client; resources that it may not read are left out."""
         visit, caller = self.visit(ctx), self.caller(ctx)
         asked = params.notifications
         readable: dict[str, object] = {}
@@ -319,8 +322,10 @@ class McpHandlers:
         )
 
     async def complete(self, ctx: RequestContext, params: CompleteRequestParams) -> CompleteResult:
-        """Names of rooms and things in the templates of resources; of prompts, rooms where an
-        argument is called so."""
+        """Complete an argument of a resource template or prompt by its name.
+
+        `room` and `bag` complete room names, `name` things in a bag, `agent` and `who` agents.
+        """
         caller, wanted, start = self.caller(ctx), params.argument.name, params.argument.value
         found: list[str] = []
         if wanted in ("room", "bag"):
@@ -339,21 +344,24 @@ class McpHandlers:
             )
         )
 
-    # Sessions of the older era.
+    # Sessions of the older protocol.
 
     async def _session_middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """A session counts from the moment it is opened, said to be initialized or not."""
+        """Register a session at `initialize`, even if the client never confirms it."""
         result = await call_next(ctx)
         if ctx.method == "initialize":
             await _with_mcp_errors(self._get_session(ctx))
         return result
 
     async def initialized(self, ctx: RequestContext, params: NotificationParams) -> None:
-        """A session has begun: its agent is here while it is open, and hears what changes."""
+        """Register the session of a client that confirms its initialization."""
         await self._get_session(ctx)
 
     async def _get_session(self, ctx: RequestContext) -> _LegacySession:
-        """The session of a request; begun by its first, since requests overtake notifications."""
+        """Return the session of a request.
+
+        The first request begins it, because requests can overtake the initialized notification.
+        """
         connection = connection_of(ctx.session)
         begun: asyncio.Task[_LegacySession] | None = connection.state.get("session")
         if begun is None:
@@ -370,7 +378,7 @@ class McpHandlers:
         session = _LegacySession(visit, ChangeListener(visit, send, LIST_EVENTS))
         connection.exit_stack.callback(self._end_session, session)
         await self._notifier.add(session.listener)
-        if opened not in opened.guest.visits:  # it has gone meanwhile, and with it what ends this
+        if opened not in opened.guest.visits:  # it closed meanwhile, so nothing else ends this
             self._end_session(session)
         return session
 
@@ -380,7 +388,7 @@ class McpHandlers:
 
 
 def make_refusal(words: str) -> CallToolResult:
-    """A call that was not carried out, in words that the one who called can act on."""
+    """Return the error result of a call that was refused."""
     return CallToolResult(content=[TextContent(text=words)], is_error=True)
 
 
@@ -398,7 +406,7 @@ def _to_call_result(result: ToolResult) -> CallToolResult:
 
 
 def _to_content_block(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
-    """What a tool gave beside text, as clients know it."""
+    """Convert an attachment to a content block of MCP."""
     data = b64encode(given.data).decode()
     match given.kind.partition("/")[0]:
         case "image":
@@ -411,7 +419,7 @@ def _to_content_block(given: Attachment) -> ImageContent | AudioContent | Embedd
 
 
 async def _with_mcp_errors(work: Awaitable[T]) -> T:
-    """What it gives; a refusal as an error of the protocol, in its words."""
+    """Await `work`; raise its WorldError as an MCPError with the same text."""
     try:
         return await work
     except WorldError as refused:
@@ -441,8 +449,10 @@ async def _close_when_ended(visit: Visit, stream: ListenHandler) -> None:
 
 @asynccontextmanager
 async def _progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str], None] | None]:
-    """What tells the client how far its call is, if it asked for that. Words that come faster than
-    they can be sent replace each other."""
+    """Yield a function that reports progress, or None if the client wants none.
+
+    A newer report replaces one that is not sent yet.
+    """
     if progress_token_from_params(ctx.params) is None:
         yield None
         return
@@ -466,5 +476,5 @@ async def _progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str
         yield report
     finally:
         sending.cancel()
-        # Where the client has gone, the sending has failed: that is looked at, or it is reported.
+        # Retrieve the error of a disconnected client, or asyncio would report it.
         await asyncio.gather(sending, return_exceptions=True)

@@ -1,12 +1,12 @@
-"""What an agent can read, by URI: rooms and their logs, rows, texts, namespaces.
+"""MCP resources: rooms, logs, rows, attachments, texts and namespaces by URI.
 
-    room://NAME          what a room looks like; or a namespace, what tools it has
+    room://NAME          a room's description, or a namespace's tools
     room://NAME/log      the newest rows of a room's log
-    row://NAME/SEQ       one row of it, whole
-    row://NAME/SEQ/N     bytes that a tool gave, those of a row
-    thing://BAG/NAME     a text or link in a room's bag; `me` is one's own
+    row://NAME/SEQ       one whole row
+    row://NAME/SEQ/N     attachment N of a row's tool result
+    thing://BAG/NAME     a text or link in a room's bag, or in the agent's own (`me`)
 
-Rooms are read by whoever may enter them, wherever they stand.
+An agent can read every room that it may enter, from any room.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ RESOURCE_TEMPLATES: Final = (
         uri_template="room://{room}",
         name="room",
         title="A room, or a namespace of tools",
-        description="What a room looks like: its text, who is here, its exits, what lies there.",
+        description="A room: its description, who is there, its exits and its things.",
     ),
     ResourceTemplate(
         uri_template="room://{room}/log",
         name="log",
         title="The log of a room",
-        description=f"The newest {MAX_RESOURCE_LOG_ROWS} rows: what was said and done there.",
+        description=f"The newest {MAX_RESOURCE_LOG_ROWS} rows: messages and tool calls there.",
     ),
     ResourceTemplate(
         uri_template="row://{room}/{seq}",
         name="row",
         title="One row of a log",
-        description="A row, whole, by its number in the room.",
+        description="One whole row, by its number in the room.",
     ),
     ResourceTemplate(
         uri_template="row://{room}/{seq}/{number}",
         name="attachment",
-        title="What a tool gave beside text",
-        description="An image, a sound or a file of a tool's result, counted from 1.",
+        title="An attachment of a tool result",
+        description="An image, sound or file of a tool's result, numbered from 1.",
     ),
     ResourceTemplate(
         uri_template="thing://{bag}/{name}",
         name="thing",
         title="A text or link",
-        description="A data or reference thing in the bag of a room, or in your own: me.",
+        description="A data or reference thing in a room's bag, or in your own (`me`).",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAddress:
-    """What a URI names. `bag` is the name of a room, or `me`."""
+    """A parsed resource URI; `bag` is the name of a room, or `me`."""
 
     kind: Literal["room", "log", "row", "attachment", "thing"]
     bag: str
@@ -84,10 +84,10 @@ class ResourceAddress:
 
 
 def parse_uri(uri: str) -> ResourceAddress:
-    """What a URI names.
+    """Parse a resource URI.
 
     Raises:
-        NotFound: if it is none of ours.
+        NotFound: if it is not a resource of this server.
     """
     scheme, separator, rest = uri.partition("://")
     parts = [unquote(part) for part in rest.split("/")]
@@ -105,7 +105,7 @@ def parse_uri(uri: str) -> ResourceAddress:
                 return ResourceAddress("attachment", name, seq, int(number))
             case "thing", [bag, name]:
                 return ResourceAddress("thing", bag, name)
-    raise NotFound(f"There is no resource {uri[:100]}.", hint="resources/templates/list has them.")
+    raise NotFound(f"There is no resource {uri[:100]}.", hint="See resources/templates/list.")
 
 
 def make_uri(scheme: str, *parts: str) -> str:
@@ -113,7 +113,10 @@ def make_uri(scheme: str, *parts: str) -> str:
 
 
 async def list_resources(caller: Caller) -> list[Resource]:
-    """Rooms the caller may enter, namespaces, and texts in its room's bag and its own; by URI."""
+    """Return the resources of a caller, sorted by URI.
+
+    These are the rooms it may enter, namespaces, and texts and links in its room's bag and its own.
+    """
     world, now = caller.world, now_ms()
     found = [
         Resource(
@@ -159,7 +162,7 @@ def _count_tools(tools: int) -> str:
 
 
 def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
-    """Whether a namespace can be loaded and is; what states it lacks, if it does."""
+    """Return whether a namespace is available and loaded, and its missing states."""
     state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
     return state | ({"missing": list(space.missing)} if space.missing else {})
 
@@ -167,10 +170,10 @@ def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
 async def read_resource(
     caller: Caller, address: str
 ) -> list[TextResourceContents] | list[BlobResourceContents]:
-    """What is there, as text and, but for a thing, as JSON; or the bytes, if it is some.
+    """Read a resource: text and JSON; text only for a thing; bytes for an attachment.
 
     Raises:
-        NotFound: if it is not there, or the caller must not know of it.
+        NotFound: if it does not exist, or must not be known to the caller.
         Forbidden: if the caller may not read it.
     """
     place = parse_uri(address)
@@ -208,7 +211,7 @@ async def read_resource(
 
 
 async def check_readable(caller: Caller, address: str) -> None:
-    """Go on only if the caller may read what is there.
+    """Raise unless the caller may read a resource.
 
     Raises:
         NotFound, Forbidden: as `read_resource`.
@@ -228,9 +231,16 @@ async def check_readable(caller: Caller, address: str) -> None:
 async def resource_signature(
     caller: Caller, address: str, changed: Collection[str], said: Collection[str]
 ) -> object:
-    """Something that differs from what it was before if what is there may have changed. `changed`
-    are ids of rooms that look different now, `said` of rooms in which something was said; what has
-    not changed gives None.
+    """Return a value that differs from the last one if a resource may have changed.
+
+    Args:
+        caller: The reader.
+        address: The resource's URI.
+        changed: Ids of rooms whose description has changed.
+        said: Ids of rooms with new rows.
+
+    Returns:
+        The signature, or None if the resource has not changed.
 
     Raises:
         NotFound, Forbidden: as `read_resource`.
@@ -251,7 +261,7 @@ async def resource_signature(
 
 
 async def complete_room_names(caller: Caller, start: str) -> list[str]:
-    """Rooms the caller may enter whose names begin so."""
+    """Return the rooms with this prefix that the caller may enter."""
     now = now_ms()
     return [
         room.name
@@ -261,7 +271,7 @@ async def complete_room_names(caller: Caller, start: str) -> list[str]:
 
 
 async def complete_thing_names(caller: Caller, bag: str, start: str) -> list[str]:
-    """Texts and links in a bag whose names begin so."""
+    """Return the texts and links of a bag with this prefix."""
     bag_id = await _find_bag_id(caller, bag)
     inside = await caller.world.store.read(partial(_list_texts, bag_id=bag_id))
     return [thing.name for thing in inside if thing.name.startswith(start)]
@@ -290,13 +300,11 @@ def _thing_text(thing: Thing) -> str:
 
 
 async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
-    """A namespace by name. One that is not there is no room either: so it is said."""
+    """Return a namespace by name; if it does not exist, report a missing room."""
     try:
         return await namespaces.read_namespace_details(caller, name)
     except NotFound:
-        raise NotFound(
-            f"There is no room named {name[:40]}.", hint="resources/list has them."
-        ) from None
+        raise NotFound(f"There is no room named {name[:40]}.", hint="See resources/list.") from None
 
 
 def _render_rows(caller: Caller, found: list[Row]) -> tuple[str, Any]:

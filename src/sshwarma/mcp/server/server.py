@@ -1,7 +1,7 @@
-"""The MCP door as the rest of the program holds it.
+"""MCP server as the rest of the program uses it; loads the SDK in the background.
 
-The SDK takes seconds to import, so it is imported in a thread once the other doors are open; who
-comes earlier waits. Nothing here needs it.
+The SDK takes seconds to import, so a thread imports it once the other doors are open. Earlier
+requests wait. This module does not import it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ log = structlog.get_logger(__name__)
 
 
 class McpServer:
-    """Serves the world over MCP. `start` when the world is open; `stop` ends whoever is here."""
+    """Serves the world over MCP.
+
+    Call `start` when the world is open; `stop` ends all visits.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class McpServer:
         self._loading: asyncio.Task[McpEndpoint] | None = None
 
     def start(self) -> None:
-        """Begin to load; returns at once."""
+        """Start loading in the background; return immediately."""
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     async def stop(self) -> None:
@@ -57,7 +60,7 @@ class McpServer:
             await self._service.stop()
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One HTTP request, as ASGI has it."""
+        """Serve one HTTP request (ASGI)."""
         try:
             serving = await self._wait_until_loaded()
         except Unavailable as unavailable:
@@ -71,7 +74,7 @@ class McpServer:
         """Serve an agent over a channel until it ends.
 
         Raises:
-            WorldError: if the agent may not come in.
+            WorldError: if the agent may not connect.
         """
         await (await self._wait_until_loaded()).lines(agent_id, lines)
 
@@ -79,12 +82,14 @@ class McpServer:
         serving = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
         await serving.start()
         self._service = serving
-        log.debug("MCP is served")
+        log.debug("the MCP server is ready")
         return serving
 
     def _make_service(self) -> McpEndpoint:
-        """In a thread: importing takes seconds, and composing the schemas of all tools longer than
-        the loop may stand still."""
+        """Create the endpoint; call it in a thread.
+
+        Importing takes seconds, and building the schemas of all tools would block the event loop.
+        """
         with serialize_imports():
             from sshwarma.mcp.server.endpoint import McpEndpoint
 
@@ -94,9 +99,11 @@ class McpServer:
         if self._service is not None:
             return self._service
         if self._loading is None:
-            raise Unavailable("MCP is not served here.")
+            raise Unavailable("The MCP server is not running.")
         try:
             async with asyncio.timeout(MCP_LOAD_TIMEOUT_SECONDS):
                 return await asyncio.shield(self._loading)
         except TimeoutError:
-            raise Unavailable("The server is still starting.", hint="Try again soon.") from None
+            raise Unavailable(
+                "The server is still starting.", hint="Try again in a few seconds."
+            ) from None

@@ -1,7 +1,7 @@
-"""JSON-RPC messages over a channel of lines, as MCP has it over standard input and output.
+"""JSON-RPC messages over a channel of lines, as in MCP's stdio transport.
 
-A message is one line of JSON. What is no message is answered by an error and costs nothing else.
-When the other side has said all, what it asked is still answered before the channel ends.
+A message is one line of JSON. An invalid line gets an error response and has no other effect. After
+the end of input, pending requests are still answered before the channel closes.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 
 DRAIN_TIMEOUT_SECONDS: Final = 60.0
-"""After the end of what is read, answers are waited for this long."""
+"""Seconds to wait for responses after the end of input."""
 
 PACE_RETRY_SECONDS: Final = 0.1
-"""Who asks too fast is read again after this time: the channel holds it back meanwhile."""
+"""Seconds between rate-limit checks; meanwhile the channel is not read."""
 
 LISTEN_METHOD: Final = "subscriptions/listen"
-"""A request whose answer is that the stream has ended: nobody waits for that."""
+"""A request that is answered only when its stream ends, so the drain does not wait for it."""
 
 
 class MessageStream:
-    """Both ways of one channel: the SDK's `ReadStream` and `WriteStream`."""
+    """Messages of one channel; implements the SDK's `ReadStream` and `WriteStream`."""
 
     def __init__(self, lines: LineStream, agent_id: str, pace: LineRateLimiter) -> None:
         self._lines = lines
@@ -52,10 +52,10 @@ class MessageStream:
         self._is_closed = False
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            anyio.EndOfStream: when no more will come.
+            anyio.EndOfStream: at the end of input.
         """
         while True:
             line = await self._next_line()
@@ -67,7 +67,7 @@ class MessageStream:
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                await self._send_error(PARSE_ERROR, "That is no JSON-RPC message.")
+                await self._send_error(PARSE_ERROR, "Not a JSON-RPC message.")
                 continue
             if isinstance(message, JSONRPCRequest):
                 if message.method != LISTEN_METHOD:
@@ -76,10 +76,10 @@ class MessageStream:
             return SessionMessage(message)
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write a message; waits while the other side has no room.
+        """Write a message; wait while the peer's buffer is full.
 
         Raises:
-            anyio.BrokenResourceError: if the other side is gone.
+            anyio.BrokenResourceError: if the peer has disconnected.
         """
         await self._write(item.message.model_dump_json(by_alias=True, exclude_unset=True))
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
@@ -87,7 +87,7 @@ class MessageStream:
             self._answered.set()
 
     async def aclose(self) -> None:
-        """The reader and the writer are one; the channel is whose it is."""
+        """Close both directions; the channel itself belongs to its owner."""
         self._is_closed = True
         self._answered.set()
 
@@ -118,7 +118,7 @@ class MessageStream:
             return await self._lines.read_line(MAX_CLIENT_MESSAGE_BYTES)
         except ValueError:
             self._is_broken = True
-            words = f"A message is at most {MAX_CLIENT_MESSAGE_BYTES} bytes."
+            words = f"A message must be at most {MAX_CLIENT_MESSAGE_BYTES} bytes."
             await self._send_error(INVALID_REQUEST, words)
             return None
 
@@ -141,7 +141,7 @@ class MessageStream:
             self._open_requests.clear()
 
     async def _send_error(self, code: int, words: str) -> None:
-        """An error that answers no request: its id is null, and must be there."""
+        """Send an error that answers no request; JSON-RPC requires the id to be null."""
         error = {"code": code, "message": words}
         await self._write(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
 

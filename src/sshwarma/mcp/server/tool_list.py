@@ -1,4 +1,4 @@
-"""The tools an agent is shown where it stands: its loadout as MCP knows tools, and pages of it."""
+"""Tool list of an agent: its loadout as MCP tools, in pages."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sshwarma.world.loadout import Loadout, LoadoutItem
 T = TypeVar("T")
 
 MAX_CACHED_TOOL_LISTS: Final = 256
-"""Catalogues kept; the least recently used goes first."""
+"""Cached tool lists; the least recently used is dropped first."""
 
 BARE_NAME_TOOL_IDS: Final = frozenset(
     f"global_{name}" for name in ("list_rooms", "find_rooms", "load_room", "unload_room")
 )
-"""Tools shown under their bare names, as in `builtin_tools`; their other names still work."""
+"""Tools listed under their bare names by `builtin_tools`; their other names still work."""
 
 _CURSOR_PREFIX: Final = "after:"
 
 
 @dataclass(frozen=True)
 class AgentToolList:
-    """What one agent can call in one room. `tools` are by name, in order."""
+    """Tools that one agent can call in one room, sorted by name."""
 
     load: Loadout
     tools: tuple[Tool, ...]
@@ -45,12 +45,12 @@ class AgentToolList:
 
     @cached_property
     def signature(self) -> tuple[tuple[str, int], ...]:
-        """Equal for catalogues that look alike."""
+        """Value that is equal for equal lists."""
         return tuple((item.thing.id, item.thing.updated_at) for item in self.load.usable)
 
 
 class ToolListCache:
-    """The catalogues of agents and rooms, made anew when a loadout is."""
+    """Cache of tool lists by agent, room and scope; a new loadout replaces its list."""
 
     def __init__(self) -> None:
         self._scopes: dict[str, TokenScope] = {}
@@ -66,7 +66,7 @@ class ToolListCache:
         )
 
     async def of(self, caller: Caller) -> AgentToolList:
-        """What the caller can call where it stands, as far as its token goes."""
+        """Return the tools that the caller can call in its room within its token's scope."""
         load = await caller.world.loadout(caller.room_id, caller.agent.id)
         key = (caller.room_id, caller.agent.id, caller.scope)
         known = self._lists.get(key)
@@ -75,7 +75,7 @@ class ToolListCache:
         return known
 
     def scope_of(self, item: LoadoutItem) -> TokenScope:
-        """How far a token must go to call that tool."""
+        """Return the token scope that a tool needs."""
         return self._scopes.get(item.thing.id, TokenScope.ACT)
 
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
@@ -93,7 +93,7 @@ class ToolListCache:
 
 
 def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:
-    """A verb as a tool of that name."""
+    """Return a verb as an MCP tool of that name."""
     return Tool(
         name=name,
         title=verb.summary,
@@ -105,8 +105,11 @@ def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = 
 
 
 def make_annotations(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
-    """What a client may expect of a tool that needs that scope. What is ours stays in the world
-    and can be undone, but building changes what others see."""
+    """Return the annotations of a tool that needs this scope.
+
+    Our own tools (`ours`) act only within the world and can be undone. Those that need the build
+    scope are still marked destructive, because they change what others see.
+    """
     return ToolAnnotations(
         read_only_hint=scope is TokenScope.READ,
         destructive_hint=scope is TokenScope.BUILD if ours else None,
@@ -115,7 +118,7 @@ def make_annotations(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations
 
 
 def as_object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a result whose root says that it is an object, as older clients require."""
+    """Return a result schema whose root is of type object, as older clients require."""
     return {"type": "object", **schema}
 
 
@@ -143,16 +146,18 @@ def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
 def paginate(
     entries: Sequence[T], cursor: str | None, name: Callable[[T], str]
 ) -> tuple[list[T], str | None]:
-    """The entries after those a cursor has seen, at most MAX_PAGE_ENTRIES, and the next cursor.
-    `entries` are sorted by `name`: what is added or removed meanwhile repeats and hides nothing.
+    """Return the page after a cursor, at most MAX_PAGE_ENTRIES, and the next cursor.
+
+    `entries` must be sorted by `name`, so that entries added or removed between pages neither
+    repeat nor hide others.
 
     Raises:
-        MCPError: if that is no cursor of ours.
+        MCPError: if the cursor is invalid.
     """
     rest: Iterable[T] = entries
     if cursor is not None:
         if not cursor.startswith(_CURSOR_PREFIX):
-            raise MCPError(INVALID_PARAMS, "That is no cursor of this server.")
+            raise MCPError(INVALID_PARAMS, "Invalid cursor.")
         seen = cursor.removeprefix(_CURSOR_PREFIX)
         rest = (entry for entry in entries if name(entry) > seen)
     shown: list[T] = []

@@ -1,7 +1,6 @@
-"""`wait_events`: what happened around an agent since it last asked, for clients that get no events
-of their own.
+"""`wait_events`: long polling for events, for clients without notifications.
 
-The cursor is a place in the world's log, so it is good in every room, over every connection and
+The cursor is a position in the world's log, so it is valid in every room, on every connection and
 after a restart.
 """
 
@@ -32,19 +31,22 @@ REPORT_INTERVAL_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: a row of the room's log, or words for this agent alone."""
+    """A row of the room's log, or a message to this agent alone."""
 
     kind: str  # chat, emote, tell, presence, notice, tool.call, …; put_out
     who: str
     text: str
     at: int  # Unix milliseconds
-    seq: int  # number of the row in its log; 0 if it is no row
-    mention: bool  # whether it calls this agent by name, or is told to it alone
+    seq: int  # number of the row in its log; 0 for a message that is not a row
+    mention: bool  # whether it mentions this agent, or is addressed to it alone
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """`cursor` is for the next call; `more` says that it would answer at once."""
+    """Events since a cursor; `cursor` is for the next call.
+
+    `more` says that further events are already waiting.
+    """
 
     room: str
     cursor: str
@@ -55,16 +57,16 @@ class EventBatch:
 async def wait_events(
     caller: Callable[[], Caller], guest: McpClient, cursor: str | None, seconds: float
 ) -> tuple[EventBatch, str]:
-    """What others did in the agent's room, and told it, since `cursor`; waits up to
-    `seconds` for the first of it. Without a cursor: from now on. Gives it
-    in words too.
+    """Return the events by others after `cursor`, as a batch and as text.
+
+    Waits at most `seconds` for the first event. Without a cursor, it starts from now.
 
     Raises:
-        Invalid: if the cursor is none, or the time is too long.
-        Forbidden: if the agent may not read its room any longer.
+        Invalid: if the cursor is invalid, or `seconds` is out of range.
+        Forbidden: if the agent may no longer read its room.
     """
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise Invalid(f"A wait is 0 to {MAX_WAIT_SECONDS:.0f} seconds.")
+        raise Invalid(f"The timeout must be 0 to {MAX_WAIT_SECONDS:.0f} seconds (got {seconds:g}).")
     deadline = time.monotonic() + seconds
     since = _parse_cursor(cursor)
     while True:
@@ -81,7 +83,7 @@ async def wait_events(
                 since = await now.world.store.read(_newest_row_number)
             found, since, more = await _read_rows_since(now, room.id, since)
             told = _take_notices(guest)
-            if told:  # it has been moved meanwhile
+            if told:  # it may have been moved to another room
                 room = await caller().room()
             left = deadline - time.monotonic()
             if found or told or left <= 0:
@@ -98,7 +100,7 @@ async def wait_events(
 
 
 def _wake_on_change(happened: asyncio.Event, event: object) -> None:
-    if not isinstance(event, (StreamUpdated, StreamEnded)):  # what streams will be a row
+    if not isinstance(event, (StreamUpdated, StreamEnded)):  # streamed text becomes a row later
         happened.set()
 
 
@@ -107,8 +109,8 @@ def _parse_cursor(cursor: str | None) -> int | None:
         return None
     if not cursor.isdecimal() or len(cursor) > 18:
         raise Invalid(
-            f"{cursor[:40]} is no cursor of wait_events.",
-            hint="Give the cursor of its last answer, or none to begin with what happens next.",
+            f"Invalid cursor {cursor[:40]}.",
+            hint="Pass the cursor of the previous result, or omit it to start from now.",
         )
     return int(cursor)
 
@@ -118,7 +120,7 @@ def _newest_row_number(conn: Connection) -> int:
 
 
 async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
-    """What others did after a place in the log, the place after it, and whether there is more."""
+    """Return others' rows after `since`, the next position, and whether more follow."""
     me = caller.agent.id
 
     def read(conn: Connection) -> tuple[list[Row], int]:
