@@ -36,7 +36,7 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
-from support.services import ProviderBase, forget_services, services_in, use_services
+from support.services import ProviderBase, close_services, services_in, use_services
 
 _ = verbs.__all__
 
@@ -215,8 +215,8 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)
     await door.stop()
     await http.stop()
+    await close_services(world)
     await world.close()
-    forget_services(world)
 
 
 class _Providers(dict[str, Any]):

@@ -27,7 +27,7 @@ from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-from support.services import forget_services, services_in
+from support.services import close_services, services_in
 
 _ = verbs.__all__  # importing the package declared every verb
 
@@ -155,8 +155,8 @@ async def opened(
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
     made = await World.open(path, tool_specs())
     yield made
+    await close_services(made)
     await made.close()
-    forget_services(made)
     left = {
         task
         for task in asyncio.all_tasks() - before - {asyncio.current_task()}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client.hub import Hub
+from sshwarma.mcp.client.link import LinkLost, ServerLink
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
@@ -21,9 +24,23 @@ from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
-from sshwarma.wrap.host import LuaHost
+from sshwarma.wrap.host import LuaError, LuaHost
 
 _services: dict[World, Services] = {}
+
+
+class NoLua(LuaHost):
+    """A Lua host without processes: every script fails."""
+
+    async def run(self, *scripts: Any, **more: Any) -> Any:
+        raise LuaError("No Lua runs in this test.")
+
+
+@asynccontextmanager
+async def dial_nobody(*args: Any) -> AsyncIterator[ServerLink]:
+    """Connect to no MCP server, and start none."""
+    raise LinkLost("this test has no servers")
+    yield
 
 
 class ProviderBase:
@@ -42,10 +59,10 @@ def verb_providers() -> dict[str, ToolProvider]:
 
 def make_services(world: World, **parts: Any) -> Services:
     """Services with the given `parts`, and an idle one for each that is left out: no model
-    answers, the hub is not started, and a Lua host has no process until a script runs.
+    answers, the hub reaches no server, and every Lua script fails.
     """
     tools = parts.get("tools") or Tools(world, verb_providers())
-    lua = LuaHost(SCRIPT_LIMITS)
+    lua = NoLua(SCRIPT_LIMITS)
     lua_tools = parts.get("lua_tools")
     if lua_tools is None:
         lua_tools = LuaToolProvider(lua, tools)
@@ -60,7 +77,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "roster": roster,
         "budgets": budgets,
         "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
-        "hub": Hub(world, Path(tempfile.gettempdir()) / "sshwarma-tests" / "mcp"),
+        "hub": Hub(world, Path(tempfile.gettempdir()) / "sshwarma-tests" / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(HashedNgrams()),
     }
     return Services(**idle | parts)
@@ -77,6 +94,10 @@ def services_in(world: World) -> Services:
     return _services.get(world) or use_services(world)
 
 
-def forget_services(world: World) -> None:
-    """Let go of the services of a world that is closed."""
-    _services.pop(world, None)
+async def close_services(world: World) -> None:
+    """End what the services of a world have begun, and let go of them."""
+    services = _services.pop(world, None)
+    if services is not None:
+        await services.turns.close()
+        await services.roster.close()
+        await services.hub.close()
