@@ -110,30 +110,42 @@ class _MarkdownPage:
                 case "hr":
                     self._gap(token)
                     self._add((("dim", "* * *"),))
-                case "bullet_list_open":
-                    self._gap(token)
-                    self._numbers.append(None)
-                case "ordered_list_open":
-                    self._gap(token)
-                    self._numbers.append(int(token.attrs.get("start", 1)))
-                case "list_item_open":
-                    self._gap(token)
-                    self._open_item()
-                case "blockquote_open":
-                    self._gap(token)
-                    self._levels.append((("dim", "> "), ("dim", "> ")))
-                case "list_item_close" | "blockquote_close":
-                    if self._levels[-1][0] is not None:
-                        self._add(())  # an empty item: draw its mark alone
-                    self._levels.pop()
-                case "bullet_list_close" | "ordered_list_close":
-                    self._numbers.pop()
                 case "table_open":
                     end = next(n for n in range(at, size) if tokens[n].type == "table_close")
                     self._gap(token)
                     self._table(token, tokens[at:end])
                     at = end
+                case _ if token.nesting < 0:
+                    self._close_level(token)
+                case _:
+                    self._open_level(token)
             at += 1
+
+    def _open_level(self, token: Token) -> None:
+        """Begin a list, a list item or a quote."""
+        match token.type:
+            case "bullet_list_open":
+                self._gap(token)
+                self._numbers.append(None)
+            case "ordered_list_open":
+                self._gap(token)
+                self._numbers.append(int(token.attrs.get("start", 1)))
+            case "list_item_open":
+                self._gap(token)
+                self._open_item()
+            case "blockquote_open":
+                self._gap(token)
+                self._levels.append((("dim", "> "), ("dim", "> ")))
+
+    def _close_level(self, token: Token) -> None:
+        """End a list, a list item or a quote."""
+        match token.type:
+            case "list_item_close" | "blockquote_close":
+                if self._levels[-1][0] is not None:
+                    self._add(())  # an empty item: draw its mark alone
+                self._levels.pop()
+            case "bullet_list_close" | "ordered_list_close":
+                self._numbers.pop()
 
     def _open_item(self) -> None:
         number = self._numbers[-1]
@@ -249,49 +261,74 @@ def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
 
 def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
     """Yield the lines of inline text as spans: `base` style, emphasis, code and links."""
-    open_styles: list[Style] = []
-    spans: list[Span] = []
-    links: list[tuple[str, int]] = []  # open links: the address and the start of the text
-
-    def style(*more: Style) -> Style:
-        found = dict.fromkeys((*open_styles, *more))
-        if base != "text":
-            found = {base: None, **found}
-        return " ".join(found) or base
-
+    drawn = _InlineLine(base)
     for token in inline.children or ():
+        if token.type in ("softbreak", "hardbreak"):
+            yield drawn.spans
+            drawn.break_line()
+        else:
+            drawn.add(token)
+    yield drawn.spans
+
+
+class _InlineLine:
+    """The spans of one line of inline text, and the marks that are open in it."""
+
+    __slots__ = ("_base", "_links", "_open_styles", "spans")
+
+    def __init__(self, base: Style) -> None:
+        self.spans: list[Span] = []
+        self._base = base
+        self._open_styles: list[Style] = []
+        self._links: list[tuple[str, int]] = []  # open links: address and start of the text
+
+    def break_line(self) -> None:
+        """Begin the next line; open marks and links continue on it."""
+        self.spans = []
+        self._links = [(address, 0) for address, _ in self._links]
+
+    def add(self, token: Token) -> None:
+        """Draw a token of the line."""
         match token.type:
             case "text" | "text_special":
                 if token.content:
-                    spans.append((style(), token.content))
+                    self.spans.append((self._style(), token.content))
             case "code_inline":
-                spans.append((style("code"), token.content))
-            case "softbreak" | "hardbreak":
-                yield spans
-                spans = []
-                links = [(address, 0) for address, _ in links]
+                self.spans.append((self._style("code"), token.content))
             case "strong_open":
-                open_styles.append("strong")
+                self._open_styles.append("strong")
             case "em_open":
-                open_styles.append("emphasis")
-            case "strong_close" | "em_close":
-                open_styles.remove("strong" if token.type == "strong_close" else "emphasis")
+                self._open_styles.append("emphasis")
+            case "strong_close":
+                self._open_styles.remove("strong")
+            case "em_close":
+                self._open_styles.remove("emphasis")
             case "link_open":
-                links.append((str(token.attrs.get("href", "")), len(spans)))
-                open_styles.append("link")
+                self._links.append((str(token.attrs.get("href", "")), len(self.spans)))
+                self._open_styles.append("link")
             case "link_close":
-                open_styles.remove("link")
-                address, start = links.pop()
-                text = "".join(part for _, part in spans[start:])
-                if not text:
-                    spans.append(("link", address))
-                elif address not in (text, f"mailto:{text}"):
-                    spans.append(("dim", f" ({address})"))
+                self._close_link()
             case "image":
                 shows = "".join(child.content for child in token.children or ())
-                spans.append((style(), f"[image: {shows}]"))
-                spans.append(("dim", f" ({token.attrs.get('src', '')})"))
-    yield spans
+                self.spans.append((self._style(), f"[image: {shows}]"))
+                self.spans.append(("dim", f" ({token.attrs.get('src', '')})"))
+
+    def _style(self, *more: Style) -> Style:
+        """Return the base style and the open ones, each once, and `more`."""
+        found = dict.fromkeys((*self._open_styles, *more))
+        if self._base != "text":
+            found = {self._base: None, **found}
+        return " ".join(found) or self._base
+
+    def _close_link(self) -> None:
+        """Draw the address after the text of a link, unless the text is the address."""
+        self._open_styles.remove("link")
+        address, start = self._links.pop()
+        text = "".join(part for _, part in self.spans[start:])
+        if not text:
+            self.spans.append(("link", address))
+        elif address not in (text, f"mailto:{text}"):
+            self.spans.append(("dim", f" ({address})"))
 
 
 @lru_cache(maxsize=1)

@@ -62,13 +62,17 @@ class ViMode:
             self.reset()
             return _EDITOR_KEYS[char]
         else:
-            command = _COMMANDS.get(char)
-            for _ in range(self._times() if char in _REPEATABLE_COMMANDS else 1):
-                if command:
-                    command(self, buffer)
-            self.reset()
+            self._command(buffer, char)
         self._settle(buffer)
         return ""
+
+    def _command(self, buffer: Buffer, char: str) -> None:
+        """Execute a command that takes no motion."""
+        command = _COMMANDS.get(char)
+        if command is not None:
+            for _ in range(self._times() if char in _REPEATABLE_COMMANDS else 1):
+                command(self, buffer)
+        self.reset()
 
     def _times(self) -> int:
         return min(int(self._count or "1"), MAX_REPEAT_COUNT)

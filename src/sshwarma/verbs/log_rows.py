@@ -79,28 +79,20 @@ def draw_row(
     """A row of a log as one viewer sees it; an empty Block if that is not at all."""
     if not is_row_visible(row, reading):
         return EMPTY_BLOCK
-    author = agents.name_of(row.author_id)
-    mine = row.author_id is not None and row.author_id == viewer_id
     stamp: list[Span] = (
         [("time", format_clock(row.created_at)), ("", " ")] if reading.timestamps else []
     )
-    viewer = agents.get(viewer_id)
-    mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
-    text_style = "mention" if mentioned else "text"
+    author = agents.name_of(row.author_id)
+    if row.kind == "chat":
+        return _draw_chat(stamp, author, row, agents, viewer_id, reading)
+    if row.kind.startswith("tool."):
+        return _draw_tool_row(stamp, author, row, reading.tools)
     match row.kind:
-        case "chat" if is_by_model(row, agents):
-            if reading.markdown:
-                return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row)
-            text = cut_answer_text(row)
-            return _draw_speech([*stamp, ("model", author), ("", ": ")], row, text, text_style)
-        case "chat":
-            return _draw_said(
-                [*stamp, ("self" if mine else "name", author), ("", ": ")], row, text_style
-            )
         case "emote":
             return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote")
         case "tell":
             other = agents.name_of(row.meta.get("to"))
+            mine = row.author_id is not None and row.author_id == viewer_id
             ends = f"you → {other}" if mine else f"{author} → you"
             return _draw_said([*stamp, ("private", ends), ("", ": ")], row, "private")
         case "presence":
@@ -111,17 +103,37 @@ def draw_row(
             return _draw_said(head, row, "text")
         case "thought":
             return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
-        case "tool.call":
-            return _draw_call(stamp, author, row, reading.tools)
-        case "tool.result":
-            return _draw_tool_result(stamp, row, reading.tools)
-        case "tool.error" | "tool.timeout":
-            took = f"{_format_call_duration(row)} · "
-            head = [*stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", took)]
-            return _draw_folded(head, row, "warn")
         case _:
-            who = f"{author} " if row.author_id is not None else ""
-            return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice")
+            return _draw_notice(stamp, author, row)
+
+
+def _draw_chat(
+    stamp: list[Span],
+    author: str,
+    row: Row,
+    agents: AgentDirectory,
+    viewer_id: str | None,
+    reading: RowDisplayOptions,
+) -> Block:
+    """Draw what a person or a model said; it stands out if it mentions the viewer."""
+    mine = row.author_id is not None and row.author_id == viewer_id
+    viewer = agents.get(viewer_id)
+    mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
+    text_style = "mention" if mentioned else "text"
+    if not is_by_model(row, agents):
+        head: list[Span] = [*stamp, ("self" if mine else "name", author), ("", ": ")]
+        return _draw_said(head, row, text_style)
+    if reading.markdown:
+        return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row)
+    return _draw_speech(
+        [*stamp, ("model", author), ("", ": ")], row, cut_answer_text(row), text_style
+    )
+
+
+def _draw_notice(stamp: list[Span], author: str, row: Row) -> Block:
+    """Draw what happened, and who did it if somebody did."""
+    who = f"{author} " if row.author_id is not None else ""
+    return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice")
 
 
 def _draw_said(head: list[Span], row: Row, style: str) -> Block:
@@ -155,6 +167,23 @@ def _draw_remainder(row: Row, shown: str) -> list[Line]:
 
 
 # Tools.
+
+
+def _draw_tool_row(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
+    """Draw a tool call, its result, or why it failed."""
+    match row.kind:
+        case "tool.call":
+            return _draw_call(stamp, author, row, tools)
+        case "tool.result":
+            return _draw_tool_result(stamp, row, tools)
+        case "tool.error" | "tool.timeout":
+            took = f"{_format_call_duration(row)} · "
+            head: list[Span] = [
+                *stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", took),
+            ]  # fmt: skip
+            return _draw_folded(head, row, "warn")
+        case _:
+            return _draw_notice(stamp, author, row)
 
 
 def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -65,6 +65,12 @@ class Loadout:
         return tuple(item for item in self.tools if not item.obstacle)
 
 
+_RowsByContext: TypeAlias = dict[EquipSource, list[equipment.EquippedRow]]
+
+_DecidedTools: TypeAlias = dict[str, LoadoutItem | None]
+"""What is known of each tool by its id: its item if it is on, None if it is off."""
+
+
 def compute_loadout(
     conn: Connection,
     room_id: str | None,
@@ -81,16 +87,34 @@ def compute_loadout(
     if agent_id:
         contexts.append(("agent", agent_id))
     rows = equipment.read_equipped_rows(conn, [context_id for _, context_id in contexts])
-    by_context: dict[EquipSource, list[equipment.EquippedRow]] = {
+    by_context: _RowsByContext = {
         source: [row for row in rows if row.context_id == context_id]
         for source, context_id in contexts
     }
-    decided: dict[str, LoadoutItem | None] = {}
+    decided = _decide_equipped_tools(by_context)
+    _decide_namespace_tools(conn, decided, _equipped_namespaces(conn, by_context, room_id))
+    _decide_auto_loaded_tools(conn, decided)
+    states = read_states(conn, room_id) | found
+    chains = AncestorCache(conn)
+    tools = [chains.judge(item, states) for item in decided.values() if item is not None]
+    return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
+
+
+def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
+    """The tools that have a row of their own."""
+    decided: _DecidedTools = {}
     for source, own in by_context.items():
         for row in own:
             if row.thing.kind == "tool":
                 item = LoadoutItem(row.thing, source, row.priority, "")
                 decided.setdefault(row.thing.id, item if row.live else None)
+    return decided
+
+
+def _equipped_namespaces(
+    conn: Connection, by_context: _RowsByContext, room_id: str | None
+) -> dict[str, tuple[EquipSource, equipment.EquippedRow]]:
+    """The namespaces that have a row, and the room itself, each with the row that decides."""
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
     for source, own in by_context.items():
         for row in own:
@@ -101,19 +125,28 @@ def compute_loadout(
             spaces.setdefault(
                 room.id, (source, equipment.EquippedRow(room.id, room, 0.0, live=True))
             )
+    return spaces
+
+
+def _decide_namespace_tools(
+    conn: Connection,
+    decided: _DecidedTools,
+    spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]],
+) -> None:
+    """Add the tools of the namespaces that have a row; tools decided before keep theirs."""
     for source, row in spaces.values():
         for tool in _read_tools_below(conn, row.thing, spaces.keys()):
             item = LoadoutItem(tool, source, row.priority, "")
             decided.setdefault(tool.id, item if row.live else None)
+
+
+def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
+    """Add the tools of the namespaces that load everywhere; those of `global` are always on."""
     for namespace in _read_auto_load_namespaces(conn):
         for tool in _read_tools_below(conn, namespace, ()):
             item = LoadoutItem(tool, "always", 0.0, "", fixed=namespace.id == GLOBAL_NAMESPACE)
             if decided.setdefault(tool.id, item) is None and item.fixed:
                 decided[tool.id] = item
-    states = read_states(conn, room_id) | found
-    chains = AncestorCache(conn)
-    tools = [chains.judge(item, states) for item in decided.values() if item is not None]
-    return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
 def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
@@ -163,9 +196,7 @@ def find_equippable_tools(
     return found
 
 
-def _equipped_data(
-    by_context: dict[EquipSource, list[equipment.EquippedRow]],
-) -> Iterator[LoadoutItem]:
+def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
     """Equipped data and references; the room's row decides for a name, on or off.
 
     Of several things of that name in one context, one that is on beats one that was turned off.

@@ -254,11 +254,10 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
     Raises:
         Invalid: if there is no such field, or the value is not valid for it.
     """
+    _check_settable(thing, field)
     match field:
         case "description":
             return things.update_thing(tx, thing.id, description=value or None)
-        case "name" | "title" if thing.kind == "tool":
-            raise Invalid("A tool keeps its own name; /tool describe changes its description.")
         case "name" | "title":
             return things.set_metadata(tx, thing.id, title=value or None)
         case "keywords":
@@ -267,22 +266,34 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
             return things.set_metadata(tx, thing.id, required_states=_parse_states(value))
         case "load_with_parent":
             return things.set_metadata(tx, thing.id, load_with_parent=_parse_switch(value) or None)
-        case "auto_load" if thing.id == GLOBAL_NAMESPACE:
-            raise Conflict("global is always loaded everywhere.")
         case "auto_load":
             return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(value)))
+        case "enabled":
+            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(value)))
+        case "leave_out":
+            return _set_retention(tx, thing, value)
+        case _:
+            raise Invalid(f"A namespace has no field {field[:40]}.")
+
+
+def _check_settable(thing: Thing, field: str) -> None:
+    """Check that a thing of this kind lets people set a field.
+
+    Raises:
+        Invalid: if only namespaces, or only tools, have it.
+        Conflict: if the namespace `global` keeps its value.
+    """
+    match field:
+        case "name" | "title" if thing.kind == "tool":
+            raise Invalid("A tool keeps its own name; /tool describe changes its description.")
+        case "leave_out" if thing.kind != "tool":
+            raise Invalid("leave_out is a field of tools, not of namespaces.")
+        case "auto_load" if thing.id == GLOBAL_NAMESPACE:
+            raise Conflict("global is always loaded everywhere.")
         case "enabled" if thing.id == GLOBAL_NAMESPACE:
             raise Conflict(
                 "global cannot be disabled.", hint="Disable one of its tools with /tool disable."
             )
-        case "enabled":
-            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(value)))
-        case "leave_out" if thing.kind == "tool":
-            return _set_retention(tx, thing, value)
-        case "leave_out":
-            raise Invalid("leave_out is a field of tools, not of namespaces.")
-        case _:
-            raise Invalid(f"A namespace has no field {field[:40]}.")
 
 
 def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
