@@ -138,14 +138,15 @@ async def test_refusals_have_a_status_and_words(
 async def test_every_verb_is_listed_with_its_schema(web: Client) -> None:
     status, answer = await web.ask("GET", "/api/v1/verbs", await web.token("bob"))
     assert status == 200
-    assert [verb["name"] for verb in answer["verbs"]] == [verb.name for verb in every_verb()]
+    assert [verb["name"] for verb in answer["verbs"]] == [verb.path for verb in every_verb()]
+    assert {verb["line"] for verb in answer["verbs"]} >= {"/look", "/mcp add"}
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
 
 
 async def test_a_room_can_be_named_and_must_be_one_to_enter(web: Client) -> None:
     alice, bob = await web.token("alice"), await web.token("bob")
     await web.do("create", alice, room="den")
-    await web.do("room", alice, what="private")
+    assert (await web.do("room_private", alice))[0] == 200
     assert (await web.ask("POST", "/api/v1/verbs/look?room=lobby", alice))[1]["result"][
         "name"
     ] == "lobby"

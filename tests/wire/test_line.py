@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sshwarma.verbs.registry import every_verb
+from sshwarma.verbs.registry import every_entry, every_verb
 from support.driver import Person, Server
 from support.driver.covers import covers
 
@@ -20,9 +20,10 @@ Named = Callable[[str], str]
 @covers("help", "version")
 def test_help_lists_every_verb_and_tells_each_from_its_declaration(alice: Person) -> None:
     index = alice.does("help")
+    for entry in every_entry():
+        assert f"/{entry.name} " in index
+        assert entry.summary in index
     for verb in every_verb():
-        assert f"/{verb.name} " in index
-        assert verb.summary in index
         page = alice.does(f"help {verb.name}")
         assert page.startswith(f"{verb.usage}\n  {verb.summary}\n")
         assert all(example in page for example in verb.examples)
@@ -45,7 +46,7 @@ def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
     at = next(i for i, row in enumerate(rows) if "Unknown verb /jion" in row)
     assert rows[at - 2 : at] == ["  /jion workshop", "  ^^^^^"]
     screen.enter("/history --befor 3")
-    screen.wait_for("/history has no flag --befor.")
+    screen.wait_for("/history show has no flag --befor.")
     screen.enter("/journal nonsense")
     screen.wait_for("is not one of")
     assert {entry["kind"] for entry in alice.json("history")["entries"]} == {"presence"}

@@ -68,7 +68,7 @@ def test_who_answers_what_it_is_told_and_what_it_cost(alice: Person, room: str) 
     assert "north light" in layers["room"]["text"]
     assert "hello there" in layers["log"]["text"]
     assert "sshwarma__who" in wrapped["tools"]
-    assert "guide is no language model" in wrapped["notices"][0]
+    assert "guide is not a language model" in wrapped["notices"][0]
     assert wrapped["total_tokens"] > wrapped["tool_tokens"] > 0
     assert alice.json(f"stats --room {room}")["spent"] == []
 
