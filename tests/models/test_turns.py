@@ -314,7 +314,10 @@ async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
     house.backend.script = script
     await run_line(house.caller("alice"), "@qwen wait")
     for line in ("/stop", "/stop @qwen"):
-        with pytest.raises(Forbidden, match="That answers alice, who may stop it"):
+        with pytest.raises(
+            Forbidden,
+            match="alice asked for that answer: alice or an owner",
+        ):
             await run_line(house.caller("bob"), line)
     with pytest.raises(NotFound):
         await run_line(house.caller("alice"), "/stop @guide")
@@ -611,7 +614,7 @@ async def test_answers_at_once_are_bounded_in_a_room(
     house.backend.script = script
     first = await run_line(house.caller("alice"), "@qwen one")
     second = await run_line(house.caller("bob"), "@qwen two")
-    with pytest.raises(WorldError, match="answers at once is the limit of a room"):
+    with pytest.raises(WorldError, match="models may answer in a room at once"):
         await run_line(house.caller("alice"), "@qwen three")
     go.set()
     for said in (first, second):

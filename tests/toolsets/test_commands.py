@@ -125,7 +125,7 @@ async def test_commands_of_others_do_no_more_than_tools_can(
     await command(alice, "trap", "/alias look2 = /quit")
     refusal = await refused(bob, "/trap")
     assert isinstance(refusal, Forbidden)
-    assert refusal.hint == "If you want that, type /alias look2 = /quit"
+    assert refusal.hint == "To do that yourself, type /alias look2 = /quit"
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
         await command(alice, "trap", line)

@@ -172,7 +172,7 @@ async def test_nav_off_holds_models_and_not_people(
     for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
         refusal = await refused(qwen, line)
         assert refusal.message == (
-            "Navigation is off in this room: models and agents stay where they are."
+            "Navigation is off in this room: models and agents cannot leave it by tool."
         )
     with pytest.raises(Forbidden, match="Navigation is off"):
         await invoke(qwen.caller, "go", {"direction": "out"})

@@ -152,7 +152,7 @@ def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(serve: Callable[..., S
     assert f"image/png, {len(image):,} bytes, attachment 1]" in guest.does(f"expand {seq}")
     screen.enter(f"/attachment {seq}")
     screen.wait_for(f"ssh HOST attachment {seq} > FILE")
-    assert "is not there: it has 1" in guest.run(f"attachment {seq} 2").err
+    assert "not found: the row has 1" in guest.run(f"attachment {seq} 2").err
     assert "has no attachment" in guest.run(f"attachment {seq - 1}").err
     # An agent of another host gets the image itself, and can read it later.
     token = server.operate("token_new", name="gast", scope="act")["token"]

@@ -89,7 +89,7 @@ def test_aliases_stand_for_lines_are_kept_and_do_not_go_round(alice: Person, roo
     assert "/look is a verb already." in taken.err
     assert alice.run("alias bad!name = /who").status == 2
     assert ["s2", "/say two"] in alice.json("alias")["aliases"]
-    assert alice.does("alias s2 = -") == "/s2 is gone.\n"
+    assert alice.does("alias s2 = -") == "Removed the alias /s2.\n"
     assert alice.run("s2 x").status == 1
 
 

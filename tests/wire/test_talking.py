@@ -102,7 +102,7 @@ def test_a_tell_waits_for_who_is_away_and_a_wrong_one_is_refused(
     assert alice.run("tell nobody-of-that-name x").status == 1
     lonely = person("lonely").run("reply hello")
     assert lonely.status == 1
-    assert "Nobody has told you anything yet." in lonely.err
+    assert "Nobody has sent you a private message yet." in lonely.err
 
 
 def test_a_mention_rings_the_bell_once_and_highlights(

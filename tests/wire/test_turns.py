@@ -236,7 +236,7 @@ def test_taking_back_says_what_there_is_to_take_back(
     ann.does("@qwen @twin hello")
     assert "The question stays, with what qwen answered." in ann.does("undo")
     assert "The question stays" not in ann.does("undo")
-    assert "is taken back already" in ann.run("undo").err
+    assert "is undone already" in ann.run("undo").err
 
 
 @covers("history show", "undo")

@@ -156,7 +156,7 @@ async def test_references(alice: Someone) -> None:
     await do(alice, "/link design https://example.org/newer")
     assert (await do(alice, "/examine design")).uri == "https://example.org/newer"
     for uri in ("nothing", "https://[::1", "x:\x1b]0;", "https://" + "x" * 2000):
-        assert "is not an address" in (await refused(alice, f"/link bad {uri}")).message
+        assert "is not a URL" in (await refused(alice, f"/link bad {uri}")).message
 
 
 async def test_a_bag_holds_so_many_things_and_no_more(alice: Someone) -> None:

@@ -1,4 +1,4 @@
-"""What all commands share: the options --config, --data-dir and --json, settings and output.
+"""Shared parts of all commands: the options --config, --data-dir and --json, settings, output.
 
 Large modules are imported inside functions, so that `sshwarma version` and `--help` start at once.
 """

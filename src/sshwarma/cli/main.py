@@ -1,4 +1,4 @@
-"""The `sshwarma` command: its subcommands, and what their failures become."""
+"""The `sshwarma` command: its subcommands, and the exit status of each failure."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def _serve_until_signal(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     app = await App.start(settings)
-    # What is alive now stays alive: exclude it from garbage collection.
+    # Objects that exist now live until the end: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     try:

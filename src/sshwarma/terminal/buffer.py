@@ -114,7 +114,7 @@ class Buffer:
             self.replace(start, end, self.text[middle:end] + self.text[start:middle])
 
     def undo(self) -> bool:
-        """Undo the last change; return False if there is none."""
+        """Undo the last change; return False if there is nothing to undo."""
         if not self._undo:
             return False
         self._put(*self._undo.pop())

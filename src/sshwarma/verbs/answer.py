@@ -24,11 +24,11 @@ async def answer(
 ) -> Confirmation:
     """Answer what a tool asks you.
 
-    Without text it takes the default, or leaves the field out. What a tool asks is between you and
-    it: nobody else in the room sees question or answer.
+    Without text the default is used, or the field is left out. Nobody else in the room sees the
+    question or the answer.
 
     Args:
-        text: your answer; if left out, the default.
+        text: your answer (default: the default of the question).
         decline: decline this question and all that follow in this call.
     """
     hub = services_of(caller).hub

@@ -1,4 +1,4 @@
-"""The types verbs take: how an argument is typed, what it may be, and what Tab offers for it.
+"""The types of verbs' arguments: how each is typed, its values, and its completion.
 
 A type that belongs to one family of verbs (`ServerName`, `TurnId`) is declared in its file.
 """
@@ -30,7 +30,7 @@ Option: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What is known when Tab is pressed: who asks, and the words typed after the verb's name."""
+    """A request for completion: the caller, and the words typed after the verb's name."""
 
     caller: Caller
     given: tuple[str, ...]
@@ -47,7 +47,7 @@ class Arg:
         kind: a `word`; `text` that stands as it is; a `number`; or a `command`, which is one word,
             or `--` and all that remains, as it stands.
         rest: whether it takes all that remains of the line.
-        particle: a little word that may come before it and means nothing by itself: `to`, `=`.
+        particle: an optional word before it that has no meaning of its own: `to`, `=`.
         complete: what Tab offers for it.
         choices: the values it is one of, as shown in usage lines.
     """
@@ -131,7 +131,7 @@ async def complete_contexts(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_things(request: CompletionRequest) -> list[Option]:
-    """What is equipped here, lies here, or is the caller's; and agents."""
+    """Things that are equipped here, in the room or in the caller's bag; and agents."""
     caller, world = request.caller, request.caller.world
     load = await world.loadout(caller.room_id, caller.agent.id)
     options = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
@@ -141,7 +141,7 @@ async def complete_things(request: CompletionRequest) -> list[Option]:
 
 
 async def bag_options(caller: Caller) -> list[Option]:
-    """What lies in the room and in the caller's bag."""
+    """Things in the room and in the caller's bag."""
     options: list[Option] = []
     for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
         query = partial(_bag, bag_id=bag_id)
@@ -183,7 +183,7 @@ Context: TypeAlias = Annotated[str, Arg(complete=complete_contexts)]
 Command: TypeAlias = Annotated[str, Arg("command")]
 Flag: TypeAlias = bool
 RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=32)]
-"""A flag that may be given again: each value once more."""
+"""A flag that may be repeated, with one value each time."""
 
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]

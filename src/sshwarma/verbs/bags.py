@@ -1,4 +1,4 @@
-"""What lies in bags: data and references are put, edited, linked, dropped, restored and moved."""
+"""The contents of bags: the verbs put, edit, link, drop, restore and move."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def draw_put(result: PutResult) -> Block:
 async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     """Create or change a data thing.
 
-    It goes into this room's bag; me:NAME into your own. From a shell: ssh HOST put NAME < file
+    Stores it in the bag of this room; me:NAME in your own. From a shell: ssh HOST put NAME < file
 
     Args:
-        name: letters, digits and . _ : - after the first.
-        text: its whole content.
+        name: name of the thing: letters and digits, after the first also . _ : or -
+        text: the new content.
     """
     mine = name.startswith("me:")
     plain = names.check_thing_name(name.removeprefix("me:").removeprefix("room:"))
@@ -69,7 +69,7 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     bag_name = "your bag" if mine else (await caller.room()).name
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
-        raise Invalid(f"That is {size} bytes; a thing holds at most {caller.limits.thing_bytes}.")
+        raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
 
     def store(tx: Change) -> bool:
         known = things.find_child(tx.conn, bag_id, plain, "data")
@@ -86,7 +86,7 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
 
 @dataclass(frozen=True, slots=True)
 class EditDraft:
-    """A thing's text, to be put back changed. A terminal opens `line` in its editor."""
+    """The text of a thing to edit. A terminal opens `line` in its line editor."""
 
     name: str
     text: str
@@ -99,7 +99,7 @@ def draw_edit(result: EditDraft) -> Block:
         line(
             "Editing ",
             ("thing", result.name),
-            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C leaves it was.",
+            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C cancels.",
         )
     )
 
@@ -115,7 +115,7 @@ def draw_edit(result: EditDraft) -> Block:
 async def edit(caller: Caller, name: ThingName) -> EditDraft:
     """Change a data thing in the line editor.
 
-    Brings its text to the prompt as a /put, ready to be changed.
+    Puts its text at the prompt as a /put line to edit.
 
     Args:
         name: a data thing in this room or in your bag; a new name starts an empty one.
@@ -144,15 +144,15 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
     examples=("/link design-doc https://example.org/design",),
 )
 async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
-    """Make a reference to something elsewhere.
+    """Make a reference to a URL.
 
     Args:
-        name: what to call it.
-        uri: its address, such as https://example.org/page.
+        name: name of the reference.
+        uri: the URL, such as https://example.org/page.
     """
     plain = names.check_thing_name(name)
     if not _is_url(uri):
-        raise Invalid(f"{uri[:60]!a} is not an address.", hint="As in https://example.org/page")
+        raise Invalid(f"{uri[:60]!a} is not a URL.", hint="As in https://example.org/page")
 
     def store(tx: Change) -> bool:
         known = things.find_child(tx.conn, caller.room_id, plain, "reference")
@@ -191,7 +191,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
         found = things.find_child(tx.conn, bag_id, name)
         if found is None:
             where = "this room" if bag == "room" else "your bag"
-            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv shows what is.")
+            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv lists what is there.")
         if found.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
         things.delete_thing(tx, found)
@@ -211,7 +211,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
 async def restore(caller: Caller, name: Word) -> Confirmation:
     """Bring back a thing that was dropped.
 
-    The one dropped last of that name, from this room's bag or yours.
+    Restores the newest dropped thing of that name from the bag of this room or from yours.
 
     Args:
         name: the thing.
@@ -301,4 +301,4 @@ def _check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
         things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
     )
     if conn.execute(query).scalar_one() >= limit:
-        raise Conflict(f"That bag is full: it holds {limit} things.")
+        raise Conflict(f"The bag is full: at most {limit} things fit.")

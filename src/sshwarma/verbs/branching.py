@@ -1,4 +1,4 @@
-"""Other answers to the same question: asking again, going back, trying in a room of its own."""
+"""The verbs retry, branch and clone: other answers to the same question."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from sshwarma.world.turns import Turn
 
 @verb("retry", section="Models", needs=Right.TALK, tool=False, examples=("/retry", "/retry @qwen"))
 async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
-    """Ask what you asked last once more.
+    """Ask your last question again.
 
-    The new answer takes the place of the old one, which stays as a branch: /branch goes back to
-    it. If models were asked more since, that stands, and the old answer is dropped instead:
+    The new answer replaces the old one, which stays as a branch: /branch goes back to it. If
+    models were asked more since, those turns stay and the old answer is dropped instead:
     /message restore brings it back.
 
     Args:
-        model: the model whose answer is to be given again; the last one to answer you if left out.
+        model: the model to ask again (default: the one that answered you last).
     """
     answering = services_of(caller).turns
     wanted = caller.world.agents.find(model) if model else None
@@ -58,7 +58,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     if agent is None or not answering.answers(agent):
         raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
     if old.status == "open":
-        raise Conflict(f"{agent.name} still answers that.", hint="/stop ends it.")
+        raise Conflict(f"{agent.name} is still answering that.", hint="/stop ends it.")
     check_answer_capacity(caller, answering, 1)
     question = await caller.world.store.read(partial(_question_row, turn=old))
 
@@ -99,7 +99,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class BranchList:
-    """Where the conversation forks: at each place the turns that follow, and which is on."""
+    """The forks of the conversation: at each the turns that follow, and which one is on."""
 
     room: str
     forks: tuple[tuple[TurnListed, ...], ...]
@@ -196,14 +196,14 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
     moves=True,
 )
 async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
-    """Make a room like another, with its conversation.
+    """Copy a room with its conversation.
 
-    As /fork, with the log, the turns and the models' notes too, and goes there. What is then taken
-    back or said in one of them leaves the other alone.
+    Copies what /fork copies, and the log, the turns and the models' notes. You go to the copy.
+    Later changes in one of the rooms do not affect the other.
 
     Args:
         room: the room to copy.
-        new: the name of the copy; ROOM-2 or the next free number if left out.
+        new: name of the copy (default: ROOM-2, or the next free number).
     """
     source = await caller.room_named(room)
     await caller.require(Right.ENTER, source)
@@ -235,7 +235,7 @@ def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
-    """The turns of the conversation after a turn, but those that its answer led to."""
+    """The turns of the conversation after a turn, except those that its answer led to."""
     own = {one.id for one in called}
     path = turns.read_path(conn, turn.room_id, MAX_ANCESTOR_TURNS)
     at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))
@@ -245,5 +245,5 @@ def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]
 def _question_row(conn: Connection, turn: Turn) -> Row:
     found = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
     if not found:
-        raise NotFound(f"What was asked in turn {turn.short} is not known any more.")
+        raise NotFound(f"The question of turn {turn.short} was not found.")
     return found[0]

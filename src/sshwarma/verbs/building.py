@@ -1,4 +1,4 @@
-"""Building: a room's exits, vibe and description."""
+"""The verbs portal, unportal, vibe and describe."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ async def portal(
 ) -> NewPortal:
     """Open an exit from this room to another.
 
-    One way, unless --both. A second portal in a direction replaces the first and says so.
+    The exit leads one way, unless --both is given. It replaces an exit in the same direction.
 
     Args:
         direction: n s e w u d ne nw se sw in out, or a name of your own.
         to: the room it leads to.
-        both: open the way back too; for that you must be a builder there as well.
+        both: open the way back too, which needs the `build` right in that room.
     """
     here = await caller.room()
     way = names.parse_direction(direction)
@@ -140,10 +140,10 @@ def draw_room_text(result: RoomText) -> Block:
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room vibe.
 
-    The mood of the room in a line. Everybody sees it in /look, models in their context.
+    The vibe is the mood of the room in one line. People see it in /look, models in their context.
 
     Args:
-        text: the new vibe; left out, the present one is shown; - empties it.
+        text: the new vibe (default: show the current one); - empties it.
     """
     room = await caller.room()
     if text is None:
@@ -167,7 +167,7 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     """Get/set room description.
 
     Args:
-        text: the new description; left out, the present one is shown; - empties it.
+        text: the new description (default: show the current one); - empties it.
     """
     room = await caller.room()
     if text is None:
@@ -188,5 +188,7 @@ def _describe_change(what: str, text: str) -> str:
 def _clean_room_text(text: str) -> str:
     new = "" if text.strip() == "-" else text.strip()
     if len(new) > MAX_DESCRIPTION_CHARACTERS:
-        raise Invalid(f"That has {len(new)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit.")
+        raise Invalid(
+            f"The text has {len(new)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
+        )
     return new

@@ -1,9 +1,9 @@
-"""Commands that people made: `command:NAME` data things add `/NAME` to wherever, or whomever, they
-are equipped on. A verb of that name goes before them.
+"""Custom commands: a `command:NAME` data thing adds `/NAME` to the room or agent that it is
+equipped on. A verb of the same name takes precedence.
 
-What begins with `--`, or with the word `function`, `local` or `return`, is a Lua script; anything
-else is a line to be typed, in which `{args}` stands for what follows the name and `{1}` for the
-first word of it.
+A text that begins with `--`, or with the word `function`, `local` or `return`, is a Lua script. Any
+other text is a line to type, in which `{args}` stands for the text after the name and `{1}` for the
+first word of that text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMMAND_WORD: Final = re.compile(r"/(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command that is equipped. `own` is whether it lies in its caller's bag."""
+    """A command that is equipped. `own`: whether it is in the bag of its caller."""
 
     name: str
     thing: Thing
@@ -60,8 +60,8 @@ class CustomCommand:
         )
 
     def expanded(self, given: str) -> str:
-        """The line it stands for, with what was typed after its name. What was typed is put in as
-        it is, once: places in it stay as they are.
+        """Expand the command with the text typed after its name. That text is inserted once:
+        placeholders in it are not expanded.
 
         Raises:
             Invalid: if a word it needs is missing, or the line is too long.
@@ -82,15 +82,15 @@ class CustomCommand:
             )
         if len(made) > MAX_EXPANDED_CHARACTERS:
             raise Invalid(
-                f"That makes a line of over {MAX_EXPANDED_CHARACTERS} characters, which is the"
-                f" most."
+                f"/{self.name} expands to {len(made)} characters;"
+                f" at most {MAX_EXPANDED_CHARACTERS} fit."
             )
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutput:
-    """What a command's script gave; only who typed it sees it."""
+    """The output of a command's script, shown only to its caller."""
 
     command: str
     text: str
@@ -129,7 +129,7 @@ async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, 
 
 
 async def run_script(caller: Caller, command: CustomCommand, given: str) -> ScriptOutput:
-    """Carry out a command that is a script, as whoever typed it.
+    """Run the script of a command as the caller who typed it.
 
     Raises:
         WorldError: with the script's own error.
@@ -145,15 +145,15 @@ async def run_script(caller: Caller, command: CustomCommand, given: str) -> Scri
 
 
 def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
-    """Go on only with a verb that a command may do for its caller. One in the caller's own bag may
-    do what the caller may; one that somebody else has equipped, only what tools can do.
+    """Raise unless a command may run the verb for its caller. A command in the caller's own bag may
+    run every verb that the caller may; one that somebody else equipped, only verbs that are tools.
 
     Raises:
-        Forbidden: saying what to type instead.
+        Forbidden: with the line to type instead.
     """
     if command.own or verb.tool is not None or verb.name == "run":
         return
     raise Forbidden(
-        f"/{command.name} would do /{verb.name} for you, which no command of others can.",
-        hint=f"If you want that, type {line[:200]}",
+        f"/{command.name} may not run /{verb.name} for you: it is not in your own bag.",
+        hint=f"To do that yourself, type {line[:200]}",
     )

@@ -72,7 +72,9 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).nav:
-        raise Forbidden("Navigation is off in this room: models and agents stay where they are.")
+        raise Forbidden(
+            "Navigation is off in this room: models and agents cannot leave it by tool."
+        )
     caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)

@@ -1,4 +1,4 @@
-"""Examining one thing, of whatever kind: what it is, where it lies, how it has been used."""
+"""The verb examine: kind, location, content and use of one thing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class ThingDetails:
-    """Everything one may know of a thing."""
+    """Details of a thing that the caller may see."""
 
     name: str
     kind: str
@@ -134,8 +134,8 @@ def _draw_calls(seen: ThingDetails) -> list[Line]:
 async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
     """Thing details.
 
-    Works for every kind: tools show their parameters, recent calls and statistics; data shows
-    its text; references their address; rooms, agents and namespaces what they contain.
+    Shows the parameters, recent calls and statistics of a tool, the text of data, the URL of a
+    reference, and the contents of a room, an agent or a namespace.
 
     Args:
         thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
@@ -145,7 +145,7 @@ async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
 
 
 async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
-    """What the caller may know of a thing."""
+    """Read what the caller may see of a thing."""
     return await caller.world.store.read(lambda conn: _collect_details(conn, caller, thing))
 
 
@@ -188,7 +188,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
 
 
 def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
-    """What a namespace says of itself; nothing of what is no namespace."""
+    """Facts of a namespace; empty for any other thing."""
     known = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
     if known is None:
         return {}
@@ -204,7 +204,7 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
 
 
 def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
-    """What a tool is called elsewhere, and which of its words people chose."""
+    """Names of a tool at each door, and its own description if people replaced it."""
     override = overrides.read_tool_override(conn, tool)
     facts = {
         "SSH": f"/run {tool.label}",
@@ -220,7 +220,7 @@ def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
 
 
 def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
-    if thing.kind in ("tool", "toolset", "mcp"):  # what they require may not hold here
+    if thing.kind in ("tool", "toolset", "mcp"):  # states that they require may not hold here
         held = loadout.read_states(conn, caller.room_id)
         held |= caller.world.found.get(caller.room_id, frozenset())
         item = loadout.LoadoutItem(thing, "always", 0.0, "")

@@ -1,4 +1,4 @@
-"""Upkeep of the world: garbage collection."""
+"""The verbs of `/gc`: garbage collection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SHOWN_ITEMS = 40
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """What was found, and whether anything was done about it."""
+    """Garbage that was found, and whether it was moved or removed."""
 
     what: str
     days: int
@@ -41,7 +41,9 @@ def draw_collected(result: GarbageReport) -> Block:
     if result.count > len(result.found):
         lines.append(line(("dim", f"  and {result.count - len(result.found)} more")))
     if result.kept_count:
-        lines.append(line(f"{result.kept_count} must stay, because something refers to them:"))
+        lines.append(
+            line(f"{result.kept_count} cannot be removed, because something refers to them:")
+        )
         lines += draw_columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.kept)
     if result.what != "stale" and not result.acted and result.count:
         days = f" {result.days}" if result.what == "purge" else ""
@@ -54,7 +56,7 @@ gc = group(
     section="Upkeep",
     doc="""Find and remove garbage.
 
-    Whatever a log, a key or a call refers to stays.
+    Things that a log, a key or a call refers to are kept.
     """,
 )
 
@@ -91,7 +93,7 @@ async def list_stale(caller: Caller, days: Days = 30) -> GarbageReport:
 
 @gc.verb("purge", needs=Right.ADMIN, tool=False, examples=("/gc purge", "/gc purge 30 --yes"))
 async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> GarbageReport:
-    """Remove deleted things for good.
+    """Remove deleted things permanently.
 
     This cannot be undone.
 

@@ -109,8 +109,8 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
 def validate_arguments(
     verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
 ) -> dict[str, Any]:
-    """Arguments by name, checked and converted. `places` are where they stand in a line; without
-    any they come from a program, and what is wrong is told in its terms.
+    """Arguments by name, checked and converted. `places` are their places in a line. Without any,
+    the arguments come from a program, and errors are in its terms.
 
     Raises:
         Invalid: naming everything that is wrong with them.

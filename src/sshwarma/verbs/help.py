@@ -90,7 +90,7 @@ def draw_help_group(result: HelpGroup) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class HelpVerb:
-    """All of one verb."""
+    """The help on one verb."""
 
     name: str
     usage: str

@@ -112,7 +112,7 @@ def draw_search_results(found: SearchResults) -> Block:
             )
             for entry in found.entries
         ),
-        line(("dim", "In its room, /history --at NUMBER shows what was around it.")),
+        line(("dim", "In its room, /history --at NUMBER shows the rows around it.")),
     )
 
 
@@ -154,8 +154,8 @@ async def show_history(
 ) -> HistoryPage | ToolStats:
     """View conversation.
 
-    The newest rows of this room with their times. The first line shows how to page back, down to
-    the first row.
+    Shows the newest rows of this room with their times. The first line shows how to read older
+    rows.
 
     Args:
         n: number of rows (default 20, at most 1000), or @NAME for your private messages with that
@@ -196,8 +196,8 @@ async def show_history(
 async def _history_of(
     caller: Caller, name: str, found: list[Row], older: str | None
 ) -> HistoryPage:
-    """Rows as the caller reads them. Answers are drawn in a thread: many at once would block the
-    event loop. What was drawn is cached, so that showing it costs little."""
+    """Make entries for the caller. Answers are drawn in a thread: many at once would block the
+    event loop. The drawings are cached, so that showing them costs little."""
     wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
@@ -283,17 +283,17 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
 
 
 async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
-    """The id and name of the log that is asked for, and how many rows of it."""
+    """Resolve `n`: the id and name of the log, and the number of its rows to show."""
     if n.startswith("@"):
         other = caller.world.agents.find(n)
         log_id = await caller.world.store.read(
             lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
         )
         if log_id is None:
-            raise NotFound(f"You and {other.name} have told each other nothing.")
+            raise NotFound(f"There are no private messages between you and {other.name}.")
         return log_id, other.name, 20
     if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= MAX_HISTORY_ROWS:
-        raise Invalid(f"{n[:40]} is not a number from 1 to {MAX_HISTORY_ROWS}, nor @NAME.")
+        raise Invalid(f"n: must be a number from 1 to {MAX_HISTORY_ROWS}, or @NAME (got {n[:40]}).")
     return caller.room_id, (await caller.room()).name, int(n)
 
 
@@ -340,7 +340,7 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
 
 
 def make_snippet(text: str, words: str = "") -> str:
-    """A text on one line, cut to SNIPPET characters: those around the first of the words."""
+    """Cut a text to one line of MAX_SNIPPET_CHARACTERS, around the first of the words."""
     flat = " ".join(text.split())
     if len(flat) <= MAX_SNIPPET_CHARACTERS:
         return flat

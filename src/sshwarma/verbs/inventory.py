@@ -1,4 +1,4 @@
-"""Inventory: what is in bags and what is equipped."""
+"""The verbs inv, equip and unequip: contents of bags, and equipment of rooms and agents."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ BUILT_IN_NAMESPACES = ("internal", "global")
 
 
 async def complete_inventory(request: CompletionRequest) -> list[Option]:
-    """Whose inventory: the room's, one's own, everything, somebody's."""
+    """Whose inventory to show: the room's, the caller's, everything, or an agent's."""
     whose = [("room", "this room"), ("me", "yourself"), ("all", "")]
     return [*whose, *agent_options(request.caller, "@")]
 
 
 async def complete_equipped(request: CompletionRequest) -> list[Option]:
-    """What is equipped here."""
+    """Things that are equipped here."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
 
 
 async def complete_to_equip(request: CompletionRequest) -> list[Option]:
-    """What could be equipped here: whole namespaces, tools, things from home and from the bags."""
+    """Things that could be equipped here: namespaces, tools, things from home and from the bags."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     names = [
@@ -96,7 +96,7 @@ class BagItem:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is equipped, what is in the bag, and what else could be equipped (None: not asked)."""
+    """Equipment, the contents of the bag, and what else could be equipped (None: not asked)."""
 
     of: str
     equipped: tuple[EquippedItem, ...]
@@ -175,11 +175,12 @@ def _format_source(notes: Iterable[str]) -> str:
 async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
     """Query inventory.
 
-    Left bare: what is equipped for you here, and this room's bag. `room`: the room's own
-    equipment and bag. `me` or `@agent`: theirs. `all`: as bare, and what else could be equipped.
+    Without an argument: what is equipped for you here, and the bag of the room. `room`: the
+    equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without
+    an argument, and what else could be equipped.
 
     Args:
-        what: room, me, all or @agent.
+        what: room, me, all or @agent (default: your equipment here and the bag of the room).
     """
     world, whose = caller.world, "yours"
     if what in (None, "all", "room"):
@@ -233,7 +234,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
 
 
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
-    """Tools the caller could equip beside what is on, up to `limit`."""
+    """Tools that the caller could equip and that are not on yet, at most `limit`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.opens()
     held = await caller.world.states(caller.room_id)
@@ -245,7 +246,7 @@ async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> li
 
 @dataclass(frozen=True, slots=True)
 class EquipResult:
-    """What a request changed, what was so already, and which patterns matched nothing."""
+    """Names that a request changed, names that needed no change, and patterns without a match."""
 
     on: bool
     context: str
@@ -290,7 +291,7 @@ async def equip(
         context: room, me or @agent.
         patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
             name; home:NAME from the shared room.
-        priority: where it stands among what is equipped; smaller is earlier, 0 if left out.
+        priority: order among the equipment; a smaller number comes earlier (default 0).
     """
     context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
@@ -315,11 +316,11 @@ async def equip(
 async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) -> EquipResult:
     """Unequip tools and data.
 
-    The things themselves stay; equipping them again brings back the same place.
+    The things themselves are kept. Equipping them again restores their priority.
 
     Args:
         context: room, me or @agent.
-        patterns: as for /equip.
+        patterns: names, globs (holler:*), comma lists and namespaces, as when equipping.
     """
     context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
@@ -338,7 +339,7 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         fixed = [thing for thing in found if thing.id in always]
         if fixed and len(fixed) == len(found):
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
-        # A pattern may name everything; what is off already is not worth a word unless named.
+        # A pattern may match everything: report things that are off already only if they are named.
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
         changed, already = equipment.unequip_things(tx, context_thing.id, found, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
@@ -351,7 +352,7 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
 def _notify_room(
     tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]
 ) -> None:
-    """What is equipped in a room concerns everybody there."""
+    """Tell everybody in a room what was equipped or unequipped there."""
     if context.id != caller.room_id or not changed:
         return
     shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
@@ -377,7 +378,7 @@ def _match_patterns(
     bag_ids: list[str],
     is_open: Callable[[Thing], bool] = lambda _: True,
 ) -> tuple[list[Thing], list[str]]:
-    """What the patterns match among what lies in the open, and those that match nothing."""
+    """Find the things that patterns match in open places, and the patterns without a match."""
     found: dict[str, Thing] = {}
     unmatched: list[str] = []
     chains = loadout.AncestorCache(conn)

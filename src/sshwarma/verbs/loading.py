@@ -1,4 +1,4 @@
-"""Loading: a namespace found by what one wants, switched on for oneself or a room, switched off."""
+"""The verbs load, unload and find, for namespaces of tools."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MAX_NAMED_TOOLS = 8
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A namespace was loaded or unloaded, with those inside it that were meant; `tools` are what
-    the caller has of them now."""
+    """A namespace that was loaded or unloaded, with those inside it. `tools` are those of its
+    tools that the caller has now."""
 
     room: str
     context: str
@@ -81,13 +81,13 @@ async def load(
 ) -> LoadResult:
     """Load a namespace, so that its tools can be used.
 
-    On yourself, wherever you go, or on the room for everybody in it. Nobody is moved. It is the
-    same as equipping the namespace.
+    Loads it on yourself, for every room, or on this room, for everybody in it. Nobody is moved.
+    This is the same as equipping the namespace.
 
     Args:
-        room: the namespace, as /namespaces lists it.
+        room: id of the namespace, such as git.
         context: me, room or @agent.
-        include_children: those inside it too, at every depth.
+        include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
     known = next((one for one in await all_listed(caller) if one.id == space.id), None)
@@ -114,7 +114,7 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
     """The namespace somebody means.
 
     Raises:
-        NotFound: if there is none; a room is told apart, if they may know of it.
+        NotFound: if it does not exist; with another message if it is a room they may know of.
     """
     try:
         return await caller.world.store.read(
@@ -127,7 +127,7 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
             raise refused from None
         raise NotFound(
             f"{room.name} is a room to stand in, not a namespace of tools.",
-            hint="What lies in a room is on for whoever is in it: /join goes there.",
+            hint="Tools in a room are on for everybody in it. Join the room to use them.",
         ) from None
 
 
@@ -142,13 +142,13 @@ def _explain_missing_state(known: NamespaceListed) -> str:
 
 
 def _suggest_next_step(known: NamespaceListed) -> str:
-    """How what a namespace lacks may come to hold."""
+    """Suggest how to get the states that a namespace lacks."""
     by_hand = next((state for state in known.missing if not state.startswith("mcp:")), None)
     if by_hand is not None:
-        return f"/state add {by_hand} says that it holds; /state list shows what does."
+        return f"/state add {by_hand} sets it; /state list shows the states that hold."
     if known.missing:
         return f"/mcp shows whether {known.missing[0].removeprefix('mcp:')} is up."
-    return "/mcp shows which servers are up; /namespaces, what could be loaded."
+    return "/mcp shows which servers are up; /namespaces shows what could be loaded."
 
 
 @verb(
@@ -169,12 +169,12 @@ async def unload(
 ) -> LoadResult:
     """Unload a namespace.
 
-    Its tools stay where they are; loading it again brings them back.
+    Its tools are kept: loading it again switches them on.
 
     Args:
-        room: the namespace, as /namespaces lists it.
+        room: id of the namespace, such as git.
         context: me, room or @agent.
-        include_children: those inside it too, at every depth.
+        include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
@@ -225,7 +225,7 @@ async def _make_load_result(
 
 
 def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
-    """By whose equipment tools of these namespaces are on."""
+    """Describe whose equipment has tools of these namespaces on."""
     by = {item.by for item in have.tools if item.thing.parent_id in meant}
     if "room" in by:
         return "through the room"
@@ -234,8 +234,8 @@ def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMatch:
-    """A namespace that fits: how well, from 0 to 1, and what it was found by. `missing` are the
-    states it lacks."""
+    """A namespace that matches a query: `score` from 0 to 1, `why` it was found, and the `missing`
+    states."""
 
     id: str
     score: float
@@ -255,7 +255,7 @@ class NamespaceMatches:
 @view(NamespaceMatches)
 def draw_found_namespaces(result: NamespaceMatches) -> Block:
     if not result.found:
-        return block("No namespace fits that. /namespaces lists them all.")
+        return block("No namespace matches. /namespaces lists them all.")
     lines = draw_columns(
         (
             ("ok", "●") if one.loaded else ("dim", "○"),
@@ -292,10 +292,11 @@ def _describe_match(one: NamespaceMatch) -> str:
 async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     """Find the namespace of tools for what you want to do.
 
-    By keywords, names and ids first; if none of them is in what you say, by likeness.
+    Searches by keywords, names and ids first. If none of them occurs in the query, searches by
+    similarity.
 
     Args:
-        query: what you want to do, in your own words; all namespaces if left out.
+        query: what you want to do, in your own words (default: list all namespaces).
     """
     known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
@@ -320,7 +321,7 @@ def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
 
 
 def _notify_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
-    """What is loaded in a room concerns everybody there."""
+    """Tell everybody in a room what was loaded or unloaded there."""
     if where.id == caller.room_id and changed:
         names = ", ".join(thing.label for thing in changed)
         caller.tell(tx, f"{what} {names}")

@@ -1,4 +1,4 @@
-"""How the rows of a room's log look to one who reads along."""
+"""Views of the rows of a room's log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ToolView = Literal["folded", "full", "hidden"]
 
 @dataclass(frozen=True, slots=True)
 class RowDisplayOptions:
-    """How somebody reads a room; whoever reads alike shares what was drawn.
+    """The settings of a viewer of a room. Viewers with equal settings share what was drawn.
 
     timestamps: the time before every row. markdown: whether what models say is drawn, or shown as
     it was written. tools: how much of tool calls is shown; of hidden ones, only what went wrong.
@@ -61,12 +61,12 @@ def is_by_model(row: Row, agents: AgentDirectory) -> bool:
 
 
 def cut_answer_text(row: Row) -> str:
-    """As much of a model's answer as is shown."""
+    """The part of a model's answer that is shown."""
     return _cut_text(row.content, MAX_SHOWN_ANSWER_LINES, MAX_SHOWN_ANSWER_CHARACTERS)
 
 
 def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
-    """Whether who reads so sees anything of a row."""
+    """Whether a viewer with these settings sees anything of a row."""
     return reading.tools != "hidden" or row.kind not in ("tool.call", "tool.result")
 
 
@@ -76,7 +76,7 @@ def draw_row(
     viewer_id: str | None,
     reading: RowDisplayOptions = DEFAULT_ROW_DISPLAY,
 ) -> Block:
-    """A row of a log as one viewer sees it; an empty Block if that is not at all."""
+    """A row of a log as one viewer sees it; an empty Block if it is hidden from them."""
     if not is_row_visible(row, reading):
         return EMPTY_BLOCK
     stamp: list[Span] = (
@@ -147,19 +147,19 @@ def _draw_speech(head: list[Span], row: Row, text: str, style: str) -> Block:
 
 
 def _draw_answer(head: list[Span], row: Row) -> Block:
-    """What a model said, as it meant it."""
+    """An answer of a model, with its Markdown drawn."""
     text = cut_answer_text(row)
     lines: list[Line | Table] = render_markdown(*head, ("", ": "), text=text)
     return block(*lines, *_draw_remainder(row, text))
 
 
 def _cut_text(text: str, lines: int, characters: int) -> str:
-    """The beginning of a text: so many lines and characters of it."""
+    """The first lines of a text, up to a number of lines and of characters."""
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
 def _draw_remainder(row: Row, shown: str) -> list[Line]:
-    """What is said of the rest of a row, if there is one."""
+    """A line that says how to read the rest of a row, if it was cut."""
     left = len(row.content) - len(shown)
     if not left:
         return []
@@ -205,7 +205,7 @@ def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Blo
 
 
 def _parse_arguments(content: str) -> list[tuple[str, Any]]:
-    """The arguments of a call; what is no JSON object is one value without a name."""
+    """The arguments of a call; one value without a name if they are not a JSON object."""
     try:
         found = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
     except (ValueError, RecursionError):
@@ -263,7 +263,7 @@ def _draw_more_hint(row: Row) -> list[Span]:
 
 
 def _tool_name(row: Row) -> str:
-    """The tool's name: its own, or whatever a model took for one."""
+    """The name of the tool, or the name that a model used for it."""
     return _flatten_text(str(row.meta.get("tool", "")), MAX_TOOL_NAME_CHARACTERS)
 
 

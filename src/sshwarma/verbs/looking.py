@@ -1,4 +1,4 @@
-"""Looking around: the room, the things in it, other rooms, who is there."""
+"""The verbs look, rooms and who."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.world import World
 
 LOOK_CACHE_SECONDS = 5
-"""A look that was made this recently is given again if nobody came or went meanwhile."""
+"""A look that is at most this old is reused if nobody came or went meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RoomExit:
 
 @dataclass(frozen=True, eq=False)
 class RoomDetails:
-    """A room as one sees it on entering. One value for all who look, so compared by identity."""
+    """A room as /look shows it. Everybody who looks gets the same value: equal by identity."""
 
     drawn_once: ClassVar[bool] = True
 
@@ -106,7 +106,7 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
     With a thing, the same as /examine.
 
     Args:
-        thing: anything /examine knows; the room itself if left out.
+        thing: a thing, an @agent or a room, as in examine (default: this room).
     """
     if thing is not None:
         return await examine(caller, thing)
@@ -114,8 +114,7 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
 
 
 async def read_room_details(caller: Caller) -> RoomDetails:
-    """What the caller's room looks like now: the same value for everybody who looks while nothing
-    changes."""
+    """Read the caller's room: the same value for everybody who looks while nothing changes."""
     world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
 
@@ -176,7 +175,7 @@ def draw_room_list(result: RoomList) -> Block:
 async def rooms(caller: Caller) -> RoomList:
     """List rooms.
 
-    By name, with how many people are in each. Private rooms show only to their members.
+    Sorted by name, with the number of people in each. Only members see a private room.
     """
     now = now_ms()
     return RoomList(
@@ -234,8 +233,8 @@ def draw_who_list(result: PersonList) -> Block:
 async def who(caller: Caller) -> PersonList:
     """List participants.
 
-    Everyone connected now, with room, door (ssh, mcp, web, model) and idle time. Who is in a
-    private room that you may not enter is shown without the room.
+    Everyone connected now, with room, door (ssh, mcp, web, model) and idle time. A private room
+    that you may not enter is left out.
     """
     world, now = caller.world, now_ms()
     names = {

@@ -348,7 +348,7 @@ async def _check_reachable(settings: McpSettings) -> None:
 
 
 async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
-    """The state of a server that was told to connect, once it has settled."""
+    """The state of a server after a request to connect, once it has settled."""
     condition = await hub.settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))

@@ -17,8 +17,8 @@ SIGN_IN_MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
 
 @dataclass(frozen=True, slots=True)
 class SignInInstructions:
-    """What to open to sign in. `host` is where `address` leads, `issuer` who asks there, `scope`
-    what rights are asked for, `redirect` where it comes back to."""
+    """The `address` to open to sign in: its `host`, the `issuer`, the requested `scope`, and the
+    `redirect` that the browser comes back to."""
 
     name: str
     host: str
@@ -41,13 +41,13 @@ def draw_sign_in(result: SignInInstructions) -> Block:
         line(("heading", f"Sign in to {result.name} in your browser:")),
         *draw_columns((("dim", title), fact) for title, fact in facts if fact),
         line(),
-        # Without indent, so that what is copied from several rows is one address to a browser.
+        # Without indent, so that an address copied from several rows is one address to a browser.
         line(("link", result.address)),
         line(),
         line(f"It comes back to {urlsplit(result.redirect).netloc}. If that page cannot be shown,"),
         line("copy its address from the browser and give it here:"),
         line("  ", ("verb", f"/mcp login {result.name} ADDRESS"), hang=4),
-        line(("dim", f"Good for {result.minutes} minutes.")),
+        line(("dim", f"Valid for {result.minutes} minutes.")),
     )
 
 

@@ -33,14 +33,14 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
 
     Args:
         name: the agent.
-        reason: what they and the room are told.
+        reason: text of the notice to them and to the room.
     """
     here = await caller.room()
     other = await _find_lower_ranked(caller, name)
     if not any(link.room_id == here.id for link in caller.world.presence.links_of(other.id)):
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
-        raise Conflict("The lobby is where people are put.", hint="/mute or /ban work here.")
+        raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
     why = f": {reason}" if reason else "."
 
     def work(tx: Change) -> None:
@@ -70,7 +70,7 @@ async def mute(
     Args:
         name: the agent.
         minutes: duration in minutes (default 60); off ends it.
-        reason: what they are told.
+        reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "muted")
 
@@ -90,7 +90,7 @@ async def ban(
     Args:
         name: the agent.
         minutes: duration in minutes (default forever); off ends it.
-        reason: what they are told.
+        reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "banned")
 

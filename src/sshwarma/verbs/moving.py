@@ -1,4 +1,4 @@
-"""Moving between rooms, and making them."""
+"""The verbs join, leave, go, create, fork, exits, route and nav."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sshwarma.world.world import World
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """The caller stands in another room now."""
+    """The move of the caller to another room."""
 
     room: str
     came_from: str
@@ -50,8 +50,8 @@ def draw_moved(moved: MoveResult) -> Block:
 async def join(caller: Caller, room: RoomName) -> MoveResult:
     """Join room.
 
-    Goes there from anywhere. If you may not enter, or there is no such room, you stay where you
-    are and no room is made: /create makes one.
+    Works from any room. If the room does not exist or you may not enter it, you stay where you
+    are. /create makes a room.
 
     Args:
         room: the name of the room.
@@ -91,7 +91,8 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     if found is None:
         ways = ", ".join(known.direction for known in room.exits)
         raise NotFound(
-            f"There is no exit {way} here.", hint=f"Exits: {ways}." if ways else "It has no exits."
+            f"There is no exit {way} here.",
+            hint=f"Exits: {ways}." if ways else "This room has no exits.",
         )
     return await move_caller(caller, await caller.world.room(found.to_id), way)
 
@@ -107,10 +108,10 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
 async def create(caller: Caller, room: Word) -> MoveResult:
     """Create room.
 
-    The new room is yours, is equipped as `defaults` is now, and you go there.
+    You own the new room and go there. It gets the equipment of `defaults`.
 
     Args:
-        room: its name: a lower-case letter, then letters, digits, - or _, 32 at most.
+        room: its name: a lower-case letter, then letters, digits, - or _; at most 32 characters.
     """
     made = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
@@ -127,14 +128,14 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     moves=True,
 )
 async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
-    """Make a room like another.
+    """Copy a room without its conversation.
 
-    Copies its text, equipment, things and exits, not its log and not its members, and goes
-    there.
+    Copies its texts, equipment, things and exits, but not its log and its members. You go to the
+    copy.
 
     Args:
         room: the room to copy.
-        new: the name of the copy; ROOM-2 or the next free number if left out.
+        new: name of the copy (default: ROOM-2, or the next free number).
     """
     source = await caller.room_named(room)
     await caller.require(Right.ENTER, source)
@@ -211,10 +212,10 @@ def draw_route(result: Route) -> Block:
 async def route(caller: Caller, room: RoomName) -> Route:
     """Find the shortest way along exits.
 
-    Goes through no room that you may not enter.
+    The way leads only through rooms that you may enter.
 
     Args:
-        room: where you want to get.
+        room: the destination.
     """
     world, now = caller.world, now_ms()
     target = await caller.room_named(room)
@@ -264,9 +265,9 @@ nav = group(
     "nav",
     section="Moving",
     default="show",
-    doc="""See and change whether models may move out of this room by tool.
+    doc="""Show or set whether models may move out of this room by tool.
 
-    Agents over MCP are held too; people are not.
+    The setting applies to agents over MCP too, but not to people.
     """,
 )
 
@@ -350,19 +351,19 @@ def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
 
 
 async def record_arrival(world: World, link: AgentConnection) -> None:
-    """A link has come to stand in its room: others there are told, once an agent."""
+    """Add a connection to its room; announce the agent if it is its first one there."""
     if world.presence.enter(link):
         await _announce_presence(world, link, "arrives")
 
 
 async def record_departure(world: World, link: AgentConnection) -> None:
-    """A link has ended. It is out of the room at once; then others there are told."""
+    """Remove an ended connection from its room at once, then announce that to the room."""
     if world.presence.leave(link):
         await _announce_presence(world, link, "leaves")
 
 
 async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
-    """Move a link that may not stay where it is; no right is asked."""
+    """Move a connection that may not stay where it is, without checking rights."""
     link = caller.link
     if link is None or link.room_id == target_id:
         return

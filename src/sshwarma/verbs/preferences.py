@@ -1,4 +1,4 @@
-"""Yourself: settings of your own, aliases, going away."""
+"""The verbs set, alias and quit."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ PREFERENCES: Final[Mapping[str, Preference]] = {
 
 
 def read_preference(prefs: Mapping[str, Any], name: str) -> str:
-    """What somebody has set, or its default; also if that value is none any more."""
+    """Read a setting; its default if it is not set or the value is no longer allowed."""
     known = PREFERENCES[name]
     value = prefs.get(name)
     return value if value in known.values else known.values[0]
 
 
 async def complete_settings(request: CompletionRequest) -> list[Option]:
-    """The settings there are."""
+    """The names of the settings."""
     return [(name, known.help) for name, known in PREFERENCES.items()]
 
 
@@ -83,12 +83,12 @@ def draw_settings(settings: PreferenceValues) -> Block:
 async def set_preference(
     caller: Caller, setting: SettingName | None = None, value: SettingValue | None = None
 ) -> PreferenceValues | Confirmation:
-    """See and change your settings.
+    """Show or change your settings.
 
-    They are yours on every connection, at once.
+    A change applies to all your connections at once.
 
     Args:
-        setting: one of those /set shows.
+        setting: name of the setting, as /set lists it.
         value: one of its values.
     """
     prefs: dict[str, Any] = dict(caller.agent.prefs)
@@ -102,12 +102,12 @@ async def set_preference(
     known = PREFERENCES.get(setting)
     if known is None:
         raise NotFound(
-            f"There is no setting {setting[:40]}.", hint=f"There are {', '.join(PREFERENCES)}."
+            f"Unknown setting {setting[:40]}.", hint=f"Choose one of: {', '.join(PREFERENCES)}."
         )
     if value is None:
         return Confirmation(f"{setting} is {read_preference(prefs, setting)}.")
     if value not in known.values:
-        raise Invalid(f"{setting} is one of {', '.join(known.values)}.")
+        raise Invalid(f"{setting}: choose one of: {', '.join(known.values)}.")
     prefs[setting] = value
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
     return Confirmation(f"{setting} is {value}.")
@@ -138,13 +138,13 @@ async def alias(
     name: Word | None = None,
     meaning: TextAfterEquals | None = None,
 ) -> AliasList | Confirmation:
-    """See and make short names for what you often type.
+    """Show, set or remove aliases: short names for lines that you often type.
 
-    What follows an alias on the line is added to its meaning.
+    The rest of the line is added to the meaning of the alias.
 
     Args:
-        name: the short name, without a slash.
-        meaning: what it stands for; - removes it.
+        name: the alias, without a slash.
+        meaning: the line it stands for; - removes the alias.
     """
     known = dict(caller.agent.aliases)
     if name is None:
@@ -161,24 +161,24 @@ async def alias(
         or len(short) > 32
         or not short.isascii()
     ):
-        raise Invalid("An alias is letters and digits, 32 at most.")
+        raise Invalid("An alias must consist of letters and digits, at most 32.")
     if not meaning.strip():
-        raise Invalid(f"Say what /{short} stands for.", hint="- removes it.")
+        raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
     if meaning.strip() == "-":
         known.pop(short, None)
-        answer = f"/{short} is gone."
+        answer = f"Removed the alias /{short}."
     else:
         known[short] = meaning.strip()[:1000]
         answer = f"/{short} now means {known[short]}"
     if len(known) > MAX_ALIASES:
-        raise Conflict(f"You have {MAX_ALIASES} aliases, which is the most.")
+        raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
     return Confirmation(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The caller wants to go."""
+    """The request of the caller to leave."""
 
     text: str
 

@@ -93,8 +93,8 @@ class VerbGroup:
         return self.actions.get(action.lower())
 
     def default_for(self, word: str | None) -> Verb | None:
-        """The default, if a line goes on with that word, which is no action: with a flag, with
-        nothing, or with what the default takes."""
+        """The default verb, if it can take that word, which is not an action: a flag, no word, or
+        an argument of the default."""
         takes = word is None or word.startswith("--") or self.default_takes_words
         return self.find(self.default) if takes else None
 

@@ -1,4 +1,4 @@
-"""Reports: the schema of the world, questions to it in SQL, and what everything has used."""
+"""The verbs schema, sql and stats: the database, queries of it, and usage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_CELL_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as it is declared; what a view computes may have no declared type."""
+    """A column as it is declared; a computed column of a view may have no declared type."""
 
     name: str
     type: str
@@ -51,7 +51,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSchema:
-    """The live schema; one relation whole if only one was asked for."""
+    """The live schema, or one relation of it in full."""
 
     relations: tuple[Relation, ...]
     whole: bool
@@ -77,7 +77,7 @@ def draw_schema(schema: DatabaseSchema) -> Block:
                 for one in some
             ),
         ]
-    return block(*lines, line(("dim", "/schema NAME shows one whole.")))
+    return block(*lines, line(("dim", "/schema NAME shows one in full.")))
 
 
 def _draw_relation(one: Relation) -> list[Line]:
@@ -108,7 +108,7 @@ def _list_column_notes(column: SchemaColumn) -> Iterable[str]:
 async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
     """Show the tables and views of the database.
 
-    As they are now, with their columns; for one of them also its SQL.
+    Lists their columns; for one table or view also its SQL.
 
     Args:
         name: only this table or view.
@@ -123,7 +123,7 @@ async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
 
 
 def _read_relations(conn: Connection) -> tuple[Relation, ...]:
-    """Every table and view but what SQLite keeps for itself and its search index."""
+    """Every table and view except those of SQLite itself and of its search index."""
     query = text(
         "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
         " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts!_%' ESCAPE '!'"
@@ -150,7 +150,7 @@ def _read_relations(conn: Connection) -> tuple[Relation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What a SELECT gave. `more` rows are not shown (`uncounted`: at least so many)."""
+    """The rows of a SELECT. `more` rows are not shown (`uncounted`: at least that number)."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[reports.CellValue, ...], ...]
@@ -192,13 +192,13 @@ def _flatten_cell(value: str, *, whole: bool) -> str:
 
 
 def _describe_rest(selected: QueryResult) -> str:
-    """What is not shown, and how it could be."""
+    """Describe the rows and values that are not shown, and how to read them."""
     rest = ""
     if selected.more:
         least = "at least " if selected.uncounted else ""
         rest = (
             f", {least}{selected.more} more not shown: at most {MAX_REPORT_ROWS} rows and"
-            f" {MAX_REPORT_CHARACTERS} characters are; LIMIT and OFFSET read on"
+            f" {MAX_REPORT_CHARACTERS} characters are shown; LIMIT and OFFSET read on"
         )
     if selected.cut_cells:
         rest += (
@@ -218,15 +218,15 @@ def _describe_rest(selected: QueryResult) -> str:
     ),
 )
 async def sql(caller: Caller, text: Text) -> QueryResult:
-    """Ask the database, by one SELECT that only reads.
+    """Query the database with one SELECT.
 
-    It sees what you may see: rooms you may enter, your private conversations, your own bag, and no
-    secrets. At most 200 rows are shown, and a question may take 2 seconds.
+    The query reads what you may see: rooms you may enter, your private conversations, your own
+    bag, and no secrets. At most 200 rows are shown. A query times out after 2 s.
 
     Args:
         text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,
             toolsets, toolset_mcp_servers, projects and project_memory, or the tables usage,
-            tool_calls, turns, rows, things, equipped and exits; /schema shows their columns.
+            tool_calls, turns, rows, things, equipped and exits; schema shows their columns.
     """
     world, now = caller.world, now_ms()
     rooms = [
@@ -241,7 +241,7 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
         answer = await world.reports.ask(text, scope)
     except WorldError as refused:
         start = caller.line.find(text)
-        if refused.at is not None:  # it points into the statement, and shall point into the line
+        if refused.at is not None:  # from its place in the statement to its place in the line
             refused.at = None if start < 0 else (refused.at[0] + start, refused.at[1] + start)
         raise
     return QueryResult(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)
@@ -250,7 +250,7 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
 @dataclass(frozen=True, slots=True)
 class ModelUsage(UsageTotals):
     model: str = ""
-    agents: tuple[str, ...] = ()  # who answered by it
+    agents: tuple[str, ...] = ()  # agents that answered with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,8 @@ class RoomUsage(UsageTotals):
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """What was used where: `scope` is the room's name, or `every room`. `since` and `until` are
-    ISO times of the first and the last thing counted."""
+    """Usage: `scope` is the name of the room, or `every room`. `since` and `until` are ISO times
+    of the first and the last answer or call that is counted."""
 
     scope: str
     of: str | None  # the one agent it is about
@@ -348,7 +348,7 @@ def _format_minute(moment: str) -> str:
 
 
 def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
-    """Tools with how often each was called, as a bar too."""
+    """Draw how often each tool was called, as a number and a bar."""
     return draw_columns(
         (
             ("tool", count.tool),
@@ -368,14 +368,14 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
 async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
-    """Show what was used in this room.
+    """Show usage in this room: answers, tokens, cost, tool calls and skills.
 
-    Answers and tokens of each model, what they cost where the price is known, calls of tools, and
-    skills that are active. What was undone is spent all the same.
+    Answers and tokens of each model, their cost where the price is known, tool calls, and active
+    skills. Undone answers are counted too.
 
     Args:
-        model: only this one's.
-        all: of every room, and of each; for administrators.
+        model: only this model.
+        all: all rooms together and each room; needs the admin right.
     """
     room = await caller.room()
     if all:

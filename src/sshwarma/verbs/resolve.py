@@ -25,14 +25,14 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     found = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
     if found is not None and await _is_visible(caller, found):
         return found
-    raise NotFound(f"There is no {name[:60]} here.", hint="/inv all shows what there is.")
+    raise NotFound(f"There is no {name[:60]} here.", hint="/inv all lists all things here.")
 
 
 async def resolve_context(caller: Caller, word: str) -> Thing:
     """The room or agent that `room`, `me` or `@agent` names, if the caller may equip there.
 
     Raises:
-        Invalid, NotFound: if it is none of these.
+        Invalid, NotFound: if it does not name one of these.
         Forbidden: if the caller may not change it.
     """
     context = await resolve_readable_context(caller, word)
@@ -55,12 +55,14 @@ async def resolve_readable_context(caller: Caller, word: str) -> Thing:
     elif word.startswith("@"):
         wanted = caller.world.agents.find(word).id
     else:
-        raise Invalid(f"{word[:40]} is not a place to equip.", hint="Say room, me or @agent.")
+        raise Invalid(
+            f"{word[:40]} is not a place to equip.", hint="Choose one of: room, me, @agent."
+        )
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
 
 
 async def require_maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
-    """Go on if the caller made the thing or is an administrator.
+    """Raise unless the caller made the thing or is an administrator.
 
     Raises:
         Forbidden: with those words.

@@ -50,9 +50,10 @@ room = group(
     "room",
     section="Access",
     default="show",
-    doc="""See and change who may enter this room and build in it.
+    doc="""Show or set who may enter this room and build in it.
 
-    An open room is for anyone; only members enter the others, and only members see a private one.
+    Anyone may enter an open room. Only members may enter other rooms, and only members see a
+    private one.
     """,
 )
 

@@ -1,4 +1,4 @@
-"""Running things: calling a tool by hand, stopping an answer, unfolding what a tool gave."""
+"""The verbs run, stop, attachment and expand."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import Row
 
 MAX_SEARCHED_CALLS = 100
-"""Newest calls among which one with an attachment is looked for."""
+"""Number of newest calls that are searched for an attachment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A tool was called; the room saw the call and the start of what it gave. `seq` is the row
-    that holds all of it."""
+    """The result of a tool call. The room saw the call and the start of the result; row `seq`
+    holds all of it."""
 
     tool: str
     ok: bool
@@ -42,7 +42,7 @@ class RunResult:
 @view(RunResult)
 def draw_ran(ran: RunResult) -> Block:
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
-    # Somebody else decides how much this is; a terminal that cannot take it would be cut off.
+    # The tool decides how long this is; a terminal that cannot take it would be cut off.
     left = len(ran.text) - MAX_ROW_PART_CHARACTERS
     more = (
         f"… {left} more: /expand {ran.seq} --start {MAX_ROW_PART_CHARACTERS}, or --json"
@@ -70,10 +70,10 @@ def draw_ran(ran: RunResult) -> Block:
 async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> RunResult:
     """Call a tool that is equipped for you here.
 
-    The room sees the call and its result, as when a model calls one.
+    The room sees the call and its result, like those of a model.
 
     Args:
-        name: the tool, as /inv names it.
+        name: name of the tool, such as holler:sample.
         arguments: NAME=VALUE words, or a JSON object.
     """
     tools = services_of(caller).tools
@@ -97,12 +97,13 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     examples=("/stop", "/stop @guide"),
 )
 async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
-    """Stop an answer that is being given.
+    """Stop the answers of models.
 
-    Those you asked for; an owner of the room stops anybody's. Ctrl-C does the same.
+    Stops the answers that you asked for; an owner of the room stops those of everybody. Ctrl-C
+    does the same.
 
     Args:
-        name: only this model's.
+        name: the model (default: every model that answers here).
     """
     answering = services_of(caller).turns
     room = await caller.room()
@@ -113,16 +114,16 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     if not stopped:
         waiting = answering.asked_by(room.id, agent_id)
         if not waiting:
-            raise NotFound("Nobody is answering here now.")
+            raise NotFound("No model is answering here now.")
         who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
-        raise Forbidden(f"That answers {who}, who may stop it, and so may an owner of the room.")
+        raise Forbidden(f"{who} asked for that answer: {who} or an owner of the room may stop it.")
     await answering.endings(room.id)
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 
 @dataclass(frozen=True, slots=True)
 class AttachmentData:
-    """Bytes that a tool gave, one of `of`; `data` in base64."""
+    """One of the `of` attachments of a tool result; `data` is base64."""
 
     seq: int
     number: int
@@ -137,7 +138,7 @@ def draw_fetched(found: AttachmentData) -> Block:
     which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
     return block(
         line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
-        line("  ", ("dim", f"ssh HOST attachment {which} > FILE  keeps it"), hang=2),
+        line("  ", ("dim", f"ssh HOST attachment {which} > FILE  saves it"), hang=2),
     )
 
 
@@ -151,25 +152,24 @@ def draw_fetched(found: AttachmentData) -> Block:
 async def attachment(
     caller: Caller, row: RowNumber | None = None, number: RowNumber | None = None
 ) -> AttachmentData:
-    """Get an image, a sound or a file that a tool gave.
+    """Get an image, a sound or a file from the result of a tool.
 
-    A log holds text; what is none is kept beside it, the newest 64 MiB of each room. A terminal
-    cannot show it: `ssh HOST attachment 54 > FILE` writes the bytes themselves, and with --json,
-    as over HTTP, they come in base64.
+    A log holds only text. Attachments are stored beside it, the newest 64 MiB of each room. A
+    terminal cannot show them: `ssh HOST attachment 54 > FILE` writes the bytes themselves. With
+    --json and over HTTP they are base64.
 
     Args:
-        row: the number of the tool's result, as the room shows it; the newest that has some if left
-            out.
-        number: which of several; the first if left out.
+        row: row number of the tool result (default: the newest that has an attachment).
+        number: number of the attachment in that result (default 1).
     """
     return await read_attachment(caller, row, number or 1)
 
 
 async def read_attachment(caller: Caller, row: int | None, number: int) -> AttachmentData:
-    """What a tool gave in the caller's room beside text.
+    """Find an attachment of a tool result in the caller's room.
 
     Raises:
-        NotFound: if it gave nothing of that number, or it is not kept any longer.
+        NotFound: if there is no attachment of that number, or it was deleted to save space.
     """
 
     def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
@@ -184,11 +184,13 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
 
     found, kept = await caller.world.store.read(read)
     if found is None or not found.meta.get("attachments"):
-        which = f"Row {row} has" if row is not None else "No tool here has lately given"
-        raise NotFound(f"{which} no attachment.", hint="What a tool gave says if there is one.")
+        where = f"Row {row} has" if row is not None else "The newest tool results here have"
+        raise NotFound(
+            f"{where} no attachment.", hint="A tool result that has one names /attachment."
+        )
     of = len(found.meta["attachments"])
     if kept is None:
-        why = "is not kept any longer" if number <= of else f"is not there: it has {of}"
+        why = "was deleted to save space" if number <= of else f"not found: the row has {of}"
         raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
     data = base64.b64encode(kept.data).decode()
     return AttachmentData(found.seq, number, of, kept.kind, len(kept.data), data)
@@ -228,11 +230,11 @@ def draw_unfolded(result: ExpandedRow) -> Block:
     examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
 )
 async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> ExpandedRow:
-    """Show the whole of what was folded or cut.
+    """Show the full text of a row that was folded or cut.
 
     Args:
-        row: its number, as the room shows it; the newest tool result if left out.
-        start: the character to begin at.
+        row: row number, as the room shows it (default: the newest tool result).
+        start: index of the first character to show (default 0).
     """
     found = await caller.world.store.read(
         lambda conn: (

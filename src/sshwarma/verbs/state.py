@@ -193,7 +193,9 @@ async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates 
     if path is None:
         known = thing.metadata.get(DIRECTORY_KEY)
         return Confirmation(
-            f"The directory of {room.name} is {known}." if known else "It has none."
+            f"The directory of {room.name} is {known}."
+            if known
+            else f"{room.name} has no directory."
         )
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
         raise Invalid(f"{path[:60]!a} is not an absolute path.", hint="As in /srv/project")

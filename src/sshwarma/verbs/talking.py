@@ -1,4 +1,4 @@
-"""Talking: to the room, to one person, and what was said before."""
+"""The verbs say, me, tell and reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sshwarma.world.turns import Turn
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """Something was said. A terminal in the room sees the row itself, and needs no answer."""
+    """A message that was said. A terminal in the room shows the row itself, not this result."""
 
     room: str
     seq: int
@@ -33,8 +33,8 @@ class SentMessage:
     text: str
     to: str | None = None
     emote: bool = False
-    turns: tuple[str, ...] = ()  # those it opened, of models it called
-    note: str = ""  # what only who said it is told of it
+    turns: tuple[str, ...] = ()  # turns of the models that it called
+    note: str = ""  # a notice for the sender alone
 
 
 @view(SentMessage)
@@ -46,7 +46,7 @@ def draw_said(said: SentMessage) -> Block:
 
 
 def sender_note_lines(said: SentMessage) -> list[Line]:
-    """What only who said it is told."""
+    """Draw the notice for the sender alone."""
     return [line(("warn", said.note))] if said.note else []
 
 
@@ -54,11 +54,11 @@ def sender_note_lines(said: SentMessage) -> list[Line]:
 async def say(caller: Caller, text: Text) -> SentMessage:
     """Send message to room.
 
-    What you type without a slash is said. A line that should begin with a slash is typed with
-    two. @NAME calls somebody: a person's terminal rings, a model answers.
+    A line without a slash is said. To say a line that begins with a slash, type two slashes.
+    @NAME calls somebody: a person's terminal rings, a model answers.
 
     Args:
-        text: what to say; several lines are one message.
+        text: the message; it may have several lines.
     """
     words = _clean_text(caller, text)
     answering = services_of(caller).turns
@@ -100,22 +100,22 @@ async def say(caller: Caller, text: Text) -> SentMessage:
 
 
 def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
-    """Go on if so many more answers may come in the caller's room.
+    """Raise unless that many more models may answer in the caller's room.
 
     Raises:
-        Unavailable: saying what the limit is.
+        Unavailable: naming the limit.
     """
     if not answering.room_for(caller.room_id, more):
         raise Unavailable(
-            f"{MAX_ANSWERS_PER_ROOM} answers at once is the limit of a room.",
-            hint="Wait for some, or /stop them.",
+            f"At most {MAX_ANSWERS_PER_ROOM} models may answer in a room at once.",
+            hint="Wait for one, or /stop it.",
         )
 
 
 def _append_message(
     tx: Change, caller: Caller, text: str, asked: list[Agent]
 ) -> tuple[Row, list[Turn]]:
-    """Add what was said to the room's log, with a turn for each model that was asked."""
+    """Append the message to the room's log, with a turn for each model that it asks."""
     opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
     first = opened[0].id if opened else None
     row = rows.append_row(
@@ -133,7 +133,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MessageAnswers:
-    """What models said to somebody who waited for it."""
+    """The answers of models, for a caller that waited for them."""
 
     said: SentMessage
     answers: tuple[ModelAnswer, ...]
@@ -193,14 +193,14 @@ async def me(caller: Caller, text: Text) -> SentMessage:
     scope=TokenScope.ACT,
 )
 async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
-    """Say something to one person.
+    """Send a private message to one person.
 
-    Only the two of you see it and only the two of you can find it again. Who is away finds it
-    with /history @NAME.
+    Only the two of you can see and find it. Somebody who is away reads it later with
+    /history @NAME.
 
     Args:
-        name: who it is for; a unique prefix is enough.
-        text: what to say.
+        name: the agent; a unique prefix is enough.
+        text: the message.
     """
     other = caller.world.agents.find(name)
     return await _send_private_message(caller, other, text)
@@ -210,17 +210,19 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
     "reply", section="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
 )
 async def reply(caller: Caller, text: Text) -> SentMessage:
-    """Answer who told you something last.
+    """Answer the private message that you received last.
 
     Args:
-        text: what to say.
+        text: the message.
     """
     other_id = await caller.world.store.read(
         lambda conn: private_messages.read_last_sender(conn, caller.agent.id)
     )
     other = caller.world.agents.get(other_id)
     if other is None:
-        raise NotFound("Nobody has told you anything yet.", hint="/tell NAME starts it.")
+        raise NotFound(
+            "Nobody has sent you a private message yet.", hint="/tell NAME TEXT sends one."
+        )
     return await _send_private_message(caller, other, text)
 
 
@@ -244,10 +246,10 @@ async def _append_row(caller: Caller, kind: str, text: str) -> Row:
 
 
 def _clean_text(caller: Caller, text: str) -> str:
-    """The text without the space around it.
+    """Strip the white space around a text.
 
     Raises:
-        Invalid: if nothing is left, or it is longer than a line may be.
+        Invalid: if it is empty or too long.
     """
     words = text.strip("\n").rstrip()
     if not words.strip():

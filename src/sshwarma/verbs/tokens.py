@@ -1,4 +1,4 @@
-"""Tokens, with which programs come in as their agent over HTTP, without an ssh key."""
+"""The verbs of `/token`: tokens let programs log in as an agent over HTTP, without an ssh key."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ token = group(
     default="list",
     doc="""List, create and revoke your tokens.
 
-    A token lets a program come in as you, over HTTP: an MCP client at /mcp, a script at /api. It
-    can do what you can, as far as its scope goes. /help agents tells how to use one.
+    A token lets a program log in as you over HTTP: an MCP client at /mcp, a script at /api. It can
+    do what you can, within its scope. /help agents explains how to use one.
     """,
 )
 
@@ -138,7 +138,7 @@ async def create_token(
     Args:
         label: a label to know it by.
         scope: read looks, act also talks, moves and calls tools, build does all that you may.
-        days: lifetime in days; until it is revoked if left out.
+        days: lifetime in days (default: until it is revoked).
     """
     _require_key(caller)
     if not label.strip():

@@ -1,4 +1,4 @@
-"""Tools: writing them in Lua, testing them, and deciding about those of others."""
+"""The verbs of `/tool`: list, write, test, enable, disable, describe and remove tools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ tool = group(
     doc="""Write tools in Lua, test them, and enable or disable tools.
 
     A tool written here lies in this room: everybody in the room can call it, models too. me:NAME
-    makes a tool of your own, which you take along; NAMESPACE:NAME puts it into a namespace that
+    makes a tool of your own for every room; NAMESPACE:NAME puts it into a namespace that
     you made, and makes the namespace if it does not exist. global:NAME is on everywhere and needs
     the admin right. /help scripts explains how to write a script.
     """,
@@ -51,8 +51,8 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
     """List tools.
 
     Args:
-        pattern: a name or a pattern such as den:*; the tools that are on here, and those that lie
-            in the room or in your bag, if left out.
+        pattern: a name, or a pattern such as den:* (default: tools that are on here, in this room
+            or in your bag).
     """
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
@@ -101,7 +101,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
 async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> ToolMade:
-    """Make a tool, or give a tool another script.
+    """Make a tool, or replace the script of one.
 
     From a shell: ssh HOST tool new NAME < script.lua
 
@@ -195,7 +195,7 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
     examples=("/tool test dice", "/tool test dice sides=20"),
 )
 async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> ToolTested:
-    """Call a Lua tool so that only you see what it gives.
+    """Call a Lua tool and show the result only to you.
 
     Args:
         name: the tool.
@@ -294,7 +294,7 @@ async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     if not creation.is_lua_tool(found):
         raise Invalid(
             f"{found.label} was not made here and cannot be removed.",
-            hint=f"/tool disable {found.label} takes it from everybody.",
+            hint=f"/tool disable {found.label} disables it for everybody.",
         )
     await _check_may_decide(caller, found)
 
@@ -319,7 +319,7 @@ async def _change_tool(caller: Caller, found: Thing, told: str, **decisions: Any
 
 
 async def _find_tool(caller: Caller, name: str) -> Thing:
-    """A tool by any of its names: one the caller has here, or knows of."""
+    """Find a tool by any of its names: one that the caller has here or may know of."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     item = NameTable(load.tools).find(name)
     if item is not None:

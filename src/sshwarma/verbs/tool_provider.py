@@ -1,4 +1,4 @@
-"""Verbs as tools: what carries out `sshwarma:look` for a model, a person's /run, or a program."""
+"""The provider of verbs as tools: runs `sshwarma:look` for a model, a person or a program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VerbToolProvider:
         }
 
     def why_unavailable(self, tool: Thing) -> str:
-        """Return nothing: a verb is as available as the server."""
+        """Return nothing: a verb is available whenever the server is."""
         return ""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:

@@ -143,7 +143,7 @@ async def _find(caller: Caller, turn: str) -> Turn:
 
 @verb("undo", section="Models", needs=Right.TALK, tool=False, examples=("/undo",))
 async def undo(caller: Caller) -> Confirmation:
-    """Take back what you asked last, with its answer.
+    """Undo your last question and its answer.
 
     Neither is sent to models any more, and the notes that the model had before are restored. An
     owner of the room takes back the newest turn, also if another person asked. /message restore
@@ -205,7 +205,7 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
         return path[-1]
     if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
         raise NotFound(
-            "Everything that was asked here is taken back already.",
+            "Every question here is undone already.",
             hint="/message list shows it.",
         )
     raise NotFound("No model has been asked anything here.")
@@ -226,7 +226,7 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
 
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
-    """The turns that the rows of a turn have opened, and theirs, newest first."""
+    """The turns that the rows of a turn opened, and those that these opened, newest first."""
     found: list[Turn] = []
     waiting = [turn]
     recent = turns.read_newest_turns(conn, turn.room_id, MAX_ANCESTOR_TURNS)

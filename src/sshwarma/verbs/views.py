@@ -1,5 +1,5 @@
-"""How results look: one view a result type. A view makes a Block; what is plain text for pipes and
-models is the same Block without styles. Rows of a log are in `log_rows`."""
+"""Views of results: one view for each result type. A view makes a Block; pipes and models get the
+same Block as plain text, without styles. Rows of a log are in `log_rows`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMPTY_BLOCK: Final = Block()
 
 
 MAX_COLUMN_CHARACTERS: Final = 48
-"""Characters of a column of a table; what is wider moves what follows it in its own row."""
+"""Characters of a column of a table; a wider cell shifts the rest of its own row."""
 
 SHARED_VIEW_ATTRIBUTE: Final = "drawn_once"
 """A result type that has this attribute is given to many callers as one value, compared by
@@ -63,7 +63,7 @@ def dump_json(result: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Something small was done; the sentence says what."""
+    """A result that is one sentence."""
 
     text: str
 
@@ -84,9 +84,9 @@ def join_names(items: Iterable[str], style: str) -> list[Span]:
 
 
 def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
-    """A table: each column as wide as its widest cell, up to WIDEST, the last one left as it is. A
-    wider cell moves the rest of its own row alone. For names and numbers, which are one cell a
-    character; free text belongs in the last column."""
+    """Draw a table: each column as wide as its widest cell, up to MAX_COLUMN_CHARACTERS; the last
+    one is left as it is. A wider cell shifts only the rest of its own row. For names and numbers,
+    which are one cell a character; free text belongs in the last column."""
     cells = [[cell if isinstance(cell, tuple) else ("", cell) for cell in row] for row in rows]
     if not cells:
         return []
