@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from sshwarma.world.usage import TokenUsage
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
@@ -88,16 +90,6 @@ class ToolCall:
     name: str
     arguments: dict[str, Any]
     broken: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Tokens of one step, as the provider counts them; `estimated` if it does not."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    estimated: bool = False
-    cost: float | None = None  # US dollars, where the price is known
 
 
 @dataclass(frozen=True, slots=True)
