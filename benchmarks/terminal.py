@@ -18,7 +18,7 @@ from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.markdown import MAX_CACHED_TEXTS, highlight_newest_code, render_markdown
 from sshwarma.terminal.render import DisplayOptions, render_block
-from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
 
 PEOPLE = 200
@@ -52,12 +52,9 @@ def ignore(*_: object) -> None:
 def seat(clock: FrameClock, columns: int) -> Terminal:
     terminal = Terminal(
         ignore,
+        TerminalCallbacks(ignore, ignore, ignore, nothing),
         columns=columns,
         rows=40,
-        on_line=ignore,
-        on_interrupt=ignore,
-        on_eof=ignore,
-        complete=nothing,
         clock=clock,
     )
     terminal.set_prompt(("prompt", "library> "))

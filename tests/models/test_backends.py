@@ -30,7 +30,6 @@ from sshwarma.models.backend import (
     StepRequest,
     StreamPart,
     TextDelta,
-    TokenUsage,
     ToolCall,
     TurnStep,
 )
@@ -40,6 +39,7 @@ from sshwarma.models.providers import LoadedModel, load_model
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend, collapse_repeated_name
 from sshwarma.models.secrets import Secret, describe_key_location, read_key
 from sshwarma.settings import ModelSettings, load_settings
+from sshwarma.world.usage import TokenUsage
 
 KEY = "sk-a-key-that-nobody-may-see-0123456789"
 LOOK = OfferedTool("look", "world:look", "Look at it.", {"type": "object", "properties": {}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.models import budget as budgets_module
-from sshwarma.models.backend import TokenUsage
 from sshwarma.models.budget import (
     BudgetExceeded,
     BudgetLimits,
@@ -24,6 +24,7 @@ from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, usage
 from sshwarma.world.schema import usage as usage_table
+from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 
 CENT = TokenUsage(60, 40, cost=0.01)
@@ -45,10 +46,8 @@ async def spend(
     world: World, agent_id: str, spent: TokenUsage, when: datetime | None = None
 ) -> None:
     def work(tx: Any) -> None:
-        usage.record_usage(
-            tx, "lobby", agent_id, None, "m", spent.prompt_tokens, spent.completion_tokens,
-            estimated=False, cost=spent.cost,
-        )  # fmt: skip
+        counted = replace(spent, estimated=False)
+        usage.record_usage(tx, "lobby", agent_id, None, "m", counted)
         if when is not None:
             newest = tx.conn.exec_driver_sql("SELECT max(id) FROM usage").scalar()
             tx.conn.execute(

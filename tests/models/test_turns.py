@@ -23,7 +23,6 @@ from sshwarma.models.backend import (
     StepRequest,
     StreamPart,
     TextDelta,
-    TokenUsage,
     ToolCall,
     TurnStep,
 )
@@ -44,6 +43,7 @@ from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
+from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer

@@ -16,7 +16,7 @@ from wcwidth import iter_graphemes, wcswidth
 
 from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate, CompletionSource
-from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, Line, block
 
 
@@ -96,6 +96,8 @@ class Person:
         prompt: str = "> ",
         complete: CompletionSource = nothing,
         measure: Callable[[str], int] | None = None,
+        echo: Callable[[str], bool] = lambda text: True,
+        history: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self.loop = loop
@@ -103,18 +105,19 @@ class Person:
         self.stream = pyte.ByteStream(self.glass)
         self.written: list[bytes] = []
         self.lines: list[str] = []
+        self.on_line: Callable[[str], None] = self.lines.append
         self.interrupts = 0
         self.eofs = 0
         self.terminal = Terminal(
             self._write,
+            TerminalCallbacks(
+                lambda text: self.on_line(text), self._interrupted, self._left, complete, echo
+            ),
+            TerminalOptions(**options),
             columns=columns,
             rows=rows,
-            on_line=self.lines.append,
-            on_interrupt=self._interrupted,
-            on_eof=self._left,
-            complete=complete,
+            history=history,
             clock=FrameClock(loop),
-            **options,
         )
         self.terminal.set_prompt(("prompt", prompt))
         self.terminal.start()

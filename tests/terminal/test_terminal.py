@@ -431,7 +431,7 @@ def test_a_theme_is_changed_on_what_is_seen(sit: Sit) -> None:
 
 def test_owner_may_close_from_a_callback(sit: Sit) -> None:
     alice = sit()
-    alice.terminal._on_line = lambda text: alice.terminal.close()
+    alice.on_line = lambda text: alice.terminal.close()
     alice.type("quit\rmore\r")
     assert alice.rows() == ["> quit"]
     assert alice.cursor() == (0, 1)
@@ -477,7 +477,7 @@ def test_an_owner_who_answers_at_once_shows_no_old_draft(sit: Sit) -> None:
         alice.terminal.frame()
         assert alice.rows() == ["> hello", "answer", ">"]
 
-    alice.terminal._on_line = answer
+    alice.on_line = answer
     alice.type("hello\r")
     assert alice.rows() == ["> hello", "answer", ">"]
 

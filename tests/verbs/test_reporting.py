@@ -33,7 +33,7 @@ async def spent(
         estimated, cost = bool(more.get("estimated")), more.get("cost")
         assert cost is None or isinstance(cost, float)
         usage.record_usage(
-            tx, room_id, who.id, turn.id, model, *tokens, estimated=estimated, cost=cost
+            tx, room_id, who.id, turn.id, model, usage.TokenUsage(*tokens, estimated, cost)
         )
         call = calls.record_call_start(
             tx, room_id, who.id, "a:b", {}, turn_id=turn.id, parent_row_id=None

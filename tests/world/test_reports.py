@@ -97,8 +97,8 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
             id=row.id, room_id=vault, tool_id=SECRET, args=SECRET, status="success",
             started_at="2026-01-01",
         ))  # fmt: skip
-        usage.record_usage(tx, vault, qwen.id, None, SECRET, 1, 1, estimated=False)
-        usage.record_usage(tx, "lobby", qwen.id, None, "m", 3, 4, estimated=False)
+        usage.record_usage(tx, vault, qwen.id, None, SECRET, usage.TokenUsage(1, 1))
+        usage.record_usage(tx, "lobby", qwen.id, None, "m", usage.TokenUsage(3, 4))
         kit = things.create_thing(tx, "toolsets", "toolset", "kit", qualified_name="kit",
                             metadata={"source_ref": f"https://{SECRET}@host/"})  # fmt: skip
         things.create_thing(tx, kit.id, "mcp", "srv", metadata={

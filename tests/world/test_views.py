@@ -59,8 +59,9 @@ async def full(world: World, alice: Someone, qwen: Someone) -> World:
             for author in (alice.id, qwen.id, None):
                 rows.append_row(tx, "lobby", kind, kind, author_id=author, turn_id=turn.id)
                 rows.append_row(tx, "lobby", kind, kind, author_id=author, status="dropped")
-        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", 100, 20, estimated=True, cost=0.5)
-        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", 0, 0, estimated=False)
+        spent = usage.TokenUsage(100, 20, estimated=True, cost=0.5)
+        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", spent)
+        usage.record_usage(tx, "lobby", qwen.id, turn.id, "m", usage.TokenUsage(0, 0))
         things.create_thing(tx, "skills", "data", "skill:tidy", description="d", content="be tidy",
                       metadata={"role": "skill", "number": 7})  # fmt: skip
         states = things.create_thing(tx, "lobby", "container", "states")

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from sshwarma.world.usage import TokenUsage
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
@@ -95,16 +97,6 @@ class ToolCall:
     name: str
     arguments: dict[str, Any]
     broken: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Token usage of one step, counted by the provider or else `estimated`."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    estimated: bool = False
-    cost: float | None = None  # US dollars; None if the price is unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sshwarma.models.backend import TokenUsage
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
+from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cachetools import LRUCache
 
-from sshwarma.models.backend import Message, StepRequest, TokenUsage, ToolCall, TurnStep
+from sshwarma.models.backend import Message, StepRequest, ToolCall, TurnStep
+from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart

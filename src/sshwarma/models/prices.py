@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sshwarma.common.lazy_import import serialize_imports
-from sshwarma.models.backend import TokenUsage
 from sshwarma.models.providers import base_url_of
 from sshwarma.settings import ModelSettings
+from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse

@@ -23,7 +23,6 @@ from sshwarma.models.backend import (
     StepRequest,
     StreamPart,
     TextDelta,
-    TokenUsage,
     ToolCall,
 )
 from sshwarma.models.errors import (
@@ -38,6 +37,7 @@ from sshwarma.models.messages import ResponseCache, build_messages, build_parame
 from sshwarma.models.prices import add_cost
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, load_model
 from sshwarma.settings import ModelSettings
+from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart

@@ -34,7 +34,6 @@ from sshwarma.models.backend import (
     RetryDelay,
     StepRequest,
     TextDelta,
-    TokenUsage,
     ToolCall,
     TurnStep,
 )
@@ -52,6 +51,7 @@ from sshwarma.world.events import Row, StreamEnded
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
+from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 from sshwarma.wrap.transcript import clip_text
@@ -316,15 +316,7 @@ class TurnLoop:
         self._budget.spent(spent)
         await self._world.change(
             lambda tx: usage.record_usage(
-                tx,
-                self.turn.room_id,
-                self.agent.id,
-                self.turn.id,
-                model,
-                spent.prompt_tokens,
-                spent.completion_tokens,
-                estimated=spent.estimated,
-                cost=spent.cost,
+                tx, self.turn.room_id, self.agent.id, self.turn.id, model, spent
             )
         )
 

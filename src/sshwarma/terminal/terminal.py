@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sshwarma.common.limits import MAX_KEYS_BURST, MAX_KEYS_PER_SECOND
@@ -37,52 +37,74 @@ MAX_INSTANT_DRAFT_CHARACTERS: Final = 4096
 """Length above which a changed draft is drawn with the next frame, not at once."""
 
 
+def _always_echo(text: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalCallbacks:
+    """What a terminal calls when its person does something.
+
+    Attributes:
+        complete: the completion source, see `completion.CompletionSource`.
+        echo: returns whether a submitted line stays in the scrollback; on a plain screen all do.
+    """
+
+    on_line: Callable[[str], None]
+    on_interrupt: Callable[[], None]
+    on_eof: Callable[[], None]
+    complete: CompletionSource
+    echo: Callable[[str], bool] = _always_echo
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalOptions:
+    """The display and editing options of a terminal at its start; see `Terminal.configure`."""
+
+    theme: str = themes.DARK
+    utf8: bool = True
+    plain: bool = False
+    vi: bool = False
+
+
+DEFAULT_TERMINAL_OPTIONS: Final = TerminalOptions()
+
+
 class Terminal:
     """The screen and keyboard of one person.
 
     Args:
         write: takes bytes for the client; called from `feed`, the frame clock, `start`, `frame`
             and `close`, and never while paused, except once by `close`.
-        complete: the completion source, see `completion.CompletionSource`.
         history: lines submitted before, oldest first, shared by reference and never changed.
-        echo: returns whether a submitted line stays in the scrollback; on a plain screen all do.
     """
 
     __slots__ = (
-        "_changed", "_choosing", "_clock", "_echoes", "_editor", "_keys", "_on_eof",
-        "_on_interrupt", "_on_line", "_output", "_parser", "_prompt", "_submitted", "_timer",
-        "_told", "_typed",
+        "_callbacks", "_changed", "_choosing", "_clock", "_editor", "_keys", "_output", "_parser",
+        "_prompt", "_submitted", "_timer", "_told", "_typed",
     )  # fmt: skip
 
     def __init__(
         self,
         write: Callable[[bytes], None],
+        callbacks: TerminalCallbacks,
+        options: TerminalOptions = DEFAULT_TERMINAL_OPTIONS,
         *,
         columns: int,
         rows: int,
-        theme: str = themes.DARK,
-        utf8: bool = True,
-        plain: bool = False,
-        on_line: Callable[[str], None],
-        on_interrupt: Callable[[], None],
-        on_eof: Callable[[], None],
-        complete: CompletionSource,
         history: Sequence[str] = (),
         clock: FrameClock,
-        vi: bool = False,
-        echo: Callable[[str], bool] = lambda text: True,
     ) -> None:
         columns, rows = clamp_size(columns, rows)
-        look = DisplayOptions(columns, themes.choose_theme(theme), utf8, plain)
-        self._on_line = on_line
-        self._on_interrupt = on_interrupt
-        self._on_eof = on_eof
-        self._echoes = echo
+        look = DisplayOptions(
+            columns, themes.choose_theme(options.theme), options.utf8, options.plain
+        )
+        self._callbacks = callbacks
         self._clock = clock
         self._output = TerminalOutput(write, self._show, clock, look, rows)
-        self._editor = Editor(history, vi=vi)
+        self._editor = Editor(history, vi=options.vi)
         self._choosing = TabCompletion(
-            complete, self._editor, self._output, clock.loop, self._completed
+            callbacks.complete, self._editor, self._output, clock.loop, self._completed
         )
         self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
@@ -299,9 +321,9 @@ class Terminal:
         elif act is EditorAction.COMPLETE:
             self._choosing.ask()
         elif act is EditorAction.INTERRUPT:
-            self._on_interrupt()
+            self._callbacks.on_interrupt()
         elif act is EditorAction.EOF:
-            self._on_eof()
+            self._callbacks.on_eof()
         elif act is EditorAction.REPAINT:
             self._output.repaint()
             self._changed = True
@@ -316,12 +338,12 @@ class Terminal:
         text = self._editor.buffer.text
         if self.look.plain:
             self._output.keep(answered=bool(text.strip()))
-        elif self._echoes(text):
+        elif self._callbacks.echo(text):
             self._output.print(self._spoken(text))
         self._editor.take()
         self._submitted = True
         self._output.mark()  # the owner may ask for a frame at once
-        self._on_line(text)
+        self._callbacks.on_line(text)
 
     def _spoken(self, text: str) -> Block:
         """Draw the submitted line for the scrollback."""

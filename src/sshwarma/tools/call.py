@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -120,6 +119,16 @@ class CallOutcome:
     given: tuple[Attachment, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _CheckedCall:
+    """A call before it is recorded: the tool to run, or why it is refused."""
+
+    tool: str
+    arguments: dict[str, Any]
+    thing: Thing | None = None
+    refused: WorldError | None = None
+
+
 class Tools:
     """The tools of a world.
 
@@ -159,19 +168,9 @@ class Tools:
         within = caller.within
         if within is not None:
             turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
-        refused: WorldError | None = None
-        tool, thing = name, None
-        try:
-            if refusal:
-                raise Invalid(refusal)
-            thing = (await self.find(caller, name)).thing
-            tool = thing.label
-            _count_nested_call(within, tool)
-            arguments = check_arguments(thing, arguments)
-        except WorldError as error:
-            if turn_id is None:
-                raise
-            refused = error
+        checked = await self._check_call(caller, name, arguments, refusal)
+        if checked.refused is not None and turn_id is None:
+            raise checked.refused
         if place is not None:
             await place.to_begin()
         call = await self._world.change(
@@ -179,8 +178,8 @@ class Tools:
                 tx,
                 caller.room_id,
                 caller.agent.id,
-                tool,
-                arguments,
+                checked.tool,
+                checked.arguments,
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
             )
@@ -188,17 +187,8 @@ class Tools:
         if place is not None:
             place.begun()
         started = time.monotonic()
-        how: CallResultKind
         try:
-            if refused is not None or thing is None:
-                how, result = "error", ToolResult(str(refused), failed=True)
-            else:
-                inside = caller.inside(tool, turn_id, call.id)
-                with ExitStack() as showing:
-                    if turn_id is None and within is None:  # a turn shows its calls itself
-                        progress = showing.enter_context(CallProgress(caller, call))
-                        inside = replace(inside, report=progress.report)
-                    how, result = await self._carry_out(inside, thing, arguments)
+            how, result = await self._run_recorded(caller, call, checked)
             seconds = time.monotonic() - started
             if place is not None:
                 await place.to_end()
@@ -213,6 +203,35 @@ class Tools:
             )
             raise
         return await self._ended(call, how, result, seconds)
+
+    async def _check_call(
+        self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
+    ) -> _CheckedCall:
+        """Find the tool and check the arguments; an error is returned, not raised."""
+        tool = name
+        try:
+            if refusal:
+                raise Invalid(refusal)
+            thing = (await self.find(caller, name)).thing
+            tool = thing.label
+            _count_nested_call(caller.within, tool)
+            return _CheckedCall(tool, check_arguments(thing, arguments), thing)
+        except WorldError as error:
+            return _CheckedCall(tool, arguments, refused=error)
+
+    async def _run_recorded(
+        self, caller: Caller, call: Row, checked: _CheckedCall
+    ) -> tuple[CallResultKind, ToolResult]:
+        """Run a call that is recorded, unless it was refused; show its progress in the room."""
+        if checked.thing is None:
+            return "error", ToolResult(str(checked.refused), failed=True)
+        inside = caller.inside(checked.tool, call.turn_id, call.id)
+        if call.turn_id is not None or caller.within is not None:
+            # A turn shows its calls itself.
+            return await self._carry_out(inside, checked.thing, checked.arguments)
+        with CallProgress(caller, call) as progress:
+            inside = replace(inside, report=progress.report)
+            return await self._carry_out(inside, checked.thing, checked.arguments)
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]

@@ -99,7 +99,7 @@ async def show_server(caller: Caller, name: ServerName) -> ServerDetails:
         "/mcp add files -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
     ),
 )
-async def add_server(
+async def add_server(  # noqa: PLR0913 - one parameter for each flag
     caller: Caller,
     name: Word,
     target: Command,

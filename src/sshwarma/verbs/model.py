@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
-from sshwarma.models.backend import BackendError, Message, StepRequest, TokenUsage
+from sshwarma.models.backend import BackendError, Message, StepRequest
 from sshwarma.models.backend import TextDelta as TextPart
 from sshwarma.models.budget import BudgetExceeded
 from sshwarma.models.discover import discover_models
@@ -37,6 +37,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
+from sshwarma.world.usage import TokenUsage
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """What /model set sets."""
@@ -106,7 +107,7 @@ async def show_model(caller: Caller, name: ModelName) -> ModelDetails:
         "/model add opus anthropic claude-opus-5 --key-file /etc/sshwarma/anthropic.key",
     ),
 )
-async def add_model(
+async def add_model(  # noqa: PLR0913 - one parameter for each flag
     caller: Caller,
     name: Word,
     kind: KindName,
@@ -300,17 +301,7 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
     spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)
     budget.spent(spent)
     await caller.change(
-        lambda tx: usage.record_usage(
-            tx,
-            room.id,
-            agent.id,
-            None,
-            entry.backend.model,
-            spent.prompt_tokens,
-            spent.completion_tokens,
-            estimated=spent.estimated,
-            cost=spent.cost,
-        )
+        lambda tx: usage.record_usage(tx, room.id, agent.id, None, entry.backend.model, spent)
     )
     tokens = spent.prompt_tokens + spent.completion_tokens
     shown = " ".join(text.split())[:MAX_TEST_CHARACTERS]

@@ -32,7 +32,7 @@ _INSERT_ROW: Final = str(
 )
 
 
-def append_row(
+def append_row(  # noqa: PLR0913 - one keyword for each column
     tx: Change,
     room_id: str,
     kind: str,

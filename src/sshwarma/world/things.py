@@ -126,7 +126,7 @@ def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
     return list(found.values())
 
 
-def create_thing(
+def create_thing(  # noqa: PLR0913 - one keyword for each column
     tx: Change,
     parent_id: str,
     kind: str,

@@ -5,6 +5,7 @@ Rows stay when a turn is undone, because the money is spent.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, func, insert, select
@@ -13,23 +14,25 @@ from sshwarma.world.schema import usage
 from sshwarma.world.store import Change
 
 
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens of one step, as the provider counts them; `estimated` if it does not."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool = False
+    cost: float | None = None  # US dollars, where the price is known
+
+
 def record_usage(
     tx: Change,
     room_id: str,
     agent_id: str,
     turn_id: str | None,
     model: str,
-    prompt_tokens: int,
-    completion_tokens: int,
-    *,
-    estimated: bool,
-    cost: float | None = None,
+    spent: TokenUsage,
 ) -> None:
-    """Record the usage of one step.
-
-    `estimated` means that we counted the tokens, not the provider. `cost` is in US dollars, None if
-    the price is unknown.
-    """
+    """Record the usage of one step."""
     at = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
@@ -37,10 +40,10 @@ def record_usage(
             agent_id=agent_id,
             turn_id=turn_id,
             model=model,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            estimated=int(estimated),
-            cost=cost,
+            prompt_tokens=spent.prompt_tokens,
+            completion_tokens=spent.completion_tokens,
+            estimated=int(spent.estimated),
+            cost=spent.cost,
             created_at=at.isoformat(timespec="milliseconds"),
         )
     )

@@ -23,6 +23,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.resources import resource_dir
+from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
@@ -163,43 +164,15 @@ class ContextComposer:
         snapshot = self._build_snapshot(caller, load, seen.rows, question, asker)
         snapshot["state"] = state
         snapshot["namespaces"] = unloaded
-        snapshot["room"] = {
-            "name": room.name,
-            "description": room.description,
-            "vibe": room.vibe,
-            "exits": [{"direction": way.direction, "to": way.to_name} for way in room.exits],
-            "floor": [{"name": thing.name, "kind": thing.kind} for thing in room.bag],
-        }
+        snapshot["room"] = _room_snapshot(room)
         notices: list[str] = []
-        made = await self._run_wrap_script(load, snapshot, notices)
-        made += await self._run_hooks(load, snapshot, notices)
-        found: list[Layer] = []
-        for by, described in made:
-            try:
-                found.append(_parse_layer(described))
-            except _InvalidLayer as error:
-                notices.append(f"a layer of {by} was omitted: {error}")
+        found = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
         for_tools = estimate_tokens(tools)
         taken = sum(layer.tokens for layer in found) + for_tools
         teller = Transcript(agent.id, world.agents, policies)
         left = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - taken)
-        layers: list[Layer] = []
-        in_short: frozenset[str] = frozenset()
-        for layer in found:
-            if layer.rows is None:
-                layers.append(layer)
-                continue
-            first, last = layer.rows
-            chosen = [row for row in seen.rows if first <= row.seq <= last]
-            # Thousands of rows take tens of milliseconds: not on the event loop.
-            fitted = (
-                compact_log(chosen, teller, left)
-                if len(chosen) <= MAX_INLINE_ROWS
-                else await asyncio.to_thread(compact_log, chosen, teller, left)
-            )
-            in_short |= fitted.cut
-            layers += _log_layers(layer, fitted)
+        layers, in_short = await _fit_log_layers(found, seen.rows, teller, left)
         return ModelContext(
             sort_layers(layers),
             tuple(notices),
@@ -209,6 +182,20 @@ class ContextComposer:
             hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
             for_tools,
         )
+
+    async def _make_layers(
+        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
+    ) -> list[Layer]:
+        """The layers of all scripts; an invalid one is omitted and adds a notice."""
+        made = await self._run_wrap_script(load, snapshot, notices)
+        made += await self._run_hooks(load, snapshot, notices)
+        found: list[Layer] = []
+        for by, described in made:
+            try:
+                found.append(_parse_layer(described))
+            except _InvalidLayer as error:
+                notices.append(f"a layer of {by} was omitted: {error}")
+        return found
 
     async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
@@ -292,6 +279,32 @@ def _tools_text(load: Loadout) -> str:
     )
 
 
+async def _fit_log_layers(
+    found: Iterable[Layer], rows: Sequence[Row], teller: Transcript, left: int
+) -> tuple[list[Layer], frozenset[str]]:
+    """The layers with those of the log compacted to `left` tokens.
+
+    Returns them with the ids of the turns that are summarized in a line.
+    """
+    layers: list[Layer] = []
+    in_short: frozenset[str] = frozenset()
+    for layer in found:
+        if layer.rows is None:
+            layers.append(layer)
+            continue
+        first, last = layer.rows
+        chosen = [row for row in rows if first <= row.seq <= last]
+        # Thousands of rows take tens of milliseconds: not on the event loop.
+        fitted = (
+            compact_log(chosen, teller, left)
+            if len(chosen) <= MAX_INLINE_ROWS
+            else await asyncio.to_thread(compact_log, chosen, teller, left)
+        )
+        in_short |= fitted.cut
+        layers += _log_layers(layer, fitted)
+    return layers, in_short
+
+
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
     """The layer of the log, preceded by the summary of the part that did not fit."""
     if fitted.summary:
@@ -362,6 +375,16 @@ def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Retention
 
 def _is_context_data(thing: Thing) -> bool:
     return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
+
+
+def _room_snapshot(room: Room) -> dict[str, Any]:
+    return {
+        "name": room.name,
+        "description": room.description,
+        "vibe": room.vibe,
+        "exits": [{"direction": way.direction, "to": way.to_name} for way in room.exits],
+        "floor": [{"name": thing.name, "kind": thing.kind} for thing in room.bag],
+    }
 
 
 def _agent_snapshot(agent: Agent) -> dict[str, str]:

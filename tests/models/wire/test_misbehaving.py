@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sshwarma.models.backend import ReasoningDelta, TokenUsage, ToolCall
+from sshwarma.models.backend import ReasoningDelta, ToolCall
+from sshwarma.world.usage import TokenUsage
 from support.provider_wires import WIRES, Ask, Wire
 
 from .test_wires import calls, heard, question, text

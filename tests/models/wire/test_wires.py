@@ -18,11 +18,11 @@ from sshwarma.models.backend import (
     StepRequest,
     StreamPart,
     TextDelta,
-    TokenUsage,
     ToolCall,
     TurnStep,
 )
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from sshwarma.world.usage import TokenUsage
 from support.driver.aimock import Mock
 from support.provider_wires import KEYS, Ask, Wire
 

@@ -8,7 +8,7 @@ with their current description under `pending`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -256,25 +256,62 @@ def publish_listing(
     server = things.get_live_thing(tx.conn, server_id)
     approve = trust or not server.metadata.get("listed")
     before = {thing.id: thing for thing in _list_all_tools(tx.conn, server.id)}
+    wanted, refused = _choose_tools(tx.conn, server, listing)
+    found = _compare_tools(tx, server, wanted, before, approve=approve)
+    gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
+    _store_tools(tx, found.made, found.changed)
+    _mark_tools_gone(tx, gone)
+    updated = _update_server(tx, server, greeting, refused)
+    if updated or found.made or found.changed or gone:
+        tx.emit(WorldChanged(SERVERS_PARENT_ID))
+    return ListingChanges(
+        tuple(found.added), tuple(found.waiting), tuple(tool.name for tool in gone)
+    )
+
+
+def _choose_tools(
+    conn: Connection, server: Thing, listing: ToolListing
+) -> tuple[dict[str, SanitizedTool], list[tuple[str, str]]]:
+    """The listed tools whose names are free, by thing id, and the refused ones with the reason."""
     refused = list(listing.refused)
     wanted: dict[str, SanitizedTool] = {}
-    taken = _taken_names(tx.conn, server, listing)
+    taken = _taken_names(conn, server, listing)
     for tool in listing.tools:
         if tool.name in taken:
             refused.append((tool.name, "this name is already in use here"))
         else:
             wanted[tool_thing_id(server, tool.name)] = tool
-    made, changed = [], []
-    added: list[str] = []
-    waiting: list[str] = []
+    return wanted, refused
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolChanges:
+    """What a listing changes: columns of new and of known tools, and the names to report."""
+
+    made: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[dict[str, Any]] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+
+
+def _compare_tools(
+    tx: Change,
+    server: Thing,
+    wanted: Mapping[str, SanitizedTool],
+    before: Mapping[str, Thing],
+    *,
+    approve: bool,
+) -> _ToolChanges:
+    """Compare listed tools with the stored ones."""
+    found = _ToolChanges()
     for thing_id, tool in wanted.items():
         known = before.get(thing_id)
         description, metadata = _merge_tool(known, tool, approve=approve)
         now_waits = bool(metadata.get("pending"))
         if now_waits and not (known and known.metadata.get("pending") == metadata["pending"]):
-            waiting.append(tool.name)
+            found.waiting.append(tool.name)
         if known is None or known.deleted_at is not None:
-            added.append(tool.name)
+            found.added.append(tool.name)
         columns = {
             "description": description or None,
             "metadata": things.dump_metadata(metadata),
@@ -282,24 +319,26 @@ def publish_listing(
             "updated_at": tx.now,
         }
         if known is None:
-            made.append(
-                columns
-                | {
-                    "id": thing_id,
-                    "parent_id": server.id,
-                    "kind": "tool",
-                    "name": tool.name,
-                    "available": 1,
-                    "created_at": tx.now,
-                }
-            )
+            created = {
+                "id": thing_id,
+                "parent_id": server.id,
+                "kind": "tool",
+                "name": tool.name,
+                "available": 1,
+                "created_at": tx.now,
+            }
+            found.made.append(columns | created)
         elif _differs(known, description, metadata):
-            changed.append(
+            found.changed.append(
                 {f"b_{name}": value for name, value in columns.items()} | {"b_id": known.id}
             )
-    gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
-    _store_tools(tx, made, changed)
-    _mark_tools_gone(tx, gone)
+    return found
+
+
+def _update_server(
+    tx: Change, server: Thing, greeting: ServerInfo, refused: Sequence[tuple[str, str]]
+) -> bool:
+    """Store what a connected server says of itself; return whether something changed."""
     said = {
         "listed": True,
         "version": greeting.version,
@@ -313,21 +352,19 @@ def publish_listing(
     words = (
         f"{_DESCRIPTION_PREFIX}{greeting.server}" if own and greeting.server else server.description
     )
-    if kept != server.metadata or not server.available or words != server.description:
-        tx.conn.execute(
-            update(things_table)
-            .where(things_table.c.id == server.id)
-            .values(
-                available=1,
-                metadata=things.dump_metadata(kept),
-                description=words,
-                updated_at=tx.now,
-            )
+    if kept == server.metadata and server.available and words == server.description:
+        return False
+    tx.conn.execute(
+        update(things_table)
+        .where(things_table.c.id == server.id)
+        .values(
+            available=1,
+            metadata=things.dump_metadata(kept),
+            description=words,
+            updated_at=tx.now,
         )
-        tx.emit(WorldChanged(SERVERS_PARENT_ID))
-    elif made or changed or gone:
-        tx.emit(WorldChanged(SERVERS_PARENT_ID))
-    return ListingChanges(tuple(added), tuple(waiting), tuple(tool.name for tool in gone))
+    )
+    return True
 
 
 def list_pending_tools(conn: Connection, name: str) -> list[Thing]:

@@ -15,6 +15,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +84,49 @@ _current_call: ContextVar[object | None] = ContextVar("calling", default=None)
 """Mark of the current task's call; servers of the newer protocol ask their questions in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _DialRequest:
+    """What a connection needs to know; the parameters of `dial`."""
+
+    settings: McpSettings
+    folder: Path
+    ring: LogBuffer
+    hooks: LinkCallbacks
+    resolve: Resolver
+    lines: LineStream | None
+    credentials: CredentialStore | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Transport:
+    """A transport for the SDK, and over HTTP what sends and signs its requests."""
+
+    streams: Any
+    sender: http.CheckedTransport | None = None
+    bearer: BearerAuth | None = None
+
+
+class _EndListener:
+    """Takes the reason when a server ends: before the greeting, a failure to connect."""
+
+    def __init__(self, hooks: LinkCallbacks) -> None:
+        self._hooks = hooks
+        self._greeted = False
+        self.reasons: list[str] = []
+
+    def on_end(self, reason: str) -> None:
+        if self._greeted:
+            self._hooks.ended(reason)
+        else:
+            self.reasons.append(reason)
+
+    def on_greeting(self) -> None:
+        """Pass reasons on from now, beginning with those that are there."""
+        self._greeted = True
+        for reason in self.reasons:
+            self._hooks.ended(reason)
+
+
 @asynccontextmanager
 async def dial(
     settings: McpSettings,
@@ -111,18 +155,17 @@ async def dial(
         SignInRequired: if the server requires a sign-in.
         WorldError, MCPError, OSError, ExceptionGroup: if connecting fails.
     """
+    request = _DialRequest(settings, folder, ring, hooks, resolve, lines, credentials)
     async with AsyncExitStack() as stack:
         try:
-            client, bearer = await _connect(
-                stack, settings, folder, era, ring, hooks, resolve, lines, credentials
-            )
+            client, bearer = await _connect(stack, request, era)
         except Exception as error:
             once = settings.url is not None or lines is not None
             if era == "legacy" or once or not _may_need_handshake(error):
                 raise
             ring.note("it exited at version discovery; retrying with the older handshake")
             era = "legacy"
-            client, bearer = await _connect(stack, settings, folder, era, ring, hooks, resolve)
+            client, bearer = await _connect(stack, request, era)
         session = McpSession(client, era, hooks, bearer)
         stack.push_async_callback(session.stop)
         session.start()
@@ -130,72 +173,26 @@ async def dial(
 
 
 async def _connect(
-    stack: AsyncExitStack,
-    settings: McpSettings,
-    folder: Path,
-    era: ProtocolEra,
-    ring: LogBuffer,
-    hooks: LinkCallbacks,
-    resolve: Resolver,
-    lines: LineStream | None = None,
-    credentials: CredentialStore | None = None,
+    stack: AsyncExitStack, request: _DialRequest, era: ProtocolEra
 ) -> tuple[Client, BearerAuth | None]:
     """Return an initialized client, entered on the stack, and its authentication.
 
     Leaves nothing on the stack if it fails.
     """
-    ended: list[str] = []
-    greeted = False
+    hooks = request.hooks
+    end = _EndListener(hooks)
 
-    def gone(reason: str) -> None:
-        """Record the end of the program; before initialization that fails the connection."""
-        if greeted:
-            hooks.ended(reason)
-        else:
-            ended.append(reason)
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            hooks.changed()
+
+    async def asked(context: ClientRequestContext, params: Any) -> types.ElicitResult:
+        return await _ask_user(hooks, params)
 
     async with AsyncExitStack() as mine:
-        sender: http.CheckedTransport | None = None
-        bearer: BearerAuth | None = None
-        if lines is not None:
-            transport: Any = channel_transport(lines, ring, gone)
-        elif settings.url is None:
-            env = program_environment(settings.env, os.environ)
-            memory = settings.memory_mib * 1024 * 1024
-            transport = program_transport(
-                settings.command, env, settings.cwd or folder, memory, ring, gone
-            )
-        else:
-            check_url(settings.url)
-            loop = asyncio.get_running_loop()
-            context = await loop.run_in_executor(None, http.make_ssl_context)
-            backend = http.CheckedNetworkBackend(settings.allow_private, resolve)
-            sender = http.CheckedTransport(context, backend, settings.calls_at_once + 8)
-            headers = expand_variables(settings.headers, os.environ)
-            if credentials is not None:
-                await credentials.load()
-                bearer = BearerAuth(settings, credentials, gone, resolve)
-            web = http.make_client(sender, headers, f"sshwarma/{CLIENT_INFO.version}", bearer)
-            if settings.sse:  # it enters the client itself
-                transport = sse_client(
-                    settings.url,
-                    httpx_client_factory=lambda headers=None, timeout=None, auth=None: web,
-                )
-            else:
-                await mine.enter_async_context(web)
-                transport = streamable_http_client(
-                    settings.url, http_client=web, max_sse_event_size=MAX_SERVER_MESSAGE_BYTES
-                )
-
-        async def heard(message: Any) -> None:
-            if isinstance(message, types.ToolListChangedNotification):
-                hooks.changed()
-
-        async def asked(context: ClientRequestContext, params: Any) -> types.ElicitResult:
-            return await _ask_user(hooks, params)
-
+        transport = await _open_transport(mine, request, end)
         client = Client(
-            transport,
+            transport.streams,
             mode=era,
             client_info=CLIENT_INFO,
             cache=None,
@@ -205,20 +202,75 @@ async def _connect(
         try:
             await mine.enter_async_context(client)
         except Exception as error:
-            _check_authorized(bearer, error)
-            if sender is not None and sender.refused:
-                raise KeyRequired(f"it refused the connection (HTTP {sender.refused})") from error
-            if ended:
-                raise LinkLost(ended[0]) from error
-            if sender is not None and sender.failed:
-                words = f"it responded with HTTP {sender.failed}; check the path of the URL"
-                raise LinkLost(words) from error
+            _check_connection_error(transport, end, error)
             raise
         stack.push_async_exit(mine.pop_all())
-        greeted = True
-        for reason in ended:
-            hooks.ended(reason)
-        return client, bearer
+        end.on_greeting()
+        return client, transport.bearer
+
+
+async def _open_transport(
+    stack: AsyncExitStack, request: _DialRequest, end: _EndListener
+) -> _Transport:
+    """The transport of a server that somebody brings along, runs as a program, or has a URL."""
+    settings = request.settings
+    if request.lines is not None:
+        return _Transport(channel_transport(request.lines, request.ring, end.on_end))
+    if settings.url is not None:
+        return await _open_http_transport(stack, request, settings.url, end)
+    env = program_environment(settings.env, os.environ)
+    memory = settings.memory_mib * 1024 * 1024
+    folder = settings.cwd or request.folder
+    return _Transport(
+        program_transport(settings.command, env, folder, memory, request.ring, end.on_end)
+    )
+
+
+async def _open_http_transport(
+    stack: AsyncExitStack, request: _DialRequest, url: str, end: _EndListener
+) -> _Transport:
+    """The transport of a server with a URL; its HTTP client is entered on the stack."""
+    settings, credentials = request.settings, request.credentials
+    check_url(url)
+    loop = asyncio.get_running_loop()
+    context = await loop.run_in_executor(None, http.make_ssl_context)
+    backend = http.CheckedNetworkBackend(settings.allow_private, request.resolve)
+    sender = http.CheckedTransport(context, backend, settings.calls_at_once + 8)
+    headers = expand_variables(settings.headers, os.environ)
+    bearer: BearerAuth | None = None
+    if credentials is not None:
+        await credentials.load()
+        bearer = BearerAuth(settings, credentials, end.on_end, request.resolve)
+    web = http.make_client(sender, headers, f"sshwarma/{CLIENT_INFO.version}", bearer)
+    streams: Any
+    if settings.sse:  # it enters the client itself
+        streams = sse_client(
+            url, httpx_client_factory=lambda headers=None, timeout=None, auth=None: web
+        )
+    else:
+        await stack.enter_async_context(web)
+        streams = streamable_http_client(
+            url, http_client=web, max_sse_event_size=MAX_SERVER_MESSAGE_BYTES
+        )
+    return _Transport(streams, sender, bearer)
+
+
+def _check_connection_error(transport: _Transport, end: _EndListener, error: Exception) -> None:
+    """Raise a clearer error if it is known why a server could not be greeted.
+
+    Raises:
+        KeyRequired, SignInRequired: if it does not let us in.
+        LinkLost: if its program ended, or it answered with an error of HTTP.
+    """
+    _check_authorized(transport.bearer, error)
+    sender = transport.sender
+    if sender is not None and sender.refused:
+        raise KeyRequired(f"it refused the connection (HTTP {sender.refused})") from error
+    if end.reasons:
+        raise LinkLost(end.reasons[0]) from error
+    if sender is not None and sender.failed:
+        words = f"it responded with HTTP {sender.failed}; check the path of the URL"
+        raise LinkLost(words) from error
 
 
 def _check_authorized(bearer: BearerAuth | None, error: Exception) -> None:

@@ -18,7 +18,7 @@ from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, i
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.completion import Candidate
-from sshwarma.terminal.terminal import Terminal
+from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.bags import EditDraft
@@ -76,19 +76,23 @@ class ShellHandler:
         self._no_colour = "NO_COLOR" in env
         self.terminal = Terminal(
             channel.write,
+            TerminalCallbacks(
+                on_line=self._entered,
+                on_interrupt=self._interrupted,
+                on_eof=self._leave,
+                complete=self._complete,
+                echo=_is_echoed,
+            ),
+            TerminalOptions(
+                theme=self._theme(prefs),
+                utf8=house.utf8(env),
+                plain=self._dumb or _is_preference_on(prefs, "plain"),
+                vi=_is_preference_on(prefs, "vi"),
+            ),
             columns=columns,
             rows=rows,
-            theme=self._theme(prefs),
-            utf8=house.utf8(env),
-            plain=self._dumb or _is_preference_on(prefs, "plain"),
-            on_line=self._entered,
-            on_interrupt=self._interrupted,
-            on_eof=self._leave,
-            complete=self._complete,
-            clock=house.clock,
-            vi=_is_preference_on(prefs, "vi"),
-            echo=_is_echoed,
             history=self._history,
+            clock=house.clock,
         )
         self.terminal.submit_limit = house.limits.line_bytes
         self._hearing = RoomView(self._world, agent_id, self.terminal)
