@@ -102,7 +102,7 @@ async def test_what_goes_wrong_is_an_error_result_and_changes_nothing(
         assert "ci-configured" in words(lacking)
         early = await client.call_tool("git.commit", {})
         assert early.is_error
-        assert "load git" in words(early)
+        assert "Load the namespace git (tool: load_room)" in words(early)
         kept = await client.call_tool("unload_room", {"room": "global"})
         assert not kept.is_error
         assert "always loaded" in words(kept)

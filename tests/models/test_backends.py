@@ -408,7 +408,7 @@ def test_models_are_tables_of_the_settings(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"kind": "compatible"}, "needs a base_url"),
-        ({"base_url": "127.0.0.1:8080"}, "not an address"),
+        ({"base_url": "127.0.0.1:8080"}, "not a URL such as"),
         ({"base_url": f"https://me:{KEY}@example.org/v1"}, "must not contain a key"),
         ({"key_env": KEY}, "should match pattern"),
         ({"key_env": "MINE", "key_file": "/k"}, "not both"),
