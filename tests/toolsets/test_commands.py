@@ -106,7 +106,8 @@ async def test_a_script_calls_tools_as_who_typed_it(
     await do(alice, "/tool new self = return host.call('den:self')")
     await command(alice, "deep", "return host.call('den:self')")
     with pytest.raises(
-        WorldError, match="/deep → den:self → den:self → den:self → den:self is too"
+        WorldError,
+        match="/deep → den:self → den:self → den:self → den:self: calls nest at most 4 deep",
     ):
         await do(bob, "/deep")
 

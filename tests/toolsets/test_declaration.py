@@ -71,7 +71,7 @@ def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
         ("@param sides die", "unknown type die;"),
         ("@param sides a|", "unknown type a|;"),
         ("@param sides a|a", "different words to choose from"),
-        ("@param sides integer=six", "six is not integer"),
+        ("@param sides integer=six", "the default six is not of type integer"),
         ("@param sides integer=1.5", "is not of the type or one of the choices"),
         ("@param sides integer=true", "is not of the type or one of the choices"),
         ("@param how a|b=c", "the default c is not of the type or one of the choices"),

@@ -251,7 +251,7 @@ async def test_so_many_wait_and_no_more(
     monkeypatch.setattr(lua_tools, "MAX_WAITING_SCRIPTS_PER_AGENT", 1)
     await make(alice, "loop", "while true do end")
     ended = await asyncio.gather(*(do(alice, "/run loop") for _ in range(5)))
-    refused = [ran for ran in ended if "wait already" in ran.text]
+    refused = [ran for ran in ended if "are already waiting, the limit" in ran.text]
     assert len(refused) == 2
     slots = slots_of(alice.world)
     assert (slots._of, slots._wanted) == ({}, {})

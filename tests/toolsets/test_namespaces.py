@@ -155,7 +155,7 @@ async def test_what_could_not_be_done_says_what_could(
     await do(alice, "/state add ci-ready")
     assert "Status: available" in await told(bob, "/examine git")
     for line, words in (
-        ("/load gti", "There is git"),
+        ("/load gti", "Did you mean git?"),
         ("/load lobby", "a room to stand in"),
         ("/namespace new a..b", "a..b cannot be"),
         ("/namespace new " + ".".join("x" * 40), "at most 32 deep"),

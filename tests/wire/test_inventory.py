@@ -210,7 +210,7 @@ def test_examine_prints_the_seeds_block_and_the_parameters(alice: Person, room: 
         "Status: available",
     ]
     assert "Parameters:" in lines
-    assert any(re.match(r"  text +string +what to say", line) for line in lines)
+    assert any(re.match(r"  text +string +the message", line) for line in lines)
     assert lines[-1] == "No calls yet."
 
 
