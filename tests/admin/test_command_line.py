@@ -97,6 +97,7 @@ def test_an_operation_without_a_server_works_on_the_database(
     assert "sshwarma: There is no agent named bob." in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_version_imports_neither_the_server_nor_the_settings() -> None:
     script = (
         "import sys; from sshwarma.cli.main import main; main(['version']);"

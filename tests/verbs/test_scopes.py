@@ -121,5 +121,5 @@ async def test_tokens_have_bounds(world: World, bob: Someone) -> None:
             await do(bob, line)
     for number in range(MAX_TOKENS_PER_AGENT):
         await do(bob, f"/token new t{number}")
-    with pytest.raises(Conflict, match="is the most"):
+    with pytest.raises(Conflict, match="at most 100 tokens"):
         await do(bob, "/token new one-more")

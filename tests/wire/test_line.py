@@ -48,7 +48,7 @@ def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
     screen.enter("/history --befor 3")
     screen.wait_for("/history show has no flag --befor.")
     screen.enter("/journal nonsense")
-    screen.wait_for("is not one of")
+    screen.wait_for("choose one of: note, decision")
     assert {entry["kind"] for entry in alice.json("history")["entries"]} == {"presence"}
 
 

@@ -137,7 +137,7 @@ def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, hou
 
     assert told().count("x" * 600) == 1
     assert "2400 more characters: expand row" in told()
-    for leave, seen in (("KEEP", "x" * 3000), ("SHORT 50", "2950 more"), ("PARAMS_ONLY", "gave")):
+    for leave, seen in (("KEEP", "x" * 3000), ("SHORT 50", "2950 more"), ("PARAMS_ONLY", "returned 3000 characters")):
         ann.does(f"namespace set {room}:long leave_out {leave}")
         assert seen in told()
     ann.does(f"namespace set {room}:long leave_out OMIT")
@@ -223,7 +223,7 @@ def test_what_is_not_loaded_is_not_called_and_says_what_to_load(ann: Person) -> 
     refused = ann.run("run git:commit")
     assert refused.status == 1
     assert "git:commit is not equipped here" in refused.err
-    assert "/load git" in refused.err
+    assert "Load the namespace git" in refused.err
     assert ann.json("history --tools")["entries"] == []
 
 
