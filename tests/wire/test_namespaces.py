@@ -137,7 +137,8 @@ def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, hou
 
     assert told().count("x" * 600) == 1
     assert "2400 more characters: expand row" in told()
-    for leave, seen in (("KEEP", "x" * 3000), ("SHORT 50", "2950 more"), ("PARAMS_ONLY", "returned 3000 characters")):
+    modes = {"KEEP": "x" * 3000, "SHORT 50": "2950 more", "PARAMS_ONLY": "returned 3000 characters"}
+    for leave, seen in modes.items():
         ann.does(f"namespace set {room}:long leave_out {leave}")
         assert seen in told()
     ann.does(f"namespace set {room}:long leave_out OMIT")

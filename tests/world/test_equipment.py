@@ -117,7 +117,7 @@ def test_patterns(typed: str, patterns: list[str]) -> None:
 def test_the_number_of_patterns_is_bounded() -> None:
     most = ",".join(f"p{n}" for n in range(MAX_EQUIP_PATTERNS))
     assert len(equipment.split_patterns(most)) == MAX_EQUIP_PATTERNS
-    with pytest.raises(Invalid, match=f"At most {MAX_EQUIP_PATTERNS}"):
+    with pytest.raises(Invalid, match=f"at most {MAX_EQUIP_PATTERNS} at a time"):
         equipment.split_patterns(f"{most},one-over")
     with pytest.raises(Invalid):
         equipment.split_patterns(" , ")
