@@ -202,7 +202,7 @@ async def test_aliases_expand_once(alice: Someone) -> None:
 
 async def test_aliases_are_checked(alice: Someone) -> None:
     assert "is a verb already" in (await refused(alice, "/alias look = /who")).message
-    assert "Say what /xx stands for" in (await refused(alice, "/alias xx =")).message
+    assert "The meaning of /xx must not be empty." in (await refused(alice, "/alias xx =")).message
     assert "no alias xx" in (await refused(alice, "/alias xx")).message
     for name in ("é", "x" * 33, "a/b", "\x1b", '"a b"'):
         assert "letters and digits" in (await refused(alice, f"/alias {name} = y")).message

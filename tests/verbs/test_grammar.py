@@ -225,7 +225,9 @@ def test_a_default_takes_flags_and_where_it_says_so_words() -> None:
 
 
 def test_what_is_missing_is_named_with_its_meaning() -> None:
-    with pytest.raises(Invalid, match=r"/tell needs NAME \(who it is for") as caught:
+    with pytest.raises(
+        Invalid, match=r"/tell needs NAME \(the agent; a unique prefix is enough"
+    ) as caught:
         parsed("/tell")
     assert caught.value.hint == "Usage: /tell NAME TEXT…"
     with pytest.raises(Invalid, match="/gc needs an action: orphans, stale, purge"):

@@ -164,10 +164,10 @@ async def test_a_bag_holds_so_many_things_and_no_more(alice: Someone) -> None:
     await do(alice, "/put one = 1")
     await do(alice, "/link two https://example.org/")
     for line in ("/put three = 3", "/link three https://example.org/"):
-        assert "it holds 2 things" in (await refused(alice, line)).message
+        assert "at most 2 things fit" in (await refused(alice, line)).message
     await do(alice, "/put one = changed")
     await do(alice, "/put me:three = 3")
-    assert "it holds 2 things" in (await refused(alice, "/move me:three to room")).message
+    assert "at most 2 things fit" in (await refused(alice, "/move me:three to room")).message
 
 
 async def test_a_thing_holds_so_many_bytes_and_no_more(alice: Someone) -> None:

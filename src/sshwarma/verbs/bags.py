@@ -58,7 +58,7 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     Stores it in the bag of this room; me:NAME in your own. From a shell: ssh HOST put NAME < file
 
     Args:
-        name: name of the thing: letters and digits, after the first also . _ : or -
+        name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
     mine = name.startswith("me:")
