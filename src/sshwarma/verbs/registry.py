@@ -50,7 +50,6 @@ class VerbOptions(TypedDict, total=False):
         default: whether new rooms have it equipped as a tool.
         namespace: the namespace of the tool, `sshwarma` if left out.
         moves: whether it takes a model out of its room.
-        awaits_text: whether an optional text is waited for from a pipe.
         scope: how far a token must go, where the right does not tell: what needs no more than to
             enter a room counts as looking.
         aside: whether a terminal carries it out at once, beside the line that it works on.
@@ -63,7 +62,6 @@ class VerbOptions(TypedDict, total=False):
     default: bool
     namespace: str
     moves: bool
-    awaits_text: bool
     scope: TokenScope | None
     aside: bool
 
@@ -233,7 +231,6 @@ def _declared(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         namespace=options.get("namespace", "sshwarma"),
         moves=options.get("moves", False),
         scope=options.get("scope") or required_scope(needs),
-        awaits_text=options.get("awaits_text", False),
         aside=options.get("aside", False),
     )
     unknown = declared.docstring.arguments.keys() - {known.name for known in declared.signature}

@@ -97,7 +97,6 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     needs=Right.ENTER,
     scope=TokenScope.BUILD,
     tool=False,
-    awaits_text=True,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
 async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> ToolMade:

@@ -71,7 +71,6 @@ class Verb:
     namespace: str
     moves: bool
     scope: TokenScope
-    awaits_text: bool
     aside: bool
 
     @property

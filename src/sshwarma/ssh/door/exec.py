@@ -170,8 +170,7 @@ class ExecHandler:
                 verb, start = typed
                 if verb.text is None:
                     return None
-                needed = verb.text.required or verb.awaits_text
-                lacks = needed and len(line[start:].split()) < len(verb.positional)
+                lacks = verb.text.required and len(line[start:].split()) < len(verb.positional)
             elif find_entry(first) is not None:
                 return None
             else:
