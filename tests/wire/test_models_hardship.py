@@ -107,7 +107,7 @@ def test_no_key_reaches_the_database_the_log_or_a_screen(
     )
     out = [boss.run(line).out for line in ("@one hello", "@two hello", "@one the locked door")]
     assert out[0] == "one: Hello.\n"
-    assert "look at the environment variable OUR_KEY" in out[2]
+    assert "check the environment variable OUR_KEY" in out[2]
     sent = mock.asked("hello")
     assert sent  # the mock redacts what it was sent; that it answered shows that a key came
     typed = (
