@@ -80,7 +80,7 @@ class EchoOwner(asyncssh.SSHServer):
 class EchoWorld:
     """The same server through our ports: authenticator, handler factory and handlers."""
 
-    def acceptable(self, username: str, fingerprint: str) -> bool:
+    def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return True
 
     async def enter(self, peer: Peer) -> object:

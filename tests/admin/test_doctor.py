@@ -41,7 +41,7 @@ def settings(data: Path, **flags: Any) -> Settings:
 
 
 def of(data: Path, what: str, **flags: object) -> CheckResult:
-    (found,) = [one for one in doctor.run_checks(settings(data, **flags)) if one.what == what]
+    (found,) = [one for one in doctor.run_checks(settings(data, **flags)) if one.name == what]
     return found
 
 
@@ -49,7 +49,7 @@ def test_all_is_well(data: Path) -> None:
     findings = doctor.run_checks(settings(data))
     assert all(one.ok and not one.remedy for one in findings), findings
     assert {"settings", "data directory", "disk", "database", "schema", "host key", "server",
-            "ssh port", "registration", "owners"} == {one.what for one in findings}  # fmt: skip
+            "ssh port", "registration", "owners"} == {one.name for one in findings}  # fmt: skip
 
 
 def test_before_the_first_start(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_an_old_schema_is_only_a_note_and_a_newer_one_is_not_well(data: Path) ->
 
     set_version("0001")
     found = of(data, "schema")
-    assert found.ok and "0001, the next start migrates it to" in found.found
+    assert found.ok and "0001, the next start migrates it to" in found.detail
     set_version("9999")
     found = of(data, "schema")
-    assert not found.ok and "newer sshwarma" in found.found
+    assert not found.ok and "newer sshwarma" in found.detail
 
 
 def test_a_port_that_is_taken(data: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_port_that_is_taken(data: Path) -> None:
 
 def test_a_running_server(data: Path) -> None:
     with control_socket.lock_data_dir(data):
-        assert of(data, "server").found == "running"
-    assert of(data, "server").found == "not running"
+        assert of(data, "server").detail == "running"
+    assert of(data, "server").detail == "not running"
 
 
 def test_nobody_can_log_in(data: Path) -> None:
@@ -126,9 +126,9 @@ def test_nobody_can_log_in(data: Path) -> None:
 
 def test_registration_open_to_the_world_is_said(data: Path) -> None:
     opened = {"registration": {"mode": "open"}}
-    assert "anyone" not in of(data, "registration", **opened).found
+    assert "anyone" not in of(data, "registration", **opened).detail
     everywhere = {**opened, "ssh": {"listen": "0.0.0.0:0"}}
-    assert "anyone who reaches it may register" in of(data, "registration", **everywhere).found
+    assert "anyone who reaches it may register" in of(data, "registration", **everywhere).detail
 
 
 def test_the_command_says_it_and_ends_accordingly(

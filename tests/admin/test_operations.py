@@ -42,7 +42,7 @@ async def test_keys(world: World, alice: Someone) -> None:
     second = await run_operation(
         world, "keys_add", {"name": "carol", "public_key": key("c@d"), "role": "admin"}
     )
-    assert world.agents.named("carol").role == "admin"
+    assert world.agents.find_by_name("carol").role == "admin"
     listed = await run_operation(world, "keys_list", {"name": "carol"})
     assert [one["comment"] for one in listed] == ["a@b", "c@d"]
     assert await run_operation(world, "keys_list", {}) == listed
@@ -133,7 +133,7 @@ async def test_the_running_server_carries_out_operations(
     world: World, alice: Someone, data_dir: Path
 ) -> None:
     made = await send_request(data_dir, "keys_add", {"name": "carol", "public_key": key()})
-    assert world.agents.by_key(made["fingerprint"]) == world.agents.named("carol")
+    assert world.agents.find_by_key(made["fingerprint"]) == world.agents.find_by_name("carol")
     assert [one["name"] for one in await send_request(data_dir, "agents_list", {})] == [
         "alice",
         "carol",

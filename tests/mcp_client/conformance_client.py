@@ -85,7 +85,7 @@ class Client:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.hub = Hub(world, folder)
-        self.hub.signing.ours = OURS
+        self.hub.oauth_logins.client_metadata = OURS
         self._logins = 0
 
     async def connect(self, url: str) -> list[things.Thing]:
@@ -103,7 +103,7 @@ class Client:
         return await world.store.read(lambda conn: things.read_children(conn, server.id, "tool"))
 
     async def _condition(self) -> ServerStatus:
-        condition = await self.hub.settled("suite", 20)
+        condition = await self.hub.wait_until_settled("suite", 20)
         print("state:", condition.state, condition.reason, file=sys.stderr)
         return condition
 
@@ -113,22 +113,22 @@ class Client:
         if self._logins > LOGINS:
             return False
         server = await self.hub.find("suite")
-        page = await self.hub.signing.login(self.caller, server)
+        page = await self.hub.oauth_logins.login(self.caller, server)
         came_to = await asyncio.to_thread(_visited, page.url)
-        return await self.hub.signing.hand_in(server, came_to, 20)
+        return await self.hub.oauth_logins.submit_address(server, came_to, 20)
 
     def _told(self, event: object) -> None:
         if isinstance(event, QuestionAsked) and event.hint:
             bare = "bare /answer" in event.hint
             sample = "1" if "number" in event.text else "yes"
             loop = asyncio.get_running_loop()
-            loop.call_soon(self.hub.asking.answer, event.agent_id, "" if bare else sample)
+            loop.call_soon(self.hub.elicitation.answer, event.agent_id, "" if bare else sample)
 
     async def call(self, tool: things.Thing, arguments: dict[str, Any]) -> None:
         # Not by way of tools.call: it refuses arguments that the tool's schema does, and the suite
         # sends such.
         result = await self.hub.run(self.caller, tool, arguments)
-        print(f"{tool.name}({arguments}): {result.failed}: {result.text[:300]}", file=sys.stderr)
+        print(f"{tool.name}({arguments}): {result.is_error}: {result.text[:300]}", file=sys.stderr)
         if "/mcp login suite" in result.text and await self.login():
             await self.call(tool, arguments)
 

@@ -59,7 +59,7 @@ async def test_fields_are_asked_one_by_one(hubbed: Hubbed, alice: Someone, bob: 
     assert said(await call) == {
         "action": "accept", "content": {"city": "Oslo", "days": 3, "unit": "F"},
     }  # fmt: skip
-    assert [asked.who for asked in seen] == ["evil"] * 5
+    assert [asked.asked_by for asked in seen] == ["evil"] * 5
     assert [asked.text for asked in seen] == [
         "About [1mthe weather.\ncity (Where):",
         "Must be at most 10 characters (got 11). city (Where):",
@@ -156,7 +156,7 @@ async def test_a_model_that_answers_somebody_has_them_asked(
 ) -> None:
     await hubbed.poisoned()
     hers = Terminal(alice)
-    caller = replace(qwen.caller, behind=alice.id)
+    caller = replace(qwen.caller, person_id=alice.id)
     call = asyncio.create_task(hubbed.tools.call(caller, "evil:ask", {}))
     await hers.answers("Oslo", "", "")
     assert said(await call)["content"] == {"city": "Oslo", "days": 3}

@@ -208,7 +208,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
     hubbed: Hubbed, web: Web
 ) -> None:
     await hubbed.add("web", url=f"{web.url}/mcp", wait=False)
-    condition = await hubbed.hub.settled("web", 30)
+    condition = await hubbed.hub.wait_until_settled("web", 30)
     assert condition.state == "down"
     assert condition.reason == (
         "127.0.0.1 is on this machine or in a private network. Allow it with --allow-private"
@@ -228,7 +228,7 @@ async def test_without_the_check_of_addresses_nothing_is_connected_to(
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "__init__", renamed)
     await hubbed.add("web", url=f"{web.url}/mcp", allow_private=True, wait=False)
-    condition = await hubbed.hub.settled("web", 30)
+    condition = await hubbed.hub.wait_until_settled("web", 30)
     assert condition.state == "down"
     assert condition.reason == "this httpx2 version has no replaceable connection pool"
     assert web.seen == []
@@ -247,7 +247,7 @@ async def test_what_is_wrong_with_a_server_is_said(
     hubbed: Hubbed, web: Web, path: str, state: str, why: str
 ) -> None:
     await hubbed.add("web", url=web.url + path, allow_private=True, wait=False)
-    condition = await hubbed.hub.settled("web", 30)
+    condition = await hubbed.hub.wait_until_settled("web", 30)
     assert condition.state == state
     assert why in condition.reason
 
@@ -259,7 +259,7 @@ async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
     headers = {"authorization": "Bearer ${HUB_TEST_TOKEN}"}
     url = f"{web.url}/locked"
     await hubbed.add("web", url=url, allow_private=True, headers=headers, wait=False)
-    condition = await hubbed.hub.settled("web", 10)
+    condition = await hubbed.hub.wait_until_settled("web", 10)
     assert condition.state == "needs-key"
     assert condition.reason == "it refused the connection (HTTP 401)"
 
@@ -267,7 +267,7 @@ async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
 async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/huge", allow_private=True)
     outcome = await hubbed.call("web:echo")
-    assert outcome.how == "error"
+    assert outcome.ending == "error"
     assert "The response is over 4 MiB, the limit." in outcome.text
     assert hubbed.state("web") == "up"
 
@@ -277,7 +277,7 @@ async def test_an_answer_that_is_cut_is_an_error_and_the_server_stays(
 ) -> None:
     await hubbed.add("web", url=f"{web.url}/cut", allow_private=True)
     outcome = await hubbed.call("web:echo")
-    assert outcome.how == "error"
+    assert outcome.ending == "error"
     assert outcome.text.startswith("web did not respond: SSE stream ended without a response")
     assert hubbed.state("web") == "up"
 
@@ -344,7 +344,7 @@ async def test_a_server_that_is_killed_is_down_at_once_and_back_when_it_is(
         process.wait()
         before = loop.time()
         outcome = await hubbed.call("modern:echo", text="hi")
-        assert outcome.how == "error"
+        assert outcome.ending == "error"
         await hubbed.until(lambda: hubbed.state("modern") != "up")
         assert loop.time() - before < QUICK.probe / 2  # nobody had to look first
     with running(*words, port=port):
@@ -368,7 +368,7 @@ async def test_the_reference_server_over_http(hubbed: Hubbed, transport: str) ->
         assert outcome.structured["temperature"]
         process.kill()
         process.wait()
-        assert (await hubbed.call("every:echo", message="hi")).how == "error"
+        assert (await hubbed.call("every:echo", message="hi")).ending == "error"
         await hubbed.until(lambda: hubbed.state("every") != "up")
     with running(NODE, program, transport, port=port, PORT=str(port)):
         await hubbed.until(lambda: hubbed.state("every") == "up")

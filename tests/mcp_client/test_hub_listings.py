@@ -85,9 +85,9 @@ async def test_only_so_many_tools_are_taken(hubbed: Hubbed) -> None:
 
 async def test_500_tools_are_one_change_of_the_world(hubbed: Hubbed) -> None:
     changes: list[WorldChanged] = []
-    stop = hubbed.world.bus.on(WorldChanged, changes.append)
+    stop = hubbed.world.bus.on_event(WorldChanged, changes.append)
     await hubbed.poisoned("many=500", max_tools=500, wait=False)
-    await hubbed.hub.settled("evil", 30)
+    await hubbed.hub.wait_until_settled("evil", 30)
     assert (await hubbed.tool("evil:tool499")).available
     # It is added; it comes up.
     assert [change.room_id for change in changes] == ["mcps", "mcps"]
@@ -115,7 +115,7 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
     assert tool.description == "Gives back what it was sent.", "no model reads what nobody has"
     with pytest.raises(Exception, match=CHANGED):
         await hubbed.call("evil:echo")
-    assert (await hubbed.call("evil:steps")).how == "result", "the others are as they were"
+    assert (await hubbed.call("evil:steps")).ending == "result", "the others are as they were"
     assert await hubbed.obstacle("evil:fails") is None, "it is listed no more"
     newcomer = await hubbed.tool("evil:newcomer")
     assert (newcomer.description, newcomer.metadata["obstacle"]) == ("", NEW)
@@ -168,7 +168,7 @@ async def test_what_waits_still_waits_after_a_restart(hubbed: Hubbed) -> None:
     assert await hubbed.obstacle("evil:echo") == CHANGED
     await hubbed.hub.close()
     await hubbed.hub.start()  # where it says, for the first time, what it said at first
-    await hubbed.hub.settled("evil", 30)
+    await hubbed.hub.wait_until_settled("evil", 30)
     assert await hubbed.obstacle("evil:echo") == ""
     await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:echo") == CHANGED
@@ -180,7 +180,7 @@ async def test_a_tool_that_returns_has_its_equipment(hubbed: Hubbed) -> None:
     assert await hubbed.obstacle("evil:fails") is None
     await hubbed.hub.close()
     await hubbed.hub.start()
-    await hubbed.hub.settled("evil", 30)
+    await hubbed.hub.wait_until_settled("evil", 30)
     assert await hubbed.obstacle("evil:fails") == ""
 
 
@@ -199,7 +199,7 @@ async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) ->
         lambda tx: things.create_thing(tx, "toolsets", "tool", "echo", qualified_name="evil:echo")
     )
     await hubbed.add("evil", *POISONED, wait=False)
-    await hubbed.hub.settled("evil", 30)
+    await hubbed.hub.wait_until_settled("evil", 30)
     shown = await do(hubbed.owner, "/mcp show evil")
     assert ("echo", "this name is already in use here") in shown.refused
     await hubbed.world.change(lambda tx: things.delete_thing(tx, other))
@@ -231,7 +231,7 @@ async def test_what_people_set_survives_listings(hubbed: Hubbed) -> None:
     await hubbed.hub.refresh("evil", 30)
     await do(hubbed.owner, "/mcp disable evil")
     await do(hubbed.owner, "/mcp enable evil")
-    await hubbed.hub.settled("evil", 30)
+    await hubbed.hub.wait_until_settled("evil", 30)
     assert not (await hubbed.tool("evil:echo")).enabled
     assert await hubbed.world.store.read(rows) == before
 

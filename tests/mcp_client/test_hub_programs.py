@@ -28,7 +28,7 @@ async def test_its_tools_are_things_that_are_equipped_and_called(hubbed: Hubbed)
     assert tool.metadata["input_schema"] == {"type": "object"}
     assert tool.available
     outcome = await hubbed.call("evil:echo", words=["a", 1])
-    assert outcome.how == "result"
+    assert outcome.ending == "result"
     assert outcome.text == '{"words": ["a", 1]}'
     assert outcome.structured == {"got": {"words": ["a", 1]}}
     assert (await hubbed.call("evil__echo")).text == "{}"
@@ -40,16 +40,16 @@ async def test_its_tools_are_things_that_are_equipped_and_called(hubbed: Hubbed)
 async def test_a_result_that_says_it_failed_is_an_error_of_the_call(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     failed = await hubbed.call("evil:fails")
-    assert (failed.how, failed.text) == ("error", "It did not work.")
+    assert (failed.ending, failed.text) == ("error", "It did not work.")
     refused = await hubbed.call("evil:refuses")
-    assert (refused.how, refused.text) == ("error", "The server refused: No such [1mthing.")
+    assert (refused.ending, refused.text) == ("error", "The server refused: No such [1mthing.")
     nonsense = await hubbed.call("evil:nonsense")
-    assert nonsense.how == "error"
+    assert nonsense.ending == "error"
     assert nonsense.text.startswith("The server's response violates the MCP protocol: content.0")
     liar = await hubbed.call("evil:liar")
-    assert liar.how == "error"
+    assert liar.ending == "error"
     assert "Invalid structured content returned by tool liar" in liar.text
-    assert (await hubbed.call("evil:echo")).how == "result"
+    assert (await hubbed.call("evil:echo")).ending == "result"
 
 
 async def test_what_is_no_message_is_noted_and_nothing_else(hubbed: Hubbed) -> None:
@@ -64,14 +64,14 @@ async def test_what_is_no_message_is_noted_and_nothing_else(hubbed: Hubbed) -> N
 async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
-    assert huge.how == "error"
+    assert huge.ending == "error"
     assert huge.text == "The server sent a message over 4 MiB, the limit."
-    assert echo.how == "result"
+    assert echo.ending == "result"
     crumbs = await hubbed.call("evil:crumbs")
     assert crumbs.text == "The server sent a message with over 100000 quotes, the limit."
     large = await hubbed.call("evil:big", bytes=4_000_000)
-    assert (large.how, len(large.text)) == ("result", 4_000_000)
-    (row,) = await hubbed.world.tail("lobby", 1)
+    assert (large.ending, len(large.text)) == ("result", 4_000_000)
+    (row,) = await hubbed.world.last_rows("lobby", 1)
     assert (row.seq, len(row.content)) == (large.seq, 4_000_000)
     assert hubbed.state("evil") == "up"
 
@@ -93,7 +93,7 @@ async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbe
     await hubbed.poisoned()
     hubbed.patience("evil", 0.3)
     outcome = await hubbed.call("evil:stall")
-    assert (outcome.how, outcome.text) == ("timeout", "Timed out after 0.3 s.")
+    assert (outcome.ending, outcome.text) == ("timeout", "Timed out after 0.3 s.")
     hubbed.patience("evil", 30)
     assert len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
     assert hubbed.state("evil") == "up"
@@ -129,13 +129,13 @@ async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hu
     await hubbed.poisoned(calls_at_once=2)
     supervisor = hubbed.hub._servers["mcp_evil"]
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
-    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued == 50)
+    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued_count == 50)
     one_more = await hubbed.call("evil:echo")
     assert one_more.text == "evil is busy: 2 calls are running and 50 are queued, the limit."
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    assert (await hubbed.call("evil:echo")).how == "result"
+    assert (await hubbed.call("evil:echo")).ending == "result"
 
 
 async def test_how_far_it_is_is_told_as_plain_words(hubbed: Hubbed) -> None:
@@ -170,13 +170,13 @@ async def test_it_has_the_limits_of_its_entry_and_those_of_all(hubbed: Hubbed) -
     assert limits == {"DATA": [300 * 2**20] * 2, "NOFILE": [1024] * 2, "CORE": [0, 0]}
     await hubbed.add("hungry", sys.executable, "-c", "x = bytearray(400 * 2**20)", wait=False,
                      memory_mib=300)  # fmt: skip
-    condition = await hubbed.hub.settled("hungry", 30)
+    condition = await hubbed.hub.wait_until_settled("hungry", 30)
     assert condition.reason == "it exited with status 1: MemoryError"
 
 
 async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
     await hubbed.poisoned(env={"A": "${NOT_THERE_AT_ALL}"}, wait=False)
-    condition = await hubbed.hub.settled("evil", 30)
+    condition = await hubbed.hub.wait_until_settled("evil", 30)
     assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
 
 
@@ -185,7 +185,7 @@ async def test_a_program_that_writes_something_else_without_end_is_given_up(
 ) -> None:
     loop = asyncio.get_running_loop()
     await hubbed.add("babble", "sh", "-c", "echo hello >&2; exec yes", wait=False)
-    trying = asyncio.create_task(hubbed.hub.settled("babble", 20))
+    trying = asyncio.create_task(hubbed.hub.wait_until_settled("babble", 20))
     worst = 0.0
     while not trying.done():
         before = loop.time()
@@ -200,25 +200,25 @@ async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
     loop = asyncio.get_running_loop()
     flow, began = Throttle(rate=1_000, burst=100), loop.time()
     for _ in range(100):
-        await flow.take(1)
+        await flow.acquire(1)
     at_once = loop.time() - began
     for _ in range(300):
-        await flow.take(1)
+        await flow.acquire(1)
     assert at_once < 0.2 < 0.29 < loop.time() - began
     flow, began = Throttle(rate=1_000, burst=100), loop.time()
-    await flow.take(0, 400 * BYTES_PER_MESSAGE)
+    await flow.acquire(0, 400 * BYTES_PER_MESSAGE)
     assert loop.time() - began > 0.29
 
 
 async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
-    condition = await hubbed.hub.settled("nothing", 30)
+    condition = await hubbed.hub.wait_until_settled("nothing", 30)
     assert condition.reason == "Program no-such-program-here not found"
     await hubbed.add("short", "sh", "-c", "echo oh no >&2; exit 3", wait=False)
-    condition = await hubbed.hub.settled("short", 30)
+    condition = await hubbed.hub.wait_until_settled("short", 30)
     assert condition.reason == "it exited with status 3: oh no"
     await hubbed.add("mute", "true", wait=False)
-    condition = await hubbed.hub.settled("mute", 10)
+    condition = await hubbed.hub.wait_until_settled("mute", 10)
     assert condition.reason == "it exited with status 0"
 
 
@@ -226,17 +226,17 @@ async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
     hubbed: Hubbed,
 ) -> None:
     await hubbed.poisoned("dies-at-probe")
-    assert (await hubbed.call("evil:echo")).how == "result"
+    assert (await hubbed.call("evil:echo")).ending == "result"
     assert (await hubbed.server("evil")).metadata["era"] == "legacy"
 
 
 async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
     await hubbed.poisoned("mute", start_seconds=1, wait=False)
-    condition = await hubbed.hub.settled("evil", 30)
+    condition = await hubbed.hub.wait_until_settled("evil", 30)
     assert condition.reason == "connecting timed out after 1 s"
 
 
-@pytest.mark.parametrize("timing", [replace(QUICK, first_wait=2, longest_wait=2)])
+@pytest.mark.parametrize("timing", [replace(QUICK, first_retry_seconds=2, max_retry_seconds=2)])
 async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=20)
     others = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(10)]
@@ -246,18 +246,18 @@ async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbe
     died = await hubbed.call("evil:die")
     ended = await asyncio.gather(*others)
     assert loop.time() - before < QUICK.probe / 2  # nobody had to look first
-    assert died.how == "error"
+    assert died.ending == "error"
     assert died.text.startswith(
         "evil disconnected during the call: it exited with status 9: dying as told."
     )
-    assert {outcome.how for outcome in ended} == {"error"}
+    assert {outcome.ending for outcome in ended} == {"error"}
 
     async def unavailable() -> bool:
         return not (await hubbed.tool("evil:echo")).available
 
     await hubbed.until(unavailable)
     await hubbed.until(lambda: hubbed.state("evil") == "up")
-    assert (await hubbed.call("evil:echo")).how == "result"
+    assert (await hubbed.call("evil:echo")).ending == "result"
 
 
 async def test_while_it_is_down_its_tools_say_so(hubbed: Hubbed) -> None:

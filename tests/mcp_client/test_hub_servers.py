@@ -45,23 +45,23 @@ async def test_five_reference_servers(hubbed: Hubbed, tmp_path: Path) -> None:
     assert (await hubbed.call("everything:get-sum", a=1, b=2)).text == "The sum of 1 and 2 is 3."
     image = await hubbed.call("everything:get-tiny-image")
     assert "[image: image/png, 4,033 bytes, attachment 1]" in image.text
-    assert [(one.kind, len(one.data)) for one in image.given] == [("image/png", 4_033)]
+    assert [(one.media_type, len(one.data)) for one in image.attachments] == [("image/png", 4_033)]
     links = await hubbed.call("everything:get-resource-links", count=2)
     assert "[link " in links.text
     read = await hubbed.call("files:read_text_file", path=str(folder / "note.txt"))
     assert read.text == "a note"
     outside = await hubbed.call("files:read_text_file", path="/etc/passwd")
-    assert outside.how == "error"
+    assert outside.ending == "error"
     assert "denied" in outside.text.lower()
     entities = [{"name": "lamp", "entityType": "thing", "observations": ["it is lit"]}]
-    assert (await hubbed.call("memory:create_entities", entities=entities)).how == "result"
+    assert (await hubbed.call("memory:create_entities", entities=entities)).ending == "result"
     assert "it is lit" in (await hubbed.call("memory:read_graph")).text
     now = await hubbed.call("clock:get_current_time", timezone="UTC")
     assert '"timezone": "UTC"' in now.text
     status = await hubbed.call("git:git_status", repo_path=str(folder))
     assert "note.txt" in status.text
     wrong = await hubbed.call("clock:get_current_time", timezone="Middle/Earth")
-    assert wrong.how == "error"
+    assert wrong.ending == "error"
 
 
 @pytest.mark.timeout(600)  # fifty starts of a program: a minute or two on a busy machine
@@ -74,9 +74,9 @@ async def test_50_kills_leave_nothing_behind(hubbed: Hubbed) -> None:
         (launcher,) = _launchers()
         (program,) = _children_of(launcher)
         os.kill(program, signal.SIGKILL)
-        await hubbed.until(lambda: not supervisor.up)
-        await hubbed.until(lambda: supervisor.up)
-    assert (await hubbed.call("evil:echo")).how == "result"
+        await hubbed.until(lambda: not supervisor.is_up)
+        await hubbed.until(lambda: supervisor.is_up)
+    assert (await hubbed.call("evil:echo")).ending == "result"
     await hubbed.until(lambda: len(asyncio.all_tasks()) == tasks)
     await hubbed.until(lambda: _open_files() <= files + 1)
     assert len(children()) == 1

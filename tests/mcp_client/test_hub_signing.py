@@ -50,7 +50,7 @@ async def visited(page: SignInInstructions) -> str:
 async def signed_in(hubbed: Hubbed, guarded: Guarded) -> None:
     """A hub with a server that somebody is signed in to, whose tools are equipped."""
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
-    condition = await hubbed.hub.settled("guarded", SECONDS)
+    condition = await hubbed.hub.wait_until_settled("guarded", SECONDS)
     assert condition.state == "needs-sign-in"
     came_to = await visited(await begun(hubbed))
     await do(hubbed.owner, f"/mcp login guarded {came_to}")
@@ -101,7 +101,7 @@ async def test_a_slow_call_does_not_hold_up_another(hubbed: Hubbed, guarded: Gua
     await signed_in(hubbed, guarded)
     slow = asyncio.create_task(hubbed.call("guarded:ponder"))
     server = await hubbed.server("guarded")
-    await hubbed.until(lambda: hubbed.hub.condition(server).in_flight == 1, SECONDS)
+    await hubbed.until(lambda: hubbed.hub.status_of(server).in_flight == 1, SECONDS)
     while not slow.done():  # the slow one may not be there yet
         assert (await hubbed.call("guarded:whoami")).text == "alice may read"
     assert (await slow).text == "Somebody asked."
@@ -123,7 +123,7 @@ async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
 
 async def test_what_is_given_up_is_not_taken_any_more(hubbed: Hubbed, guarded: Guarded) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
-    await hubbed.hub.settled("guarded", SECONDS)
+    await hubbed.hub.wait_until_settled("guarded", SECONDS)
     first = await visited(await begun(hubbed))
     second = await visited(await begun(hubbed))
     why = await refused(hubbed.owner, f"/mcp login guarded {first}")
@@ -143,7 +143,7 @@ async def test_a_person_who_says_no_or_nothing(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
-    await hubbed.hub.settled("guarded", SECONDS)
+    await hubbed.hub.wait_until_settled("guarded", SECONDS)
     page = await begun(hubbed)
     state = page.address.partition("state=")[2].partition("&")[0]
     no = f"{page.redirect}?error=access_denied&state={state}"
@@ -152,14 +152,14 @@ async def test_a_person_who_says_no_or_nothing(
     monkeypatch.setattr(oauth_login, "SIGN_IN_TIMEOUT_SECONDS", 5.0)
     page = await begun(hubbed)
     server = await hubbed.server("guarded")
-    await hubbed.until(lambda: server.id not in hubbed.hub.signing._pending, SECONDS)
+    await hubbed.until(lambda: server.id not in hubbed.hub.oauth_logins._pending, SECONDS)
     why = await refused(hubbed.owner, f"/mcp login guarded {await visited(page)}")
     assert "No sign-in to guarded is in progress" in str(why)
 
 
 async def test_an_answer_of_another_issuer_is_not_taken(hubbed: Hubbed, guarded: Guarded) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
-    await hubbed.hub.settled("guarded", SECONDS)
+    await hubbed.hub.wait_until_settled("guarded", SECONDS)
     came_to = await visited(await begun(hubbed))
     before = guarded.seen
     why = await refused(hubbed.owner, f"/mcp login guarded {came_to}&iss=http://evil.example")
@@ -175,7 +175,7 @@ async def test_a_code_is_given_to_no_other_authorization_server_than_the_owner_n
         "guarded", url=guarded.url, allow_private=True, wait=False, oauth_client_id="us",
         oauth_client_secret="${GUARDED_SECRET}", oauth_issuer="https://elsewhere.example",
     )  # fmt: skip
-    await hubbed.hub.settled("guarded", SECONDS)
+    await hubbed.hub.wait_until_settled("guarded", SECONDS)
     why = await refused(hubbed.owner, "/mcp login guarded")
     assert ", not https://elsewhere.example" in str(why)
 
@@ -376,7 +376,7 @@ async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> Non
     assert "t0ken" not in repr(kept) + repr(CredentialStore(path, url))
     again = CredentialStore(path, url)
     assert (await again.load()).tokens == {"access_token": "t0ken"}
-    assert again.expired()
+    assert again.is_expired()
     assert (await CredentialStore(path, "https://evil.example/mcp").load()).tokens is None
     path.chmod(0o644)
     with pytest.raises(Unavailable, match="Other users can access"):
@@ -385,7 +385,7 @@ async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> Non
     path.write_text("{")
     with pytest.raises(Unavailable, match="is damaged"):
         await CredentialStore(path, url).load()
-    await again.forget()
+    await again.delete()
     assert not path.exists()
     assert not again.token
     assert list(path.parent.iterdir()) == []
@@ -395,12 +395,12 @@ async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
     hubbed: Hubbed, guarded: Guarded
 ) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
-    await hubbed.hub.settled("guarded", SECONDS)
+    await hubbed.hub.wait_until_settled("guarded", SECONDS)
     clients = guarded.control("seen")["clients"]
     await begun(hubbed)
     await begun(hubbed)
     assert guarded.control("seen")["clients"] == clients + 1
-    hubbed.hub.signing.ours = replace(
+    hubbed.hub.oauth_logins.client_metadata = replace(
         ClientMetadata(), redirect="http://127.0.0.1:9/oauth/callback"
     )
     assert (await begun(hubbed)).redirect == "http://127.0.0.1:9/oauth/callback"

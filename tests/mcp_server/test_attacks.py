@@ -125,7 +125,7 @@ async def test_a_session_is_of_the_token_that_began_it(served: Served) -> None:
             assert (await http.delete(served.url, headers=headers)).status_code == 404
             assert (await http.get(served.url, headers=headers)).status_code == 404
     assert (await post(served, listing, ann, **{"Mcp-Session-Id": begun})).status_code == 200
-    assert not [row for row in await served.world.tail("lobby", 20) if row.kind == "chat"]
+    assert not [row for row in await served.world.last_rows("lobby", 20) if row.kind == "chat"]
 
 
 async def test_a_session_id_is_not_enough_and_none_is_made_up(served: Served) -> None:
@@ -232,7 +232,7 @@ async def test_sessions_have_a_bound_for_each_agent(
     async with httpx2.AsyncClient(timeout=20) as http:
         headers = {"Authorization": f"Bearer {token}", "Mcp-Session-Id": begun[0], **HEADERS}
         assert (await http.delete(served.url, headers=headers)).status_code == 200
-    await served.until(lambda: all(guest.sessions < 3 for guest in served.guests))
+    await served.until(lambda: all(guest.session_count < 3 for guest in served.guests))
     assert await session(served, token)
 
 

@@ -35,7 +35,7 @@ async def test_a_client_is_in_its_room_and_in_who(served: Served, mode: str) -> 
         assert [(one.name, one.room, one.door) for one in listed.people] == [
             ("ann", "lobby", "mcp")
         ]
-        assert [row.content for row in await served.world.tail("lobby", 5)] == ["arrives"]
+        assert [row.content for row in await served.world.last_rows("lobby", 5)] == ["arrives"]
     if mode == "auto":
         assert "ann" in served.here(), "it stays for a while: there is no session to end"
 
@@ -73,7 +73,7 @@ async def test_a_session_keeps_its_agent_here(
         await client.call_tool("look", {})
         await asyncio.sleep(1.0)  # twice as long as it would stay
         assert "ann" in served.here()
-        assert [row.content for row in await served.world.tail("lobby", 9)] == ["arrives"]
+        assert [row.content for row in await served.world.last_rows("lobby", 9)] == ["arrives"]
 
 
 async def test_who_is_mentioned_hears_it_and_answers(served: Served, mode: str) -> None:
@@ -98,7 +98,7 @@ async def test_who_is_mentioned_hears_it_and_answers(served: Served, mode: str) 
             ("chat", "good", False),
         ]
         assert (await events(client, later["cursor"], 0))["events"] == []
-        said = {row.content: row for row in await served.world.tail("lobby", 20)}["@ben I am"]
+        said = {row.content: row for row in await served.world.last_rows("lobby", 20)}["@ben I am"]
         assert served.world.agents.name_of(said.author_id) == "ann"
 
 
@@ -145,7 +145,7 @@ async def test_who_is_kicked_is_out_at_once_and_told(served: Served, mode: str) 
     await served.do("ben", "/create den")
     async with served.client(token, mode) as client:
         await client.call_tool("join", {"room": "den"})
-        den = (await served.world.room_named("den")).id
+        den = (await served.world.find_room("den")).id
         cursor = (await events(client, seconds=0))["cursor"]
         waits = asyncio.create_task(events(client, cursor))
         await served.until(lambda: any(guest.calls for guest in served.guests))
@@ -201,7 +201,7 @@ async def test_who_is_shut_out_is_out_at_once_amid_a_call(
                 assert (await call).is_error
             finally:
                 await client.list_tools(cache_mode="bypass")
-    assert not served.world.presence.links_of(ann.id)
+    assert not served.world.presence.connections_of(ann.id)
 
 
 async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:

@@ -48,7 +48,7 @@ async def test_what_is_read_is_text_and_json(served: Served, mode: str) -> None:
     await served.do("ben", "/put note = a\nb")
     await served.do("ben", "/link docs https://example.org/")
     await served.do("ben", "hello \x1b[31mred")
-    seq = (await served.world.tail("lobby", 1))[-1].seq
+    seq = (await served.world.last_rows("lobby", 1))[-1].seq
     await served.tool("git", "commit")
     async with served.client(token, mode) as client:
 

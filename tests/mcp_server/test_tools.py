@@ -97,7 +97,9 @@ async def test_a_call_is_recorded_and_looking_around_is_not(served: Served) -> N
         await client.call_tool("wait_events", {"timeout": 0})
         await client.call_tool("sshwarma.who", {})
         await client.call_tool("use_tool", {"name": "sshwarma.who"})
-    kinds = [row.kind for row in await served.world.tail("lobby", 20) if row.kind != "presence"]
+    kinds = [
+        row.kind for row in await served.world.last_rows("lobby", 20) if row.kind != "presence"
+    ]
     assert kinds == ["tool.call", "tool.result"] * 2
 
 
@@ -194,7 +196,7 @@ async def test_where_an_agent_stands_is_the_agents_not_the_connections(served: S
     token = await served.newcomer("ann", role="owner")
     await served.do("ann", "/create den")
     await served.do("ann", "/leave")
-    await served.equip((await served.world.room_named("den")).id, await served.tool("t", "there"))
+    await served.equip((await served.world.find_room("den")).id, await served.tool("t", "there"))
     async with served.client(token) as modern, served.client(token, "legacy") as older:
         assert "t.there" not in await names(older)
         assert not (await modern.call_tool("join", {"room": "den"})).is_error
@@ -323,8 +325,10 @@ async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, m
         await asyncio.wait_for(stopped.wait(), 20)
         assert not (await client.call_tool("look", {})).is_error
     await served.until(lambda: not any(guest.calls for guest in served.guests))
-    last = (await served.world.tail("lobby", 50))[-1]
-    rows = [row for row in await served.world.tail("lobby", 50) if row.kind.startswith("tool.")]
+    last = (await served.world.last_rows("lobby", 50))[-1]
+    rows = [
+        row for row in await served.world.last_rows("lobby", 50) if row.kind.startswith("tool.")
+    ]
     assert [(row.kind, row.content) for row in rows][-1] == (
         "tool.error",
         "The call was stopped.",

@@ -79,7 +79,7 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
 
     made = Played()
     http = create_async_httpx2_client()
-    right_wait = ModelFailure.wait
+    right_wait = ModelFailure.retry_delay
 
     def script(messages: Any, info: Any) -> AsyncIterator[Any]:
         made.asked.append(messages)
@@ -87,14 +87,14 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
 
     def loaded(settings: ModelSettings, environ: Any) -> LoadedModel:
         model = FunctionModel(stream_function=script)
-        return LoadedModel(model, {}, Secret(KEY), http, ends=False)
+        return LoadedModel(model, {}, Secret(KEY), http, reports_finish_reason=False)
 
     def wait(fault: ModelFailure, tried: int) -> float:
         made.waits.append(right_wait(fault, tried))
         return 0
 
     monkeypatch.setattr(pydantic_ai_backend, "load_model", loaded)
-    monkeypatch.setattr(ModelFailure, "wait", wait)
+    monkeypatch.setattr(ModelFailure, "retry_delay", wait)
     yield made
     await made.backend.close()
 
@@ -570,9 +570,9 @@ def test_libraries_may_be_wanted_by_several_at_once() -> None:
 
 
 async def test_what_was_not_asked_yet_is_not_owed(played: Played) -> None:
-    assert played.backend.owed(request(), "") is None
+    assert played.backend.estimate_usage(request(), "") is None
     await played.backend.ready()
-    owed = played.backend.owed(request(), "I think that it is " * 10)
+    owed = played.backend.estimate_usage(request(), "I think that it is " * 10)
     assert owed is not None
     assert owed.estimated
     assert owed.prompt_tokens > 0

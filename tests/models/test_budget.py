@@ -65,9 +65,9 @@ def used_up(limits: BudgetLimits, *spent: TokenUsage) -> str:
     budget = TurnBudget(limits, lambda: day)
     with pytest.raises(BudgetExceeded) as over:
         for one in spent:
-            budget.step()
-            budget.spent(one)
-        budget.step()
+            budget.begin_step()
+            budget.add_usage(one)
+        budget.begin_step()
     return str(over.value)
 
 
@@ -97,7 +97,7 @@ def test_a_cost_that_is_not_known_holds_no_limit_and_so_ends_the_turn() -> None:
 
 def test_who_can_change_a_limit_is_said() -> None:
     change = "an owner can change it with /model set qwen {}"
-    assert used_up(BudgetLimits(turn_steps=1, change=change), CENT).endswith(
+    assert used_up(BudgetLimits(turn_steps=1, change_hint=change), CENT).endswith(
         "; an owner can change it with /model set qwen turn_steps"
     )
 
@@ -118,7 +118,7 @@ async def test_a_turn_that_takes_too_long_is_cancelled_with_what_it_waits_for() 
             ended.set()
 
     with pytest.raises(BudgetExceeded, match=r"after 0.01 s, the time limit of one turn"):
-        await TurnBudget(BudgetLimits(turn_seconds=0.01)).within(work())
+        await TurnBudget(BudgetLimits(turn_seconds=0.01)).run_with_timeout(work())
     assert ended.is_set()
 
 
@@ -127,7 +127,7 @@ async def test_a_timeout_of_its_own_is_not_the_budget_s() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        await TurnBudget().within(work())
+        await TurnBudget().run_with_timeout(work())
 
 
 async def test_the_day_is_read_once_and_counted_from_then_on(world: World) -> None:
@@ -138,19 +138,19 @@ async def test_the_day_is_read_once_and_counted_from_then_on(world: World) -> No
     await spend(world, qwen, CENT)
     await spend(world, qwen, TokenUsage(10, 0))
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
-    assert await budgets.today(qwen) == UsageTotal(110, 0.01, 1)
+    assert await budgets.usage_today(qwen) == UsageTotal(110, 0.01, 1)
     reads = world.store.counts.reads
-    first, second = await budgets.begin(qwen), await budgets.begin(qwen)
-    first.spent(CENT)
-    second.spent(CENT)
-    assert first.today() == second.today() == UsageTotal(310, 0.03, 1)
-    assert first.turn == UsageTotal(100, 0.01, 0)
+    first, second = await budgets.begin_turn(qwen), await budgets.begin_turn(qwen)
+    first.add_usage(CENT)
+    second.add_usage(CENT)
+    assert first.day_usage() == second.day_usage() == UsageTotal(310, 0.03, 1)
+    assert first.turn_usage == UsageTotal(100, 0.01, 0)
     assert world.store.counts.reads == reads
     again = ModelBudgets(
         world, lambda agent_id: BudgetLimits()
     )  # after a restart: what was written
-    assert await again.today(qwen) == UsageTotal(110, 0.01, 1)
-    assert await again.today(other) == UsageTotal(700, 0.0, 1)
+    assert await again.usage_today(qwen) == UsageTotal(110, 0.01, 1)
+    assert await again.usage_today(other) == UsageTotal(700, 0.0, 1)
 
 
 async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
@@ -158,22 +158,22 @@ async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
 
     async def turn() -> None:
-        (await budgets.begin(qwen)).spent(CENT)
+        (await budgets.begin_turn(qwen)).add_usage(CENT)
 
     await asyncio.gather(*(turn() for _ in range(5)))
-    assert await budgets.today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)  # type: ignore[arg-type]
+    assert await budgets.usage_today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)  # type: ignore[arg-type]
 
 
 async def test_a_new_day_begins_at_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     qwen = await model(world)
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits(day_tokens=100))
-    budget = await budgets.begin(qwen)
-    budget.spent(CENT)
+    budget = await budgets.begin_turn(qwen)
+    budget.add_usage(CENT)
     with pytest.raises(BudgetExceeded):
         budget.check()
     monkeypatch.setattr(budgets_module, "_utc_today", lambda: "2999-01-01")
     budget.check()
-    assert budget.today() == UsageTotal()
+    assert budget.day_usage() == UsageTotal()
 
 
 def test_limits_are_those_of_the_settings() -> None:
@@ -181,7 +181,7 @@ def test_limits_are_those_of_the_settings() -> None:
         name="a", kind="openai", model="m", turn_steps=2, turn_seconds=3, turn_tokens=None,
         turn_cost=0.5, day_tokens=6, day_cost=7,
     )  # fmt: skip
-    assert BudgetLimits.of(settings, "x") == BudgetLimits(2, 3, None, 0.5, 6, 7, "x")
+    assert BudgetLimits.from_settings(settings, "x") == BudgetLimits(2, 3, None, 0.5, 6, 7, "x")
     plain = ModelSettings(name="a", kind="openai", model="m")
     assert BudgetLimits().turn_steps == plain.turn_steps
     assert BudgetLimits().turn_seconds == plain.turn_seconds

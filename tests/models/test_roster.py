@@ -226,6 +226,6 @@ async def test_a_limit_s_words_say_who_can_change_it(world: World, opened: Open)
     roster = await opened(settings("filed"))
     qwen = await add(world, roster, settings(turn_steps=3))
     assert roster.limits(qwen).turn_steps == 3
-    assert "/model set qwen {}" in roster.limits(qwen).change
+    assert "/model set qwen {}" in roster.limits(qwen).change_hint
     filed = world.agents.find("filed").id
-    assert "sshwarma.toml" in roster.limits(filed).change
+    assert "sshwarma.toml" in roster.limits(filed).change_hint

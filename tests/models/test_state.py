@@ -30,13 +30,13 @@ BLOCK = "---STATE---\nGoal: a\n---END STATE---"
 )
 def test_a_reply_is_taken_apart(reply: str, text: str, state: str | None) -> None:
     found = parse_reply(reply)
-    assert (found.text, found.state) == (text, state)
+    assert (found.text, found.notes) == (text, state)
 
 
 def test_a_state_that_is_too_long_is_cut_and_says_so() -> None:
     found = parse_reply("---STATE---\n" + "x" * (MAX_NOTES_CHARACTERS + 7))
-    assert found.state == "x" * MAX_NOTES_CHARACTERS
-    assert found.cut == 7
+    assert found.notes == "x" * MAX_NOTES_CHARACTERS
+    assert found.cut_characters == 7
 
 
 pieces = st.lists(
@@ -65,7 +65,7 @@ def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
     for end in range(len(reply) + 1):
         seen = strip_notes_block(reply[:end])
         assert "---END STATE---" not in seen or "---END STATE---" in whole.text
-        if end == len(reply) and whole.state is not None and seen.strip():
+        if end == len(reply) and whole.notes is not None and seen.strip():
             assert whole.text.startswith(seen.strip().split("\n")[0])
 
 

@@ -90,10 +90,10 @@ class House:
 
     async def says(self, name: str, text: str) -> list[Row]:
         """Say something, wait until all turns have ended, and return the rows it made."""
-        before = next(reversed(await self.world.tail("lobby", 1)), None)
+        before = next(reversed(await self.world.last_rows("lobby", 1)), None)
         said = await run_line(self.caller(name), text)
         for turn_id in getattr(said, "turns", ()):
-            await self.turns.ended(turn_id)
+            await self.turns.wait_until_ended(turn_id)
         first = before.seq if before else 0
         return await self.world.store.read(
             lambda conn: rows.read_rows_after(conn, "lobby", first, 100)
@@ -147,11 +147,12 @@ async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
 
 async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
+        if not request.completed_calls:
             yield ToolCall("a", "sshwarma__who", {})
             yield ToolCall("b", "sshwarma__rooms", {})
         else:
-            yield TextDelta(f"{len(request.done)} answers: {request.done[1].text.splitlines()[0]}")
+            calls = request.completed_calls
+            yield TextDelta(f"{len(calls)} answers: {calls[1].text.splitlines()[0]}")
 
     house.backend.script = script
     made = await house.says("alice", "@qwen who and where?")
@@ -181,11 +182,11 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
             return ToolResult(tool.name)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
+        if not request.completed_calls:
             yield ToolCall("a", "sshwarma__who", {})
             yield ToolCall("b", "sshwarma__look", {})
         else:
-            yield TextDelta(" ".join(done.text for done in request.done))
+            yield TextDelta(" ".join(done.text for done in request.completed_calls))
 
     house.providers["internal"] = Meeting()
     house.tools._providers = house.providers
@@ -206,10 +207,10 @@ async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
     house: House, name: str, arguments: dict[str, Any], said: str
 ) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
+        if not request.completed_calls:
             yield ToolCall("a", name, arguments)
         else:
-            yield TextDelta("never mind" if request.done[0].failed else "it worked")
+            yield TextDelta("never mind" if request.completed_calls[0].is_error else "it worked")
 
     house.backend.script = script
     made = await house.says("alice", "@qwen do it")
@@ -220,10 +221,10 @@ async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
 
 async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
-            yield ToolCall("a", "sshwarma__who", {}, broken="The arguments are not JSON.")
+        if not request.completed_calls:
+            yield ToolCall("a", "sshwarma__who", {}, parse_error="The arguments are not JSON.")
         else:
-            yield TextDelta(request.done[0].text)
+            yield TextDelta(request.completed_calls[0].text)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
@@ -235,7 +236,7 @@ async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: Ho
 async def test_the_same_by_hand_is_refused_and_leaves_no_row(house: House) -> None:
     with pytest.raises(NotFound, match="not equipped"):
         await house.says("alice", "/run sshwarma:put name=x text=y")
-    assert await house.world.tail("lobby", 5) == []
+    assert await house.world.last_rows("lobby", 5) == []
 
 
 async def test_run_calls_a_tool_as_oneself(house: House) -> None:
@@ -297,8 +298,8 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
     await asyncio.wait_for(speaking.wait(), 30)
     done = await run_line(house.caller("bob"), "/stop @qwen")
     assert done.text == "Stopped qwen."
-    await house.turns.ended(said.turns[0])
-    tail = await house.world.tail("lobby", 3)
+    await house.turns.wait_until_ended(said.turns[0])
+    tail = await house.world.last_rows("lobby", 3)
     assert [(row.kind, row.content) for row in tail[1:]] == [
         ("chat", "Once upon a time"),
         ("notice", "was stopped"),
@@ -336,10 +337,10 @@ async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -
     hers = await run_line(house.caller("alice"), "@qwen hers")
     his = await run_line(house.caller("bob"), "@qwen his")
     await run_line(house.caller("bob"), "/undo")
-    await house.turns.ended(his.turns[0])
+    await house.turns.wait_until_ended(his.turns[0])
     assert await house.statuses() == ["open", "dropped"]
     await run_line(house.caller("alice"), "/stop")
-    await house.turns.ended(hers.turns[0])
+    await house.turns.wait_until_ended(hers.turns[0])
 
 
 async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) -> None:
@@ -350,14 +351,14 @@ async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) ->
         yield TextDelta("never")
 
     house.backend.script = script
-    begin = house.turns.begin
+    begin = house.turns.start_turn
 
     def begin_and_stop(*given: Any, **named: Any) -> None:
         begin(*given, **named)
         assert house.turns.stop("lobby") == ["qwen"]
         assert house.turns.stop("lobby") == ["qwen"]
 
-    house.turns.begin = begin_and_stop
+    house.turns.start_turn = begin_and_stop
     made = await house.says("alice", "@qwen wait")
     assert [row.content for row in made] == ["@qwen wait", "was stopped"]
     assert (await house.statuses(), asked, house.turns.stop("lobby")) == (["cancelled"], [], [])
@@ -385,9 +386,9 @@ async def test_one_that_is_stopped_twice_writes_its_end_once(
 
     monkeypatch.setattr(house.world, "change", change_and_stop)
     house.turns.stop("lobby")
-    await house.turns.ended(said.turns[0])
+    await house.turns.wait_until_ended(said.turns[0])
     assert await house.statuses() == ["cancelled"]
-    tail = await house.world.tail("lobby", 5)
+    tail = await house.world.last_rows("lobby", 5)
     assert [row.content for row in tail] == ["@qwen wait", "half an answer", "was stopped"]
 
 
@@ -432,7 +433,7 @@ async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(tmp_path: Path
     await world.change(lambda tx: turns.open_turn(tx, "lobby", qwen.id, None))
     await world.close()
     world = await World.open(path, tool_specs())
-    tail = await world.tail("lobby", 5)
+    tail = await world.last_rows("lobby", 5)
     await world.close()
     assert [(row.kind, row.author_id) for row in tail] == [("notice", qwen.id)]
     assert "cut off" in tail[0].content
@@ -481,10 +482,10 @@ async def test_a_model_acts_with_its_own_rights(house: House) -> None:
     await run_line(house.caller("alice"), "/equip room sshwarma:put")
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
+        if not request.completed_calls:
             yield ToolCall("a", "sshwarma__put", {"name": "x", "text": "y"})
         else:
-            yield TextDelta(request.done[0].text)
+            yield TextDelta(request.completed_calls[0].text)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen put it there")
@@ -510,7 +511,7 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
             return ToolResult(tool.name)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if not request.done:
+        if not request.completed_calls:
             yield ToolCall("a", "sshwarma__who", {})
             yield ToolCall("b", "sshwarma__rooms", {})
         else:
@@ -524,7 +525,7 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
 
 async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if request.done:
+        if request.completed_calls:
             yield TextDelta("done")
             return
         yield ToolCall("a", "sshwarma__nothing_of_that_name", {})  # known to be wrong later than
@@ -542,8 +543,8 @@ async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: Hou
 
 async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if request.done:
-            yield TextDelta(request.done[-1].text)
+        if request.completed_calls:
+            yield TextDelta(request.completed_calls[-1].text)
             return
         for number in range(MAX_CALLS_PER_STEP + 1):
             yield ToolCall(str(number), "sshwarma__who", {})
@@ -595,7 +596,7 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     async with asyncio.timeout(30):
         while not any("models may call each other in a row" in row.content for row in made):
             await asyncio.sleep(0)
-            made = await house.world.tail("lobby", 50)
+            made = await house.world.last_rows("lobby", 50)
     assert len(said_by(made, house, "qwen")) == 2
     assert len(said_by(made, house, "llama")) == 2
     assert "called qwen, but at most 4 models may call each other in a row" in made[-1].content
@@ -618,8 +619,8 @@ async def test_answers_at_once_are_bounded_in_a_room(
         await run_line(house.caller("alice"), "@qwen three")
     go.set()
     for said in (first, second):
-        await house.turns.ended(said.turns[0])
-    tail = await house.world.tail("lobby", 20)
+        await house.turns.wait_until_ended(said.turns[0])
+    tail = await house.world.last_rows("lobby", 20)
     assert not [row for row in tail if row.content == "@qwen three"]
     assert "called guide, but a room may have at most 2 answers in progress" in " ".join(
         row.content for row in tail
@@ -637,7 +638,7 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if len(told) == 1:
-            raise BackendError("too long", too_long=True)
+            raise BackendError("too long", is_context_too_long=True)
         yield TextDelta("now it fits")
 
     house.backend.context_tokens = 8_000
@@ -651,7 +652,7 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
 async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
     steps = tuple(
         TurnStep(
-            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, failed=False, seq=n),)
+            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, is_error=False, seq=n),)
         )
         for n in range(1, 9)
     )
@@ -680,13 +681,13 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
             case 1:
                 yield ToolCall("b", "demo__aloud", {})
             case _:
-                yield TextDelta(request.done[-1].text)
+                yield TextDelta(request.completed_calls[-1].text)
 
     house.providers[space.id] = Aloud()
     house.backend.script = script
     made = await house.says("alice", "@qwen load it and use it")
     assert made[-1].content == "heard"
-    before, after, _ = ([offer.name for offer in asked.offers] for asked in house.backend.asked)
+    before, after, _ = ([offer.name for offer in asked.tools] for asked in house.backend.asked)
     assert before == sorted(before)
     assert after == [*before, "demo__aloud"]
     again = await house.says("alice", "@qwen and again")
@@ -754,7 +755,7 @@ async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
 class Paid(Scripted):
     """A backend whose answers cost something even if they are broken off."""
 
-    def owed(self, request: StepRequest, said: str) -> TokenUsage:
+    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage:
         return TokenUsage(100, len(said), estimated=True, cost=0.2)
 
 
@@ -771,10 +772,10 @@ async def test_what_was_broken_off_is_counted_too(house: House) -> None:
     said = await run_line(house.caller("alice"), "@qwen a tale")
     await asyncio.wait_for(speaking.wait(), 30)
     house.turns.stop(None, agent_id=qwen.id)
-    await house.turns.ended(said.turns[0])
-    used = await house.budgets.today(qwen.id)
+    await house.turns.wait_until_ended(said.turns[0])
+    used = await house.budgets.usage_today(qwen.id)
     assert (used.tokens, used.cost, used.unpriced) == (116, 0.2, 0)
-    again = await ModelBudgets(house.world, lambda agent_id: BudgetLimits()).today(qwen.id)
+    again = await ModelBudgets(house.world, lambda agent_id: BudgetLimits()).usage_today(qwen.id)
     assert again == used
 
 
@@ -797,14 +798,14 @@ async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -
     said = await run_line(house.caller("alice"), "@qwen hi")
     await asyncio.wait_for(waiting.wait(), 30)
     house.turns.stop("lobby")
-    await house.turns.ended(said.turns[0])
-    assert (await house.budgets.today(qwen.id)).tokens == 0
+    await house.turns.wait_until_ended(said.turns[0])
+    assert (await house.budgets.usage_today(qwen.id)).tokens == 0
 
 
 async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> None:
     heard: list[str] = []
     house.world.bus.on_room(
-        "lobby", lambda event: heard.append(getattr(event, "waiting", "-")) if event else None
+        "lobby", lambda event: heard.append(getattr(event, "wait_reason", "-")) if event else None
     )
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -823,7 +824,7 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
 async def test_one_removed_between_the_call_and_the_answer_says_so(house: House) -> None:
     said = await run_line(house.caller("alice"), "@qwen hi")
     del house.backends[house.world.agents.find("qwen").id]
-    await house.turns.ended(said.turns[0])
-    assert (await house.world.tail("lobby", 1))[
+    await house.turns.wait_until_ended(said.turns[0])
+    assert (await house.world.last_rows("lobby", 1))[
         0
     ].content == "could not answer: the model was removed"

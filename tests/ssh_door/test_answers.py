@@ -82,8 +82,12 @@ async def room() -> Room:
     [
         (0.0, {}, "qwen 0.0s"),
         (3.21, {"tokens": 140}, "qwen 3.2s · 140 tokens"),
-        (12.9, {"tokens": 1234, "doing": ("sshwarma__look",)}, "qwen 12s · 1.2k tokens · look"),
-        (125, {"doing": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
+        (
+            12.9,
+            {"tokens": 1234, "active_tools": ("sshwarma__look",)},
+            "qwen 12s · 1.2k tokens · look",
+        ),
+        (125, {"active_tools": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
     ],
 )
 async def test_progress(
@@ -103,9 +107,9 @@ async def test_who_comes_later_is_shown_what_is_there_and_who_goes_nothing_more(
     room.answers.watch("r", first)
     room.answers.watch("r", later)
     assert first.shown["t"].text is later.shown["t"].text  # drawn once
-    room.answers.stop("r", first)
+    room.answers.unwatch("r", first)
     assert first.shown == {}
-    room.answers.stop("r", first)  # twice is as once
+    room.answers.unwatch("r", first)  # twice is as once
     room.streams("so far and on")
     assert later.shown["t"].text.plain() == "qwen: so far and on"
     assert first.times == 2
@@ -126,7 +130,7 @@ async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
     text = watcher.shown["t"].text
     await watcher.hears(10)
     assert watcher.shown["t"].text is text  # only the seconds are new
-    room.answers.stop("r", watcher)
+    room.answers.unwatch("r", watcher)
     assert room.answers._timer is None
     room.answers.watch("r", watcher)
     assert room.answers._timer is not None

@@ -42,10 +42,10 @@ async def test_who_hangs_up_while_they_are_let_in_leaves_no_ghost(world: World) 
     other_end: Any = Nobody()
     shell = LineShellHandler(house, carol.id, other_end, other_end)
     await asyncio.sleep(0)
-    assert world.presence.links_of(carol.id), "they stand there, and it is not told yet"
+    assert world.presence.connections_of(carol.id), "they stand there, and it is not told yet"
     shell.closed(None)
     await asyncio.wait_for(other_end.ended.wait(), 30)
-    await house.settle()
-    assert not world.presence.links_of(carol.id)
-    told = [row.content for row in await world.tail("lobby", 5)]
+    await house.flush()
+    assert not world.presence.connections_of(carol.id)
+    told = [row.content for row in await world.last_rows("lobby", 5)]
     assert told[-1] == "leaves"

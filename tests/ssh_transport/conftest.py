@@ -85,7 +85,7 @@ class World:
     entered: list[Peer] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
 
-    def acceptable(self, username: str, fingerprint: str) -> bool:
+    def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return self.known is None or fingerprint in self.known
 
     async def enter(self, peer: Peer) -> object:

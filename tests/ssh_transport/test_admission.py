@@ -44,21 +44,21 @@ class Book(Admission):
 
 
 def test_one_over_each_limit_is_refused_with_its_name() -> None:
-    book = Book(pending_per_address=2, pending=3, connections_per_address=2)
+    book = Book(max_pending_per_address=2, max_pending=3, max_connections_per_address=2)
     book.knock(), book.knock()
     assert book.refused() == "connections_per_address"
     book.knock("192.0.2.2")
     assert book.refused("192.0.2.3") == "pending"
-    assert Book(connections=0).refused() == "connections"
+    assert Book(max_connections=0).refused() == "connections"
 
 
 def test_the_oldest_silent_one_makes_room_first() -> None:
-    book = Book(pending=2)
+    book = Book(max_pending=2)
     talking, silent = book.knock("192.0.2.1"), book.knock("192.0.2.2")
-    talking.spoke = True
+    talking.has_sent_bytes = True
     assert book.refused("192.0.2.3") == "pending"
     book.clock.now += 0.3
-    book.knock("192.0.2.3").spoke = True
+    book.knock("192.0.2.3").has_sent_bytes = True
     assert book.dropped == ["192.0.2.2"]
     assert book.refused("192.0.2.4") == "pending"
     book.clock.now += 2
@@ -70,7 +70,7 @@ def test_the_oldest_silent_one_makes_room_first() -> None:
 
 
 def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> None:
-    book = Book(failures=3, failure_half_life=1e9, shut_seconds_max=60)
+    book = Book(max_free_failures=3, failure_half_life_seconds=1e9, max_lockout_seconds=60)
     shut = []
     for _ in range(12):
         ticket = book.knock()
@@ -88,7 +88,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
     assert shut == [0, 0, 0, 2, 4, 8, 16, 32, 60, 60, 60, 60]
     book.knock("192.0.2.9")
 
-    mild = Book(failures=3, failure_half_life=60)
+    mild = Book(max_free_failures=3, failure_half_life_seconds=60)
     for _ in range(50):
         ticket = mild.knock()
         mild.failed(ticket)
@@ -97,7 +97,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
 
 
 def test_one_key_may_hold_only_so_many() -> None:
-    book = Book(connections_per_key=1)
+    book = Book(max_connections_per_key=1)
     first, second = book.knock(), book.knock()
     book.authenticated(first, "SHA256:a")
     with pytest.raises(Rejected, match=r"already has 1 connections \(the limit\)"):
@@ -119,7 +119,7 @@ def test_one_key_may_hold_only_so_many() -> None:
     ],
 )
 def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
-    book = Book(connections_per_address=1)
+    book = Book(max_connections_per_address=1)
     book.knock(one)
     if same:
         assert book.refused(other) == "connections_per_address"
@@ -129,10 +129,10 @@ def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
 
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
 def test_loopback_is_spared_only_when_asked(loopback: str) -> None:
-    assert [Book(pending_per_address=1, exempt_loopback=True).knock(loopback)]
-    spared = Book(pending_per_address=1, exempt_loopback=True)
+    assert [Book(max_pending_per_address=1, exempt_loopback=True).knock(loopback)]
+    spared = Book(max_pending_per_address=1, exempt_loopback=True)
     spared.knock(loopback), spared.knock(loopback)
-    counted = Book(pending_per_address=1)
+    counted = Book(max_pending_per_address=1)
     counted.knock(loopback)
     assert counted.refused(loopback) == "pending_per_address"
 
@@ -162,7 +162,7 @@ def test_the_log_speaks_once_a_window_and_counts_the_rest(
 
 def test_the_defaults_of_limits_are_those_of_the_settings() -> None:
     assert AdmissionLimits() == AdmissionLimits.of(SshSettings())
-    assert AdmissionLimits().pending_per_address == SshSettings().max_pending_per_address == 50
+    assert AdmissionLimits().max_pending_per_address == SshSettings().max_pending_per_address == 50
 
 
 def test_every_setting_of_the_ssh_door_changes_its_limits() -> None:

@@ -56,7 +56,7 @@ async def test_a_handshake_left_half_way_is_dropped_too(serve: Serve) -> None:
 
 
 async def test_one_address_holds_only_so_many_places(serve: Serve) -> None:
-    server = await serve(pending_per_address=3, silent_seconds=60, patience_seconds=60)
+    server = await serve(max_pending_per_address=3, first_byte_seconds=60, handshake_seconds=60)
     held = [await Socket.open(server) for _ in range(3)]
     await until(lambda: server.connections == 3)
     extra = await Socket.open(server)
@@ -68,7 +68,9 @@ async def test_one_address_holds_only_so_many_places(serve: Serve) -> None:
 
 
 async def test_all_addresses_together_hold_only_so_many(serve: Serve) -> None:
-    server = await serve(pending=3, exempt_loopback=True, silent_seconds=60, patience_seconds=60)
+    server = await serve(
+        max_pending=3, exempt_loopback=True, first_byte_seconds=60, handshake_seconds=60
+    )
     held = [await Socket.open(server) for _ in range(3)]
     await until(lambda: server.connections == 3)
     extra = await Socket.open(server)
@@ -79,7 +81,7 @@ async def test_all_addresses_together_hold_only_so_many(serve: Serve) -> None:
 
 
 async def test_connections_in_all_are_limited(serve: Serve, connect: Connect) -> None:
-    server = await serve(connections=1)
+    server = await serve(max_connections=1)
     client = await connect(server)
     extra = await Socket.open(server)
     assert b"too many connections" in await extra.said()
@@ -93,12 +95,12 @@ async def test_hundreds_of_silent_sockets_do_not_keep_an_honest_client_out(
     server = await serve()
     # Not a thousand: each takes a file descriptor, and many machines give 1024.
     silent = await asyncio.gather(*(Socket.open(server) for _ in range(300)))
-    most = server.limits.pending_per_address
+    most = server.limits.max_pending_per_address
     assert server.connections <= most
     now = asyncio.get_running_loop().time
     # The places are held by those who have said nothing; they yield once that is plain.
     silent_since = now()
-    await until(lambda: now() - silent_since > server.limits.silent_seconds)
+    await until(lambda: now() - silent_since > server.limits.first_byte_seconds)
     client = await connect(server)
     assert (await within(client.run("exit 0"))).exit_status == 0
     assert server.counters.refused["made_room"] >= 1
@@ -138,7 +140,7 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
     serve: Serve, world: World, connect: Connect, key: asyncssh.SSHKey
 ) -> None:
     world.known = set()
-    server = await serve(failures=2)
+    server = await serve(max_free_failures=2)
     began = time.monotonic()
     server.admission._clock = lambda: began  # however long the tries take, it is shut meanwhile
     for _ in range(4):
@@ -150,7 +152,7 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
 
     world.known = {key.get_fingerprint()}
     async with AsyncExitStack() as stack:
-        server.admission._clock = lambda: began + server.limits.shut_seconds_max
+        server.admission._clock = lambda: began + server.limits.max_lockout_seconds
         client = await connect(server)
         stack.callback(client.abort)
         assert (await within(client.run("exit 0"))).exit_status == 0
@@ -158,7 +160,10 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
 
 async def test_a_flood_is_logged_once(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     server = await serve(
-        pending_per_address=1, silent_seconds=60, patience_seconds=60, log_window=60
+        max_pending_per_address=1,
+        first_byte_seconds=60,
+        handshake_seconds=60,
+        log_window_seconds=60,
     )
     sockets = [await Socket.open(server) for _ in range(30)]
     await until(lambda: server.counters.refused["pending_per_address"] == 29)

@@ -17,11 +17,11 @@ from .conftest import Connect, Serve, Ssh, World, finish, until, within
 async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
     serve: Serve, ssh: Ssh, world: World
 ) -> None:
-    server = await serve(keepalive_seconds=0.4, keepalive_misses=3)
+    server = await serve(keepalive_seconds=0.4, max_keepalive_misses=3)
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
-    (program,), (visitor,) = world.programs, cast("set[Any]", server.links)
+    (program,), (visitor,) = world.programs, cast("set[Any]", server.clients)
     asked = 0
     ask = visitor._conn._make_keepalive_request
 
@@ -35,7 +35,7 @@ async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
     try:
         await until(lambda: program.count("closed"))
         # Counted, not timed: a loaded machine is late, but it asks no more often.
-        assert asked <= server.limits.keepalive_misses - 1
+        assert asked <= server.limits.max_keepalive_misses - 1
         assert program.count("closed") == 1
         await until(lambda: server.connections == 0)
     finally:
@@ -44,7 +44,7 @@ async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
 
 async def test_a_quiet_peer_that_lives_stays(serve: Serve, connect: Connect) -> None:
     # Six misses of 40 ms: a loaded machine may keep both ends waiting for most of that.
-    server = await serve(keepalive_seconds=0.04, keepalive_misses=6)
+    server = await serve(keepalive_seconds=0.04, max_keepalive_misses=6)
     client = await connect(server)
     asked = 0
     answer = client._process_keepalive_at_openssh_dot_com_global_request
@@ -93,7 +93,7 @@ async def test_a_link_can_be_closed_from_within(server: SshServer, ssh: Ssh, wor
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
-    (link,) = server.links
+    (link,) = server.clients
     assert link.identity == f"agent of {link.peer.fingerprint}"
     link.close("your account was disabled")
     link.close("twice")
@@ -101,7 +101,7 @@ async def test_a_link_can_be_closed_from_within(server: SshServer, ssh: Ssh, wor
     done = await finish(client)
     assert b"your account was disabled" in done.err
     assert world.programs[0].count("closed") == 1
-    assert server.links == []
+    assert server.clients == []
 
 
 async def test_the_channel_outlives_the_end_of_input(

@@ -167,13 +167,13 @@ async def test_the_eleventh_channel_is_refused_and_the_ten_live(
     ten = [await within(client.create_process("cat", encoding=None)) for _ in range(10)]
     with pytest.raises(asyncssh.ChannelOpenError, match="at most 10 channels"):
         await within(client.create_process("cat"))
-    assert len(server.links[0].channels) == 10
+    assert len(server.clients[0].channels) == 10
     for number, process in enumerate(ten):
         process.stdin.write(b"%d" % number)
         assert await within(process.stdout.readexactly(1)) == b"%d" % number
     ten[0].stdin.write_eof()
     await within(ten[0].wait())
-    await until(lambda: len(server.links[0].channels) == 9)
+    await until(lambda: len(server.clients[0].channels) == 9)
     await _answered(client)
 
 

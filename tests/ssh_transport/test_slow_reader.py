@@ -38,7 +38,11 @@ async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
     client._transport.pause_reading()
     written = _fill(program)
     limits = server.limits
-    assert limits.send_buffer_high < program.channel.buffered <= limits.send_buffer_high + 1024
+    assert (
+        limits.send_buffer_high_bytes
+        < program.channel.buffered
+        <= limits.send_buffer_high_bytes + 1024
+    )
     other = await connect(server)
     assert (await within(other.run("exit 3"))).exit_status == 3
 
@@ -52,7 +56,7 @@ async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
 async def test_a_handler_that_ignores_pause_loses_its_connection(
     serve: Serve, connect: Connect, world: World
 ) -> None:
-    server = await serve(send_buffer_hard=256 * 1024, farewell_seconds=0.1)
+    server = await serve(max_send_buffer_bytes=256 * 1024, farewell_seconds=0.1)
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=4_096)
     (program,) = world.programs
@@ -68,7 +72,7 @@ async def test_answers_nobody_reads_stop_us_reading(serve: Serve, connect: Conne
     server = await serve()
     client = await connect(server)
     await client.create_process("cat", encoding=None)
-    (visitor,) = cast("set[Any]", server.links)
+    (visitor,) = cast("set[Any]", server.clients)
     assert client._transport
     client._transport.pause_reading()
     transport = visitor._conn._transport
@@ -93,7 +97,7 @@ async def test_data_waits_for_a_key_exchange_in_its_channel(
     client = await connect(server)
     process = await client.create_process("cat", encoding=None, window=1 << 31)
     (program,) = world.programs
-    (visitor,) = cast("set[Any]", server.links)
+    (visitor,) = cast("set[Any]", server.clients)
     visitor._conn._send_kexinit()
     visitor._conn._kexinit_sent = True
     written = _fill(program)
@@ -105,9 +109,9 @@ async def test_data_waits_for_a_key_exchange_in_its_channel(
 async def test_a_key_exchange_never_finished_ends_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
-    server = await serve(rekey_grace=0.1)
+    server = await serve(rekey_timeout_seconds=0.1)
     client = await connect(server)
-    (visitor,) = cast("set[Any]", server.links)
+    (visitor,) = cast("set[Any]", server.clients)
     assert client._transport
     client._transport.pause_reading()
     visitor._conn._send_kexinit()

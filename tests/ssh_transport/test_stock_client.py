@@ -52,13 +52,13 @@ async def test_a_refused_command_says_why_on_standard_error(server: SshServer, s
 
 
 async def test_an_endless_command_line_is_refused_with_the_limit(serve: Serve, ssh: Ssh) -> None:
-    done = await finish(await ssh(await serve(command_bytes=100), "cat " + "x" * 200))
+    done = await finish(await ssh(await serve(max_command_bytes=100), "cat " + "x" * 200))
     assert done.status == 1
     assert b"at most 100 bytes" in done.err
 
 
 async def test_rekeying_every_kilobyte_loses_nothing(serve: Serve, ssh: Ssh) -> None:
-    server = await serve(rekey_burst=10_000)
+    server = await serve(max_rekey_burst=10_000)
     text = bytes(range(256)) * 400
     done = await finish(await ssh(server, "-v", "-o", "RekeyLimit=1K", "cat"), text)
     assert (done.status, done.out) == (0, text)
@@ -66,17 +66,17 @@ async def test_rekeying_every_kilobyte_loses_nothing(serve: Serve, ssh: Ssh) -> 
 
 
 async def test_a_client_that_rekeys_without_end_waits_its_turn(serve: Serve, ssh: Ssh) -> None:
-    server = await serve(rekey_burst=1, rekeys_per_second=50)
+    server = await serve(max_rekey_burst=1, max_rekeys_per_second=50)
     done = await finish(await ssh(server, "-o", "RekeyLimit=1K", "cat"), bytes(20_000))
     assert (done.status, done.out) == (0, bytes(20_000))
 
 
 async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect) -> None:
-    server = await serve(rekey_burst=10_000)
+    server = await serve(max_rekey_burst=10_000)
     async with await connect(server) as client:
         process = await client.create_process(encoding=None)
         await within(process.stdout.readline())
-        (visitor,) = cast("set[Any]", server.links)
+        (visitor,) = cast("set[Any]", server.clients)
         visitor._conn._rekey_bytes = 1
         for number in range(20):
             process.stdin.write(b"%4d" % number)

@@ -94,7 +94,7 @@ async def test_signals_and_breaks_interrupt(
 async def test_input_waits_while_a_handler_has_paused_reading(
     serve: Serve, connect: Connect, world: World
 ) -> None:
-    server = await serve(receive_window=10_000)
+    server = await serve(receive_window_bytes=10_000)
     client = await connect(server)
     process = await client.create_process("cat", encoding=None)
     (program,) = world.programs

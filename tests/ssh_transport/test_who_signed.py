@@ -149,16 +149,16 @@ async def test_a_name_is_a_wish_and_is_cut(
 
 async def test_keys_tried_are_limited(serve: Serve, world: World) -> None:
     world.known = set()
-    server = await serve(key_tries=3)
+    server = await serve(max_refused_keys=3)
     keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(20)]
     asked: list[str] = []
-    remember = world.acceptable
+    remember = world.is_acceptable
 
-    def acceptable(username: str, fingerprint: str) -> bool:
+    def is_acceptable(username: str, fingerprint: str) -> bool:
         asked.append(fingerprint)
         return remember(username, fingerprint)
 
-    world.acceptable = acceptable
+    world.is_acceptable = is_acceptable
 
     with pytest.raises(asyncssh.DisconnectError, match="too many keys tried"):
         await within(
@@ -176,7 +176,7 @@ async def test_keys_tried_are_limited(serve: Serve, world: World) -> None:
 
 
 async def test_asking_without_end_about_good_keys_is_limited(serve: Serve, key: Key) -> None:
-    server = await serve(auth_requests=20)
+    server = await serve(max_auth_requests=20)
     client = await scripted(server, lambda c: [c.ask("alice", key) for _ in range(500)])
     await within(client.wait_closed())
     await until(lambda: server.connections == 0)
@@ -211,7 +211,7 @@ async def test_the_gate_may_refuse_with_words(server: SshServer, world: World, s
     assert b"registration is closed; ask for an invite" in err
     await until(lambda: server.connections == 0)
     assert server.counters.refused["gate"] == 1
-    assert server.links == []
+    assert server.clients == []
 
 
 async def test_no_channel_begins_before_the_gate_has_answered(
@@ -240,11 +240,11 @@ async def test_a_gate_that_does_not_answer_ends_the_connection(
 
 
 async def test_a_key_has_only_so_many_connections(serve: Serve, connect: Connect) -> None:
-    server = await serve(connections_per_key=2)
+    server = await serve(max_connections_per_key=2)
     first, second = await connect(server), await connect(server)
     third = await connect(server)
     await within(third.wait_closed())
-    await until(lambda: len(server.links) == 2)
+    await until(lambda: len(server.clients) == 2)
     second.abort()
     await until(lambda: server.connections == 1)
     assert (await within((await connect(server)).run("exit 5"))).exit_status == 5

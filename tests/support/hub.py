@@ -24,10 +24,10 @@ QUICK = SupervisorTiming(
     probe=30,
     probe_timeout=30,
     refresh=300,
-    settle=0.02,
-    first_wait=0.05,
-    longest_wait=0.2,
-    knock=0.1,
+    debounce_seconds=0.02,
+    first_retry_seconds=0.05,
+    max_retry_seconds=0.2,
+    port_check_seconds=0.1,
 )
 
 
@@ -49,7 +49,7 @@ class Hubbed:
         settings = McpSettings.model_validate({"name": name, **given, **more})
         made = await self.hub.add(self.owner.caller, settings)
         if wait:
-            condition = await self.hub.settled(name, 30)
+            condition = await self.hub.wait_until_settled(name, 30)
             assert condition.state == "up", (condition, self.hub.log_of(made))
             await self.equip(f"{name}:*")
         return made

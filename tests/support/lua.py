@@ -9,20 +9,20 @@ from typing import Any
 from sshwarma.wrap.host import LuaHost, LuaLimits, LuaScript
 
 SHORT = LuaLimits(
-    seconds=0.4,
+    run_seconds=0.4,
     total_seconds=2.0,
-    memory=96 << 20,
+    max_memory_bytes=96 << 20,
     output=100_000,
     log=1_000,
-    snapshot=4 << 20,
-    calls=20,
-    workers=2,
-    waiting=3,
+    max_input_bytes=4 << 20,
+    max_calls=20,
+    max_concurrent_runs=2,
+    max_waiting_runs=3,
 )
 
-PATIENT = replace(SHORT, seconds=20.0, total_seconds=30.0, early=0.1)
+PATIENT = replace(SHORT, run_seconds=20.0, total_seconds=30.0, interrupt_fraction=0.1)
 
-UNHURRIED = replace(SHORT, seconds=20.0, total_seconds=30.0)
+UNHURRIED = replace(SHORT, run_seconds=20.0, total_seconds=30.0)
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -83,7 +83,7 @@ class Served:
     async def do(self, name: str, line: str, room: str = "") -> Any:
         """A line typed by somebody at a terminal, in a room or where they last were."""
         agent = self.world.agents.find(name)
-        where = (await self.world.room_named(room)).id if room else agent.room_id
+        where = (await self.world.find_room(room)).id if room else agent.room_id
         return await run_line(
             Caller(self.world, services_in(self.world), self.limits, agent, where, "ssh"), line
         )
@@ -161,7 +161,7 @@ class Served:
         """Wait until a room's newest rows are these: a row is written after what it tells of."""
 
         async def newest() -> list[str]:
-            return [row.content for row in await self.world.tail(room_id, len(words))]
+            return [row.content for row in await self.world.last_rows(room_id, len(words))]
 
         async with asyncio.timeout(20):
             while await newest() != [*words]:  # noqa: ASYNC110 - as in `until`
@@ -212,7 +212,7 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     )
     await http.start("127.0.0.1", 0)
     door.start()
-    yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.guests, workshop)
+    yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.clients, workshop)
     await door.stop()
     await http.stop()
     await close_services(world)

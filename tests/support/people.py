@@ -112,7 +112,7 @@ async def settle(world: World, work: Callable[[Change], T]) -> T:
 async def tool_names(world: World, room_id: str | None, agent_id: str | None) -> list[str]:
     """Names of what can be used there, but for what is always there."""
     load: Loadout = await world.loadout(room_id, agent_id)
-    return [item.thing.label for item in load.usable if item.by != "always"]
+    return [item.thing.label for item in load.usable if item.source != "always"]
 
 
 async def arrive(

@@ -21,7 +21,7 @@ class Drawn:
 
 def test_the_first_change_after_quiet_is_drawn_in_the_next_turn(loop: HandLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
-    clock.mark(screen)
+    clock.request_frame(screen)
     assert screen.frames == 0
     loop.turn()
     assert screen.frames == 1
@@ -30,7 +30,7 @@ def test_the_first_change_after_quiet_is_drawn_in_the_next_turn(loop: HandLoop) 
 def test_after_that_one_frame_in_each_interval(loop: HandLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
     for _ in range(100):
-        clock.mark(screen)
+        clock.request_frame(screen)
         loop.advance(FRAME_SECONDS / 10)
     assert 10 <= screen.frames <= 12
 
@@ -40,7 +40,7 @@ def test_one_timer_serves_everybody(loop: HandLoop) -> None:
     screens = [Drawn() for _ in range(200)]
     for _ in range(3):
         for screen in screens:
-            clock.mark(screen)
+            clock.request_frame(screen)
         assert len(loop._ready) + len(loop._scheduled) == 1  # type: ignore[attr-defined]
         loop.advance()
     assert {screen.frames for screen in screens} == {3}
@@ -52,7 +52,7 @@ def test_one_that_fails_is_reported_and_the_others_are_drawn(loop: HandLoop) -> 
     clock = FrameClock(loop)
     screens = [Drawn(fails=number == 2) for number in range(5)]
     for screen in screens:
-        clock.mark(screen)
+        clock.request_frame(screen)
     loop.advance()
     loop.advance()
     assert [screen.frames for screen in screens] == [1, 1, 0, 1, 1]
@@ -61,7 +61,7 @@ def test_one_that_fails_is_reported_and_the_others_are_drawn(loop: HandLoop) -> 
 
 def test_who_is_gone_is_not_drawn(loop: HandLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
-    clock.mark(screen)
+    clock.request_frame(screen)
     clock.forget(screen)
     loop.advance()
     assert screen.frames == 0
@@ -75,6 +75,6 @@ def test_frames_that_take_long_are_further_apart(loop: HandLoop) -> None:
 
     clock, screen = FrameClock(loop), Slow()
     for _ in range(100):
-        clock.mark(screen)
+        clock.request_frame(screen)
         loop.advance(FRAME_SECONDS / 10)
     assert 2 <= screen.frames <= 5

@@ -163,7 +163,7 @@ def test_the_shared_beginning_ends_on_a_whole_character() -> None:
 
 def test_menu_lines_are_at_most_eight() -> None:
     menu = CandidateMenu([Candidate(str(number)) for number in range(50)], "", 0)
-    menu.step(-1)
+    menu.select_next(-1)
     lines = menu.lines(20)
     assert len(lines) == 8
     assert "49" in lines[-1].plain()

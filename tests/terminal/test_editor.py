@@ -115,7 +115,7 @@ def test_vi_walks_history_and_submits() -> None:
     press(editor, ":escape", "k")
     assert editor.text == "old"
     assert press(editor, ":enter") is EditorAction.SUBMIT
-    editor.take()
+    editor.take_submitted()
     press(editor, "typed")
     assert editor.text == "typed"
 
@@ -157,7 +157,7 @@ def test_history_is_shared_and_not_changed() -> None:
     shared = ["a", "b"]
     one, two = Editor(shared), Editor(shared)
     press(one, "new", ":enter")
-    one.take()
+    one.take_submitted()
     press(one, ":up")
     press(two, ":up")
     assert (one.text, two.text, shared) == ("new", "b", ["a", "b"])
@@ -229,10 +229,10 @@ def test_any_keys_keep_the_editor_whole(keys: list[KeyPress], vi: bool) -> None:
     editor = Editor(["older", "日本 old", "👨‍👩‍👧 x"], vi=vi)
     for key in keys:
         if editor.press(key) is EditorAction.SUBMIT:
-            editor.take()
+            editor.take_submitted()
         text, cursor = editor.text, editor.cursor
         assert 0 <= cursor <= len(text)
-        if editor.searching is None:
+        if editor.is_searching is None:
             assert snap_to_boundary(text, cursor) == cursor
             assert all(char == "\n" or char >= " " for char in text)
             assert editor.buffer._bytes >= len(text.encode())

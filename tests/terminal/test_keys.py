@@ -124,7 +124,7 @@ def test_any_bytes_give_keys_and_never_raise(packets: list[bytes]) -> None:
             assert key.name != "text" or key.data
         assert _held(parser) <= MAX_PASTE_CHARACTERS + MAX_SEQUENCE_CHARACTERS
     parser.flush()
-    assert not parser.pending
+    assert not parser.has_pending_input
 
 
 PIECES = st.sampled_from(

@@ -22,7 +22,7 @@ def test_added_history() -> None:
     history = InputHistory()
     for number in range(MAX_ADDED_LINES + 1):
         history.add(str(number))
-    assert (len(history.added), history.added[0]) == (MAX_ADDED_LINES, "1")
+    assert (len(history.added_lines), history.added_lines[0]) == (MAX_ADDED_LINES, "1")
 
 
 def test_lines_a_search_looks_at() -> None:
@@ -44,7 +44,7 @@ def test_search_query() -> None:
     editor = Editor()
     editor.press(KeyPress("c-r"))
     editor.press(KeyPress("text", "x" * (MAX_QUERY_CHARACTERS + 1)))
-    assert len(editor.searching or "") == MAX_QUERY_CHARACTERS
+    assert len(editor.is_searching or "") == MAX_QUERY_CHARACTERS
 
 
 def test_vi_count() -> None:
@@ -79,7 +79,7 @@ def test_nothing_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
 
 def test_blocks_painted_again(sit: Sit) -> None:
     alice = sit(rows=200)
-    alice.terminal.set_live("none", None)
+    alice.terminal.set_live_block("none", None)
     for number in range(MAX_RECENT_BLOCKS + 50):
         alice.terminal.print(block(str(number)))
     alice.wait()

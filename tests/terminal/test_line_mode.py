@@ -18,7 +18,7 @@ LEFT, RIGHT = "\x1b[D", "\x1b[C"
 def test_no_escape_byte_is_ever_written(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.terminal.set_status(line("status"))
-    alice.terminal.set_live("reply", block("hel"))
+    alice.terminal.set_live_block("reply", block("hel"))
     alice.hear(line(("error", "red")))
     alice.type("hello" + LEFT * 3 + "x\x7f\r")
     alice.resize(60, 20)

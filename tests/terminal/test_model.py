@@ -85,7 +85,7 @@ def test_the_glass_shows_the_model(steps: list[tuple[str, str]], size: tuple[int
             alice.hear(what)
             heard.append(what)
         elif kind == "live":
-            alice.terminal.set_live("live", block(what) if what else None)
+            alice.terminal.set_live_block("live", block(what) if what else None)
             alice.wait()
         else:
             alice.terminal.set_status(line(what) if what else None)

@@ -90,7 +90,7 @@ def test_a_payload_is_harmless_wherever_a_terminal_shows_it(
     terminal = alice.terminal
     terminal.set_prompt(("prompt", payload))
     terminal.set_status(line(payload))
-    terminal.set_live("live", block(payload))
+    terminal.set_live_block("live", block(payload))
     alice.hear(payload, line(("text", payload), hang=99))
     terminal.prefill(payload)
     alice.wait()

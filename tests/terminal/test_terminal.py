@@ -205,7 +205,7 @@ def test_submitted_lines_join_the_history(sit: Sit) -> None:
     alice.type("new\r")
     alice.type(UP + UP)
     assert alice.terminal.draft == "old"
-    assert list(alice.terminal.history.added) == ["new"]
+    assert list(alice.terminal.history.added_lines) == ["new"]
 
 
 def test_ctrl_r_searches(sit: Sit) -> None:
@@ -280,10 +280,10 @@ def test_the_live_area_changes_in_place_and_becomes_scrollback(sit: Sit) -> None
     alice = sit()
     alice.type("draft")
     for text in ("hel", "hello wor", "hello world"):
-        alice.terminal.set_live("reply", block(text))
+        alice.terminal.set_live_block("reply", block(text))
         alice.wait()
         assert alice.rows() == [text, "> draft"]
-    alice.terminal.set_live("reply", None)
+    alice.terminal.set_live_block("reply", None)
     alice.terminal.print(block("hello world!"))
     alice.wait()
     assert alice.rows() == ["hello world!", "> draft"]
@@ -292,7 +292,7 @@ def test_the_live_area_changes_in_place_and_becomes_scrollback(sit: Sit) -> None
 
 def test_the_live_area_is_bounded(sit: Sit) -> None:
     alice = sit(rows=10)
-    alice.terminal.set_live("reply", block(*[f"row {number}" for number in range(100)]))
+    alice.terminal.set_live_block("reply", block(*[f"row {number}" for number in range(100)]))
     alice.wait()
     assert alice.rows() == [*[f"row {number}" for number in range(95, 100)], ">"]
 
@@ -301,7 +301,7 @@ def test_what_is_live_shares_the_rows_evenly(sit: Sit) -> None:
     alice = sit(columns=20, rows=12)
     for name in ("a", "b"):
         rows = [f"{name}{number}" for number in range(9)]
-        alice.terminal.set_live(name, block(*rows), line(f"{name} goes on and on"))
+        alice.terminal.set_live_block(name, block(*rows), line(f"{name} goes on and on"))
     alice.wait()
     assert alice.rows() == [
         "a7",
@@ -312,11 +312,11 @@ def test_what_is_live_shares_the_rows_evenly(sit: Sit) -> None:
         "b goes on and on",
         ">",
     ]
-    alice.terminal.set_live("a", block(), line("a thinks"))
+    alice.terminal.set_live_block("a", block(), line("a thinks"))
     alice.wait()
     assert alice.rows() == ["a thinks", "b5", "b6", "b7", "b8", "b goes on and on", ">"]
-    alice.terminal.set_live("a", None)
-    alice.terminal.set_live("b", block("b"), line("b 3.2s, and more than fits"))
+    alice.terminal.set_live_block("a", None)
+    alice.terminal.set_live_block("b", block("b"), line("b 3.2s, and more than fits"))
     alice.wait()
     assert alice.rows() == ["b", "b 3.2s, and more t…", ">"]
 
@@ -324,7 +324,7 @@ def test_what_is_live_shares_the_rows_evenly(sit: Sit) -> None:
 def test_more_live_blocks_than_rows_show_the_last_row_of_the_newest(sit: Sit) -> None:
     alice = sit(rows=6)
     for number in range(5):
-        alice.terminal.set_live(f"{number}", block("text"), line(f"progress {number}"))
+        alice.terminal.set_live_block(f"{number}", block("text"), line(f"progress {number}"))
     alice.wait()
     assert alice.rows() == ["progress 2", "progress 3", "progress 4", ">"]
 
@@ -375,7 +375,7 @@ def test_every_frame_leaves_automatic_wrapping_on(sit: Sit) -> None:
     alice = sit()
     alice.type("x" * 50)
     alice.hear("above")
-    alice.terminal.set_live("a", block("b"))
+    alice.terminal.set_live_block("a", block("b"))
     alice.resize(30, 8)
     for written in alice.written:
         assert written.count(b"\x1b[?7l") == written.count(b"\x1b[?7h")
@@ -502,7 +502,7 @@ def test_forty_columns_hold_everything(sit: Sit) -> None:
     alice = sit(columns=40, rows=12)
     alice.terminal.set_prompt(("room", "a room with a very long name indeed, really> "))
     alice.terminal.set_status(line("x" * 100))
-    alice.terminal.set_live("a", block("y" * 100))
+    alice.terminal.set_live_block("a", block("y" * 100))
     alice.type("typed text that is longer than a row")
     alice.wait()
     assert all(len(row) <= 40 for row in alice.rows())

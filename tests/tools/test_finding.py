@@ -85,16 +85,16 @@ async def find(query: str, spaces: Sequence[IndexedNamespace] = SPACES) -> list[
 async def test_a_keyword_in_a_sentence_finds_first() -> None:
     found = await find("I want to create a new requirement")
     assert ids(found) == ["requirement"]
-    assert found[0].why == "keyword requirement"
+    assert found[0].reason == "keyword requirement"
 
 
 async def test_a_keyword_makes_no_vectors_at_all() -> None:
     embedder = Counting()
     finder = NamespaceSearch(embedder)
     assert await finder.find("my commits", SPACES)
-    assert (finder.embedded, embedder.asked) == (0, [])
+    assert (finder.embedded_queries, embedder.asked) == (0, [])
     assert await finder.find("ship it to customers", SPACES) is not None
-    assert finder.embedded == 1
+    assert finder.embedded_queries == 1
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_names_ids_and_keywords_count_in_any_case_and_form(
     query: str, first: str, why: str
 ) -> None:
     found = await find(query)
-    assert (found[0].id, found[0].why) == (first, why)
+    assert (found[0].id, found[0].reason) == (first, why)
 
 
 @pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
@@ -146,7 +146,7 @@ async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
     finder = NamespaceSearch(HashedNgrams())
     found = await finder.find("push my code to the server", SPACES)
     assert found[0].id == "git"
-    assert found[0].why == f"similar {found[0].score:.2f}"
+    assert found[0].reason == f"similar {found[0].score:.2f}"
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert all(one.score >= finder.threshold for one in found)
 
@@ -194,7 +194,7 @@ async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() 
     texts = [text for text in embedder.asked if not text.startswith("zebra")]
     assert len(texts) == len(set(texts)) == len(SPACES) + sum(len(s.tools) for s in SPACES)
     assert threading.get_ident() not in embedder.threads
-    assert finder.embedded == 4
+    assert finder.embedded_queries == 4
 
 
 async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(

@@ -24,7 +24,7 @@ __all__ = ["newborn"]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lua_host() -> AsyncIterator[LuaHost]:
     """A host with short limits."""
-    host = await LuaHost.start(replace(SCRIPT_LIMITS, seconds=1.0, total_seconds=60.0))
+    host = await LuaHost.start(replace(SCRIPT_LIMITS, run_seconds=1.0, total_seconds=60.0))
     yield host
     await host.close()
 

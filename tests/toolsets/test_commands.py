@@ -46,7 +46,7 @@ async def test_a_command_never_makes_a_command(alice: Someone, den: str) -> None
     refusal = await refused(alice, "/loop")
     assert isinstance(refusal, NotFound)
     assert "Unknown verb /loop" in refusal.message
-    assert refusal.at is None
+    assert refusal.span is None
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ async def test_a_script_answers_whoever_typed_it(
     world: World, alice: Someone, bob: Someone, den: str, source: str, typed: str, text: str
 ) -> None:
     await command(alice, "do-it", source)
-    before = len(await world.tail(den, 100))
+    before = len(await world.last_rows(den, 100))
     answer = await do(bob, f"/do-it {typed}")
     assert render_plain(draw_result(answer)) == text
-    assert len(await world.tail(den, 100)) == before
+    assert len(await world.last_rows(den, 100)) == before
 
 
 @pytest.mark.parametrize("text", ["returns are due", "function-al", "localhost", "- - x"])
@@ -101,7 +101,7 @@ async def test_a_script_calls_tools_as_who_typed_it(
 ) -> None:
     await command(alice, "jot", "return host.call('sshwarma:note', { text = args }).text")
     assert (await do(bob, "/jot remember")).text == "remember"
-    rows = [row for row in await world.tail(den, 9) if row.kind == "journal.note"]
+    rows = [row for row in await world.last_rows(den, 9) if row.kind == "journal.note"]
     assert [(row.author_id, row.content) for row in rows] == [(bob.id, "remember")]
     await do(alice, "/tool new self = return host.call('den:self')")
     await command(alice, "deep", "return host.call('den:self')")

@@ -58,7 +58,7 @@ async def test_new_on_a_tool_that_is_there_gives_it_another_script(
     after = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "den:dice"))
     assert before and after and before.id == after.id
     assert (made.made, list(made.input_schema["properties"])) == (False, ["a"])
-    notices = [row.content for row in await world.tail(den, 9) if row.kind == "notice"]
+    notices = [row.content for row in await world.last_rows(den, 9) if row.kind == "notice"]
     assert notices[-2:] == ["made the tool den:dice", "changed the tool den:dice"]
 
 
@@ -164,10 +164,10 @@ async def test_show_tells_all_about_a_tool(alice: Someone, bob: Someone, den: st
 
 async def test_a_trial_is_seen_by_its_maker_alone(world: World, alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = -- @param n integer\nprint('tried') return { n = args.n }")
-    before = len(await world.tail(den, 100))
+    before = len(await world.last_rows(den, 100))
     trial = await do(alice, "/tool test dice n=3")
     assert (trial.ok, trial.structured, trial.printed) == (True, {"n": 3}, ("tried",))
-    assert len(await world.tail(den, 100)) == before
+    assert len(await world.last_rows(den, 100)) == before
     assert (await do(alice, "/tool show dice")).calls_total == 0
     assert "n: is missing" in (await refused(alice, "/tool test dice")).message
     await do(alice, "/tool disable dice")
@@ -232,7 +232,9 @@ async def test_a_fork_has_tools_of_its_own_as_they_are(alice: Someone, den: str)
     await do(alice, "/fork den annex")
     load = await alice.world.loadout(alice.room_id, None)
     forked = {
-        i.thing.label: i for i in load.tools if i.by == "room" and "sshwarma" not in i.thing.label
+        i.thing.label: i
+        for i in load.tools
+        if i.source == "room" and "sshwarma" not in i.thing.label
     }
     assert set(forked) == {"annex:dice", "annex:coin", "annex:chip"}
     assert forked["annex:coin"].obstacle == "disabled"

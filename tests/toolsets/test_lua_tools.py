@@ -162,7 +162,9 @@ async def test_a_script_acts_as_its_caller_and_is_seen(
 ) -> None:
     await make(alice, "keep", "return host.call('sshwarma:note', { text = 'by a tool' }).text")
     assert (await do(bob, "/run keep")).text == "by a tool"
-    tail = [row for row in await world.tail(den, 10) if row.kind.startswith(("tool", "journal"))]
+    tail = [
+        row for row in await world.last_rows(den, 10) if row.kind.startswith(("tool", "journal"))
+    ]
     outer, inner, note, inner_end, outer_end = tail
     assert {row.author_id for row in tail} == {bob.id}
     assert [row.meta.get("tool") for row in (outer, inner)] == ["den:keep", "sshwarma:note"]
@@ -266,7 +268,7 @@ async def test_stopping_a_call_stops_its_script(alice: Someone, den: str) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not slots._wanted
-    tail = await alice.world.tail(den, 1)
+    tail = await alice.world.last_rows(den, 1)
     assert (tail[-1].kind, tail[-1].content) == ("tool.error", "The call was stopped.")
 
 

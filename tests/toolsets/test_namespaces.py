@@ -63,7 +63,7 @@ async def test_one_moves_with_its_equipment_and_what_was_decided(
     assert await usable(bob) == ["scm.branch:create"]
     seen = await do(bob, "/examine scm.branch:create")
     assert (seen.description, seen.calls_total) == ("Makes one.", 1)
-    assert (await tools.call(bob.caller, "scm.branch:create", {})).how == "result"
+    assert (await tools.call(bob.caller, "scm.branch:create", {})).ending == "result"
     assert isinstance(await refused(bob, "/examine git.branch:create"), NotFound)
     shown = (await do(bob, "/namespace show scm.branch")).namespace
     assert (shown.parent, shown.children) == ("scm", ("scm.branch.remote",))
@@ -245,7 +245,7 @@ async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> 
 
 
 async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: Someone) -> None:
-    alice.world.found = {alice.room_id: frozenset({"project-loaded"})}
+    alice.world.initial_states = {alice.room_id: frozenset({"project-loaded"})}
     assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
     assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))

@@ -117,7 +117,7 @@ async def test_turns_skills_and_models(alice: Someone) -> None:
     turn = await world.change(lambda tx: turns.open_turn(tx, room_id, qwen.id, alice.agent.id))
     await do(alice, "/skill add terse = Be brief.")
     for line in ("/message show ", "/message drop ", "/branch switch "):
-        assert await offered(alice, line) == [turn.short]
+        assert await offered(alice, line) == [turn.short_id]
     assert await offered(alice, "/message list ") == []
     assert await offered(alice, "/skill activate te") == ["terse"]
     for line in ("/skill show te", "/skill edit te", "/skill rename te", "/skill delete te"):
@@ -126,7 +126,7 @@ async def test_turns_skills_and_models(alice: Someone) -> None:
     assert await offered(alice, "/skill rename terse te") == []
     assert await offered(alice, "/skill activate terse ") == ["room", "me", "@qwen", "--priority"]
     assert await offered(alice, "/skill activate terse --priority ") == []
-    assert await offered(alice, "/message restore ") == [turn.short]
+    assert await offered(alice, "/message restore ") == [turn.short_id]
     assert await offered(alice, "/state s") == ["show"]
     for line in ("/state @q", "/state clear @q", "/context rebuild @", "/wrap @q", "/retry @q"):
         assert await offered(alice, line) == ["@qwen"]

@@ -34,7 +34,7 @@ from support.people import Someone, arrive, do, everything, refused
 
 
 async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
-    return [(row.kind, row.content) for row in await world.tail(room, 50)]
+    return [(row.kind, row.content) for row in await world.last_rows(room, 50)]
 
 
 async def test_plain_text_is_said(world: World, bob: Someone) -> None:
@@ -515,7 +515,7 @@ async def test_find_needs_the_right_to_enter(alice: Someone, bob: Someone) -> No
     await do(alice, "/create den")
     await do(alice, "/room private")
     with pytest.raises(Forbidden):
-        await run_line(bob.caller.standing_in(alice.room_id), "/find clouds")
+        await run_line(bob.caller.with_room(alice.room_id), "/find clouds")
 
 
 NAMES = ["lobby", "den", "home", "note", "prompt:style", "sshwarma:look", "global:help", "skill:a"]

@@ -26,8 +26,8 @@ def at_fault(line: str) -> str:
     """The part of the line that a refusal points at."""
     with pytest.raises(WorldError) as caught:
         parsed(line)
-    assert caught.value.at is not None
-    start, end = caught.value.at
+    assert caught.value.span is not None
+    start, end = caught.value.span
     return line[start:end]
 
 
@@ -53,8 +53,8 @@ def test_any_line_is_understood_or_refused_at_a_place_in_it(line: str) -> None:
         arguments = parsed(line)
     except WorldError as refused:
         assert refused.message
-        if refused.at is not None:
-            start, end = refused.at
+        if refused.span is not None:
+            start, end = refused.span
             assert 0 <= start <= end <= len(line)
     else:
         verb, _start = split_verb(line)

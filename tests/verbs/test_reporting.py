@@ -140,11 +140,11 @@ async def test_what_somebody_forbidden_the_room_asks_is_refused(
 async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
     line = "/sql   SELECT nam FROM tools"
     refusal = await refused(bob, line)
-    assert refusal.at is not None
-    assert line[slice(*refusal.at)] == "nam"
+    assert refusal.span is not None
+    assert line[slice(*refusal.span)] == "nam"
     with pytest.raises(Invalid) as caught:
         await invoke(bob.caller, "sql", {"text": "SELECT nam FROM tools"})
-    assert caught.value.at is None  # there is no line
+    assert caught.value.span is None  # there is no line
 
 
 @pytest.mark.process
@@ -164,7 +164,7 @@ async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
     assert outcome.structured["rows"] == [["home"], ["lobby"]]
     assert "lobby" in outcome.text
     failed = await tools.call(qwen.caller, "sshwarma:sql", {"text": "SELECT * FROM tokens"})
-    assert failed.how == "error" and "tokens is not readable" in failed.text
+    assert failed.ending == "error" and "tokens is not readable" in failed.text
     described = await tools.call(qwen.caller, "sshwarma:schema", {"name": "messages"})
     assert "group_id" in described.text
 

@@ -83,7 +83,7 @@ async def test_a_verb_is_done_as_the_agent_the_token_speaks_for(web: Client) -> 
     token = await web.token("alice")
     status, answer = await web.do("say", token, text="hello")
     assert (status, answer["result"]["who"], answer["text"]) == (200, "alice", "alice: hello")
-    tail = await web.world.tail("lobby", 1)
+    tail = await web.world.last_rows("lobby", 1)
     assert [(row.content, row.author_id) for row in tail] == [
         ("hello", web.world.agents.find("alice").id)
     ]
@@ -93,7 +93,7 @@ async def test_a_verb_is_done_as_the_agent_the_token_speaks_for(web: Client) -> 
 async def test_without_a_good_token_nothing_is_done(web: Client, token: str) -> None:
     status, answer = await web.do("say", token, text="hello")
     assert (status, answer["error"]) == (401, "unauthorized")
-    assert await web.world.tail("lobby", 5) == []
+    assert await web.world.last_rows("lobby", 5) == []
 
 
 async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None:

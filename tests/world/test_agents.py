@@ -36,7 +36,7 @@ async def test_a_name_that_looks_like_anothers_is_refused(
     await add(world, first)
     with pytest.raises(Conflict, match=f"{second} looks too much like {first}"):
         await add(world, second)
-    assert world.agents.named(second) is None
+    assert world.agents.find_by_name(second) is None
 
 
 async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
@@ -46,13 +46,13 @@ async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
 
 async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Someone) -> None:
     await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "admin"))
-    assert world.agents.named("bob").role == "admin"
+    assert world.agents.find_by_name("bob").role == "admin"
     await world.change(lambda tx: agents.update_agent(tx, bob.id, prefs={"bell": "off"}))
     assert bob.agent.prefs == {"bell": "off"}
     await asyncio.gather(
         *(world.change(lambda tx, n=n: agents.create_agent(tx, f"m{n:02}xyz"[:6])) for n in (3, 7))
     )
-    assert world.agents.named("m03xyz") and world.agents.named("m07xyz")
+    assert world.agents.find_by_name("m03xyz") and world.agents.find_by_name("m07xyz")
 
 
 async def test_the_directory_equals_the_database(world: World, alice: Someone) -> None:
@@ -86,13 +86,13 @@ async def test_the_last_owner_stays(world: World, alice: Someone) -> None:
 async def test_one_key_is_one_identity(world: World, alice: Someone, bob: Someone) -> None:
     await give_key(world, alice, F1)
     await give_key(world, alice, F2)
-    assert world.agents.by_key(F1) == world.agents.by_key(F2) == alice.agent
+    assert world.agents.find_by_key(F1) == world.agents.find_by_key(F2) == alice.agent
     with pytest.raises(Conflict, match="already belongs to alice"):
         await give_key(world, bob, F1)
     await world.change(lambda tx: agents.remove_key(tx, alice.id, F1))
-    assert world.agents.by_key(F1) is None
+    assert world.agents.find_by_key(F1) is None
     await give_key(world, bob, F1)
-    assert world.agents.by_key(F1) == bob.agent
+    assert world.agents.find_by_key(F1) == bob.agent
 
 
 async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
@@ -143,7 +143,7 @@ async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) 
     assert sorted(type(result).__name__ for result in both) == ["Agent", "Invalid"]
     admitted = next(result for result in both if isinstance(result, Agent))
     assert admitted.role == "guest"
-    assert world.agents.by_key(F1) == world.agents.named("carol")
+    assert world.agents.find_by_key(F1) == world.agents.find_by_name("carol")
     assert {agent.name for agent in world.agents} == {"alice", admitted.name}
     with pytest.raises(Invalid, match="used"):
         await redeem("erin", "SHA256:e")
@@ -154,7 +154,7 @@ async def test_an_invite_expires(world: World) -> None:
     await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
     with pytest.raises(Invalid, match="expired"):
         await world.change(lambda tx: agents.redeem_invite(tx, code, "carol", F1, "k"))
-    assert world.agents.named("carol") is None
+    assert world.agents.find_by_name("carol") is None
 
 
 async def test_find_takes_a_unique_prefix(world: World, alice: Someone, bob: Someone) -> None:

@@ -61,7 +61,7 @@ EVERY = ["git.branch:create", "git.branch:drop", "git:status"]
 
 async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someone) -> None:
     load = await world.loadout(den.id, bob.id)
-    assert {item.by for item in load.tools} == {"always"}
+    assert {item.source for item in load.tools} == {"always"}
     assert {item.thing.label for item in load.tools} == {
         "global:expand", "global:help", "global:version", "global:search",
         "global:find_rooms", "global:list_rooms", "global:load_room", "global:unload_room",
@@ -137,13 +137,15 @@ async def test_the_more_specific_row_wins_whosever_it_is(
     await off(world, den.id, git.id)
     await on(world, bob.id, "branch")
     load = await world.loadout(den.id, bob.id)
-    assert [(i.thing.name, i.by) for i in load.tools if i.by != "always"] == [("drop", "agent")]
+    assert [(i.thing.name, i.source) for i in load.tools if i.source != "always"] == [
+        ("drop", "agent")
+    ]
 
 
 async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> None:
     await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     load = await world.loadout(den.id, bob.id)
-    assert {i.thing.label for i in load.usable if i.by == "always"} >= set(EVERY)
+    assert {i.thing.label for i in load.usable if i.source == "always"} >= set(EVERY)
     await off(world, den.id, "branch")
     await off(world, bob.id, "status")
     load = await world.loadout(den.id, bob.id)
@@ -183,7 +185,7 @@ async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
 
     async def obstacles(**columns: int) -> dict[str, str]:
         load = await world.loadout(den.id, bob.id)
-        return {i.thing.label: i.obstacle for i in load.tools if i.by != "always"}
+        return {i.thing.label: i.obstacle for i in load.tools if i.source != "always"}
 
     async def switch(thing_id: str, **columns: Any) -> None:
         await world.change(lambda tx: things.update_thing(tx, thing_id, **columns))

@@ -54,7 +54,7 @@ class Asking:
     admin: ReportScope
 
     async def ask(self, sql: str) -> ReportResult:
-        return await self.world.reports.ask(sql, self.scope)
+        return await self.world.reports.run_query(sql, self.scope)
 
     async def column(self, sql: str) -> list[Any]:
         return [row[0] for row in (await self.ask(sql)).rows]
@@ -123,7 +123,9 @@ async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Ask
     assert len(logs) == 1
     may_read = ("lobby", "home", made["den"], *logs)
     everyone = (*may_read, made["vault"])
-    return Asking(world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, admin=True))
+    return Asking(
+        world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, is_admin=True)
+    )
 
 
 READABLE = (
@@ -144,7 +146,9 @@ async def test_everything_readable_answers_and_shows_no_secret(bobs: Asking, nam
 
 
 async def test_there_would_be_secrets_to_see(bobs: Asking) -> None:
-    seen = [await bobs.world.reports.ask(f"SELECT * FROM {one}", bobs.admin) for one in READABLE]
+    seen = [
+        await bobs.world.reports.run_query(f"SELECT * FROM {one}", bobs.admin) for one in READABLE
+    ]
     assert repr(seen).count(SECRET) > 15
 
 
@@ -165,15 +169,15 @@ async def test_admins_see_how_servers_are_started_and_nobody_sees_their_secrets(
     bobs: Asking,
 ) -> None:
     query = "SELECT command, env, headers FROM toolset_mcp_servers"
-    found = await bobs.world.reports.ask(query, bobs.admin)
+    found = await bobs.world.reports.run_query(query, bobs.admin)
     assert found.rows == ((f"run-{SECRET}", '{"API_KEY":"…"}', '{"Authorization":"…"}'),)
-    metadata = await bobs.world.reports.ask(
+    metadata = await bobs.world.reports.run_query(
         "SELECT metadata FROM things WHERE kind IN ('mcp', 'agent')", bobs.admin
     )
     assert '"token"' not in repr(metadata.rows) and '"aliases"' not in repr(metadata.rows)
     for table in ("agent_keys", "tokens", "audit", "input_lines", "invites"):
         with pytest.raises(Forbidden, match=table):
-            await bobs.world.reports.ask(f"SELECT * FROM {table}", bobs.admin)
+            await bobs.world.reports.run_query(f"SELECT * FROM {table}", bobs.admin)
 
 
 FORBIDDEN = [
@@ -293,8 +297,8 @@ async def test_what_cannot_be_read_or_done(bobs: Asking, sql: str) -> None:
 async def test_what_is_no_question(bobs: Asking, sql: str) -> None:
     refusal = await bobs.refused(sql)
     assert isinstance(refusal, Invalid)
-    if refusal.at is not None:
-        start, end = refusal.at
+    if refusal.span is not None:
+        start, end = refusal.span
         assert 0 <= start <= end <= len(sql)
 
 
@@ -365,12 +369,12 @@ async def test_an_expression_never_meets_a_hidden_row(bobs: Asking, sql: str) ->
 async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
     """The second line behind the filter: without the filter, hidden rows would have no words."""
     asked = {"path": str(bobs.world.store.path), "agent": bobs.scope.agent_id,
-             "logs": bobs.scope.logs, "admin": False}  # fmt: skip
+             "logs": bobs.scope.log_ids, "admin": False}  # fmt: skip
     scope = report_worker.RestrictedDatabase(asked)
     scope.database.set_authorizer(None)
     for table in report_worker.TABLE_FILTERS:
         filtered = scope._filtered_select(table)
-        unfiltered = filtered.removesuffix(f" WHERE {report_worker.TABLE_FILTERS[table].open_if}")
+        unfiltered = filtered.removesuffix(f" WHERE {report_worker.TABLE_FILTERS[table].condition}")
         assert unfiltered != filtered
         found = scope.database.execute(unfiltered).fetchall()
         assert SECRET not in repr(found), table
@@ -432,8 +436,8 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
         ("SELECT a b c", "c", "syntax error at c"),
     ):
         refusal = await bobs.refused(sql)
-        assert refusal.at is not None
-        assert sql[slice(*refusal.at)] == word
+        assert refusal.span is not None
+        assert sql[slice(*refusal.span)] == word
         assert words in str(refusal)
 
 
@@ -477,7 +481,7 @@ async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
 
 async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
     asked = Reports(newborn)
-    asking = asyncio.create_task(asked.ask(ENDLESS[0], ReportScope("x", ())))
+    asking = asyncio.create_task(asked.run_query(ENDLESS[0], ReportScope("x", ())))
     await until(lambda: bool(asked._running))
     await asked.close()
     with pytest.raises(Unavailable, match="was stopped before it had an answer"):
@@ -488,4 +492,4 @@ async def test_a_file_that_is_no_database_is_an_answer_too(tmp_path: Path) -> No
     broken = tmp_path / "world.db"
     broken.write_bytes(b"no database " * 100)
     with pytest.raises(Unavailable, match="The query failed"):
-        await Reports(broken).ask("SELECT 1", ReportScope("x", ()))
+        await Reports(broken).run_query("SELECT 1", ReportScope("x", ()))

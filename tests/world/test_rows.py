@@ -28,7 +28,7 @@ async def stored(world: World, room: str = "lobby", limit: int = 200) -> list[tu
 
 
 async def remembered(world: World, room: str = "lobby", limit: int = 200) -> list[tuple[int, str]]:
-    return [(row.seq, row.content) for row in await world.tail(room, limit)]
+    return [(row.seq, row.content) for row in await world.last_rows(room, limit)]
 
 
 async def test_a_row_reads_back_as_it_was_announced(world: World, bob: Someone) -> None:

@@ -176,7 +176,7 @@ async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
         on = {
             (row.context_id, row.thing.id)
             for row in equipment.read_equipped_rows(conn, ["defaults", "lobby"])
-            if row.live
+            if row.equipped
         }
         assert ("defaults", "tool_look") not in on and ("lobby", "tool_say") not in on
         assert ("defaults", "tool_newer") in on and ("lobby", "tool_newer") not in on

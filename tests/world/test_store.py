@@ -145,8 +145,8 @@ async def test_events_are_told_in_the_order_of_units_and_before_the_answers(
 
     async def write(n: int) -> None:
         def two(tx: Change) -> None:
-            tx.emit(WorldChanged(f"first {n}"))
-            tx.emit(WorldChanged(f"second {n}"))
+            tx.publish_on_commit(WorldChanged(f"first {n}"))
+            tx.publish_on_commit(WorldChanged(f"second {n}"))
 
         await kept.write(two)
         order.append(f"answered {n}")

@@ -298,13 +298,14 @@ class Worlds(RuleBasedStateMachine):
         for room, agent in (("r1", "a1"), ("r2", None), (None, "a1")):
             load = loadout.compute_loadout(self.conn, room, agent)
             assert {
-                item.thing.id: (item.by, item.priority, not item.obstacle) for item in load.tools
+                item.thing.id: (item.source, item.priority, not item.obstacle)
+                for item in load.tools
             } == self.model.tools(room, agent)
             assert {
-                item.thing.name: (item.thing.id, item.by, item.priority) for item in load.data
+                item.thing.name: (item.thing.id, item.source, item.priority) for item in load.data
             } == self.model.data(room, agent)
             for items in (load.tools, load.data):
-                order = [(i.by == "agent", i.priority, i.thing.label) for i in items]
+                order = [(i.source == "agent", i.priority, i.thing.label) for i in items]
                 assert order == sorted(order)
 
     @invariant()

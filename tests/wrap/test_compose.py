@@ -82,8 +82,8 @@ async def test_layers_come_from_stable_to_volatile_and_end_with_the_question(
     assert ranks == sorted(ranks)
     for said in ("Answer in rhyme.", "Prefer short words.", "north light"):
         assert said in composed.system
-    assert composed.conversation[0].text == "<alice> hello there"
-    assert composed.conversation[-1].text.endswith("alice asks you:\nwho is here?")
+    assert composed.messages[0].text == "<alice> hello there"
+    assert composed.messages[-1].text.endswith("alice asks you:\nwho is here?")
 
 
 async def test_two_turns_in_a_row_share_the_prefix_up_to_the_end_of_the_log(
@@ -95,8 +95,8 @@ async def test_two_turns_in_a_row_share_the_prefix_up_to_the_end_of_the_log(
     await setting.does("third")
     after = await setting.told("two?")
     assert after.system == before.system
-    log = before.conversation[:-1]
-    assert after.conversation[: len(log)] == log
+    log = before.messages[:-1]
+    assert after.messages[: len(log)] == log
     assert [line.role for line in log] == ["user", "assistant"]
 
 
@@ -111,12 +111,12 @@ async def test_the_room_s_data_wins_over_the_agent_s_of_the_same_name(setting: S
 async def test_presence_and_notices_are_not_told(setting: Setting) -> None:
     await setting.does("/vibe quiet")
     await setting.does("hello")
-    assert [line.text for line in (await setting.told()).conversation[:-1]] == ["<alice> hello"]
+    assert [line.text for line in (await setting.told()).messages[:-1]] == ["<alice> hello"]
 
 
 async def test_a_hook_adds_a_layer_before_the_question(setting: Setting) -> None:
     await setting.puts("hook:wrap", 'function layer(s) return "sunny in " .. s.room.name end')
-    conversation = (await setting.told()).conversation
+    conversation = (await setting.told()).messages
     assert conversation[-2].text == "sunny in lobby"
 
 
@@ -191,12 +191,12 @@ async def test_a_layer_of_a_wrap_of_its_own_that_is_none_costs_only_itself(
 async def test_what_is_told_of_tools_is_part_of_what_is_the_same(setting: Setting) -> None:
     before = await setting.told()
     assert before.tool_tokens > 0
-    same = before.shared(await setting.told())
+    same = before.count_shared_tokens(await setting.told())
     assert same > before.tool_tokens
     await setting.does("/describe A long bench.")
-    assert (await setting.told()).shared(before) == before.tool_tokens
+    assert (await setting.told()).count_shared_tokens(before) == before.tool_tokens
     await setting.does("/unequip room sshwarma:vibe")
-    assert (await setting.told()).shared(before) == 0
+    assert (await setting.told()).count_shared_tokens(before) == 0
 
 
 async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
@@ -206,7 +206,7 @@ async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
         ' text = "only this: " .. s.question }} end',
     )
     composed = await setting.told("hm?")
-    assert (composed.system, composed.conversation) == ("only this: hm?", ())
+    assert (composed.system, composed.messages) == ("only this: hm?", ())
 
 
 async def test_one_that_is_broken_gives_way_to_the_usual_one(setting: Setting) -> None:
@@ -223,7 +223,7 @@ async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
             tx, "lobby", "tool.result", "x" * 5_000, author_id=model.id, meta={"tool": "a:b"}
         )
     )
-    line = (await setting.told()).conversation[0]
+    line = (await setting.told()).messages[0]
     assert len(line.text) < 800
     assert "4400 more characters: expand row 1 start 600" in line.text
 
@@ -248,8 +248,10 @@ async def test_any_two_requests_in_a_row_begin_alike(setting: Setting, seed: int
         after = await setting.told("go on")
         log = [line for layer in before.layers if layer.name == "log" for line in layer.lines]
         assert after.system == before.system
-        assert list(after.conversation[: len(log)]) == log
-        assert after.shared(before) >= sum(layer.tokens for layer in before.layers[:-1])
+        assert list(after.messages[: len(log)]) == log
+        assert after.count_shared_tokens(before) >= sum(
+            layer.tokens for layer in before.layers[:-1]
+        )
         before = after
 
 

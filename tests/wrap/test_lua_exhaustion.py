@@ -160,7 +160,7 @@ async def test_the_log_is_bounded(patient: Run) -> None:
 @pytest.mark.process
 async def test_the_server_goes_on_while_scripts_loop() -> None:
     # Who waited for a script would wait for all of its time.
-    host = await LuaHost.start(replace(SHORT, seconds=1.5, total_seconds=3.0))
+    host = await LuaHost.start(replace(SHORT, run_seconds=1.5, total_seconds=3.0))
     lua = runs_on(host)
     loop, lags = asyncio.get_running_loop(), []
     due = loop.time()

@@ -137,7 +137,7 @@ async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
 
 @pytest.mark.process
 async def test_a_storm_of_calls_is_bounded() -> None:
-    host = await LuaHost.start(replace(SHORT, seconds=2.0, total_seconds=60.0))
+    host = await LuaHost.start(replace(SHORT, run_seconds=2.0, total_seconds=60.0))
     lua = runs_on(host)
     heard = 0
 
@@ -147,7 +147,7 @@ async def test_a_storm_of_calls_is_bounded() -> None:
 
     with pytest.raises(LuaTimeout):
         await lua("while true do pcall(host.call, 'x', {y = ('y'):rep(1000)}) end", call=count)
-    assert heard == SHORT.calls
+    assert heard == SHORT.max_calls
     assert await lua("return 2") == 2
     await host.close()
 
@@ -156,7 +156,7 @@ async def test_waiting_is_not_running(hasty: LuaHost) -> None:
     lua = runs_on(hasty)
 
     async def slow(name: str, arguments: dict[str, Any]) -> Any:
-        await asyncio.sleep(SHORT.seconds * 1.5)
+        await asyncio.sleep(SHORT.run_seconds * 1.5)
 
     assert await lua("host.call('x') return 1", call=slow) == 1
 
@@ -192,7 +192,7 @@ async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
 
 @pytest.mark.process
 async def test_a_worker_is_used_again_until_it_is_old() -> None:
-    host = await LuaHost.start(replace(UNHURRIED, runs=3))
+    host = await LuaHost.start(replace(UNHURRIED, max_runs_per_worker=3))
     pids = []
     for _ in range(6):
         assert await host.run(TWO, "main", {}) == 2
@@ -232,7 +232,10 @@ async def test_a_cancelled_run_ends_its_script(own_host: LuaHost) -> None:
 async def test_runs_wait_for_a_worker_and_not_without_end(
     own_host: LuaHost, own_hasty: LuaHost
 ) -> None:
-    runs = [own_host.run(TWO, "main", {}) for _ in range(SHORT.workers + SHORT.waiting)]
+    runs = [
+        own_host.run(TWO, "main", {})
+        for _ in range(SHORT.max_concurrent_runs + SHORT.max_waiting_runs)
+    ]
     assert await asyncio.gather(*runs) == [2] * len(runs)
     loops = [asyncio.create_task(own_hasty.run(LOOP, "main", {})) for _ in range(5)]
     await asyncio.sleep(0)
@@ -278,7 +281,7 @@ async def test_a_worker_has_nothing_of_the_server(
         assert await own_host.run(TWO, "main", {}) == 2
     finally:
         os.close(kept)
-        await worker.end()
+        await worker.wait_closed()
 
 
 @pytest.mark.process
@@ -306,8 +309,8 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
 @pytest.mark.process
 async def test_the_defaults_are_those_of_the_design() -> None:
     limits = LuaLimits()
-    assert (limits.seconds, limits.total_seconds) == (1.0, 60.0)
-    assert (limits.memory, limits.output) == (256 << 20, 1 << 20)
+    assert (limits.run_seconds, limits.total_seconds) == (1.0, 60.0)
+    assert (limits.max_memory_bytes, limits.output) == (256 << 20, 1 << 20)
     host = await LuaHost.start()
     began = time.monotonic()
     with pytest.raises(LuaTimeout):

@@ -195,7 +195,7 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
 )
 def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: list[str]) -> None:
     called = [row(1, "{}", "tool.call", tool="t"), row(2, "x" * 3000, "tool.result", tool="t")]
-    lines = teller(t=RetentionPolicy.of(leave)).lines(called)
+    lines = teller(t=RetentionPolicy.from_metadata(leave)).render_rows(called)
     assert len(lines) == len(told)
     for line, words in zip(lines, told, strict=True):
         assert words in line.text
@@ -232,7 +232,7 @@ def test_a_log_is_made_to_fit_and_never_fails(made: list[Row], budget: int) -> N
     size = sum(estimate_tokens(line.text) for line in fitted.lines)
     assert size <= budget + 20 or len(fitted.lines) <= 2
     if made:
-        assert fitted.lines or not any(teller().line(one) for one in made)
+        assert fitted.lines or not any(teller().render_row(one) for one in made)
 
 
 def test_a_log_that_grows_is_cut_in_large_steps() -> None:
@@ -256,10 +256,10 @@ def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     fitted = compact_log(made, teller(t=RetentionPolicy("KEEP", 5_000)), 2_000)
     assert len(fitted.lines) == len(made)
     assert all("expand row" in line.text for line in fitted.lines[1:])
-    assert not fitted.cut
+    assert not fitted.cut_turn_ids
 
 
 @given(logs, st.integers(0, 60))
 def test_a_log_that_grows_begins_as_it_did(made: list[Row], at: int) -> None:
-    before = teller().lines(made[:at])
-    assert teller().lines(made)[: len(before)] == before
+    before = teller().render_rows(made[:at])
+    assert teller().render_rows(made)[: len(before)] == before

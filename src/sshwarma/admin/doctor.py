@@ -22,9 +22,9 @@ MIN_FREE_BYTES = 200 * 1024 * 1024
 class CheckResult:
     """The result of one check. `remedy` says how to fix a failed one."""
 
-    what: str
+    name: str
     ok: bool
-    found: str
+    detail: str
     remedy: str = ""
 
 

@@ -104,7 +104,7 @@ async def agents_list(world: World) -> Json:
             "role": agent.role,
             "disabled": agent.disabled,
             "keys": len(world.agents.keys_of(agent.id)),
-            "connections": len(world.presence.links_of(agent.id)),
+            "connections": len(world.presence.connections_of(agent.id)),
         }
         for agent in sorted(world.agents, key=lambda agent: agent.name)
     ]
@@ -152,7 +152,9 @@ async def token_new(
     token, secret = await _audited_change(
         world,
         f"token new {name} {label}",
-        lambda tx: tokens.issue_token(tx, agent.id, label, days, None, TokenScope(scope)),
+        lambda tx: tokens.issue_token(
+            tx, agent_id=agent.id, label=label, days=days, created_by=None, scope=TokenScope(scope)
+        ),
     )
     return {
         "agent": agent.name,
@@ -208,7 +210,7 @@ async def _audited_change(world: World, what: str, work: Callable[[Change], T]) 
 
 
 def _find_agent(world: World, name: str) -> Agent | None:
-    return world.agents.named(name)
+    return world.agents.find_by_name(name)
 
 
 def _require_agent(world: World, name: str) -> Agent:

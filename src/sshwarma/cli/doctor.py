@@ -20,7 +20,7 @@ def doctor(invocation: Invocation) -> int:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:
         for finding in findings:
-            print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.what}: {finding.found}")
+            print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
             if finding.remedy:
                 print(f"      {finding.remedy}")
     return EXIT_OK if all(finding.ok for finding in findings) else EXIT_FAILED

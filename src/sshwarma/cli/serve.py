@@ -79,11 +79,11 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
     lines = [f"Host key: {app.host_fingerprint()}"]
     user = "NAME"
     identity = app.settings.data_dir / "operator_ed25519"
-    if app.admitted is not None:
-        user = app.admitted.name
-        keys = ", ".join(app.admitted.fingerprints) or "no key"
+    if app.admitted_operator is not None:
+        user = app.admitted_operator.name
+        keys = ", ".join(app.admitted_operator.fingerprints) or "no key"
         lines.append(f"First run: {user} is the owner of this world, with {keys}.")
-        if app.admitted.identity is not None:
+        if app.admitted_operator.identity is not None:
             lines.append(f"Found no ssh key of yours; created {identity}")
     else:
         owners = sorted(agent.name for agent in app.world.agents if agent.role == "owner")

@@ -54,7 +54,15 @@ def store_tool(
         >= MAX_TOOLS_PER_PLACE
     ):
         raise Conflict(f"{bag.label} already has {MAX_TOOLS_PER_PLACE} tools, the limit.")
-    return _create_tool(tx, bag, name, source, declaration.description, metadata, by), True
+    return _create_tool(
+        tx,
+        bag=bag,
+        name=name,
+        source=source,
+        description=declaration.description,
+        metadata=metadata,
+        by=by,
+    ), True
 
 
 def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
@@ -67,11 +75,19 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
         if not is_lua_tool(tool):
             continue
         source = tool.content or ""
-        made = _create_tool(tx, to, tool.name, source, tool.description, tool.metadata, by)
+        made = _create_tool(
+            tx,
+            bag=to,
+            name=tool.name,
+            source=source,
+            description=tool.description,
+            metadata=tool.metadata,
+            by=by,
+        )
         decided = overrides.read_tool_override(tx.conn, tool)
         overrides.set_override(tx, made, enabled=decided.enabled, description=decided.description)
         row = rows.get(tool.id)
-        if row is not None and row.live:
+        if row is not None and row.equipped:
             equipment.unequip_things(tx, to.id, [tool])
             equipment.equip_things(tx, to.id, [made], row.priority)
         elif row is not None:

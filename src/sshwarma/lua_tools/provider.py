@@ -35,15 +35,15 @@ LUA_PROVIDER: Final = "lua"
 """The provider name in the metadata of a Lua tool."""
 
 SCRIPT_LIMITS: Final = LuaLimits(
-    seconds=2.0,
+    run_seconds=2.0,
     total_seconds=50.0,
-    memory=96 * MIB,
+    max_memory_bytes=96 * MIB,
     output=128 * 1024,
     log=16_384,
-    snapshot=4 * MIB,
-    calls=32,
+    max_input_bytes=4 * MIB,
+    max_calls=32,
     # A script waits while its callee runs, in a process of its own, and never for a callee's slot.
-    workers=MAX_RUNNING_SCRIPTS * MAX_CALL_DEPTH,
+    max_concurrent_runs=MAX_RUNNING_SCRIPTS * MAX_CALL_DEPTH,
 )
 
 MAX_PRESENT_NAMES: Final = 50
@@ -72,15 +72,15 @@ class LuaToolProvider:
         given = _default_arguments(get_input_schema(tool)) | arguments
         return await self._run(caller, tool.name, tool, {"args": given})
 
-    async def command(
+    async def run_command(
         self, caller: Caller, script: Thing, text: str, words: list[str]
     ) -> ToolResult:
         """Run a script that was typed as a command, with the words after its name."""
         name = f"/{script.name.removeprefix('command:')}"
         given = {"args": text, "words": words}
-        return await self._run(caller.inside(name), name, script, given)
+        return await self._run(caller.inside_call(name), name, script, given)
 
-    async def check(self, name: str, source: str) -> None:
+    async def check_syntax(self, name: str, source: str) -> None:
         """Raise unless a script is valid Lua.
 
         Raises:
@@ -104,28 +104,28 @@ class LuaToolProvider:
         }
         # The second script is there for its name: errors of the source are reported under it.
         scripts = [self._driver, LuaScript(name, "")]
-        nested = caller.within is not None and len(caller.within.names) > 1
+        nested = caller.call_stack is not None and len(caller.call_stack.names) > 1
         try:
-            async with self._slots.one(caller.agent.id, nested=nested):
+            async with self._slots.acquire(caller.agent.id, nested=nested):
                 value = await self._host.run(
                     scripts, "run", call, call=self._make_host_call(caller), log=printed.append
                 )
         except LuaError as error:
             # A script that ends in a tail call has no line left; the driver's line is meaningless.
             words = error.message if error.script == self._driver.name else str(error)
-            return ToolResult(words, failed=True, printed=tuple(printed))
+            return ToolResult(words, is_error=True, printed_lines=tuple(printed))
         text = render_value(value)
         if not text and not printed:
             text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
-        return ToolResult(text, structured, printed=tuple(printed))
+        return ToolResult(text, structured, printed_lines=tuple(printed))
 
     def _make_host_call(self, caller: Caller) -> HostCallback:
         """What `host.call` of a script means."""
 
         async def call(name: str, arguments: dict[str, Any]) -> Any:
             outcome = await self._tools.call(caller, name, arguments)
-            if outcome.how != "result":
+            if outcome.ending != "result":
                 said = outcome.text.startswith(outcome.tool)
                 raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
             return outcome.text if outcome.structured is None else outcome.structured
@@ -189,7 +189,7 @@ class _ScriptSlots:
         self._wanted: dict[str, int] = {}
 
     @asynccontextmanager
-    async def one(self, agent_id: str, *, nested: bool) -> AsyncIterator[None]:
+    async def acquire(self, agent_id: str, *, nested: bool) -> AsyncIterator[None]:
         """Hold a slot.
 
         Raises:

@@ -39,7 +39,7 @@ class CompletedCall:
 
     call: ToolCall
     text: str
-    failed: bool
+    is_error: bool
     seq: int = 0
 
 
@@ -61,13 +61,13 @@ class StepRequest:
     room: str
     asker: str
     text: str
-    offers: tuple[OfferedTool, ...]
+    tools: tuple[OfferedTool, ...]
     steps: tuple[TurnStep, ...] = ()
     system: str = ""
     conversation: tuple[Message, ...] = ()
 
     @property
-    def done(self) -> tuple[CompletedCall, ...]:
+    def completed_calls(self) -> tuple[CompletedCall, ...]:
         """All completed calls of this turn."""
         return tuple(done for step in self.steps for done in step.done)
 
@@ -90,21 +90,21 @@ class ReasoningDelta:
 class ToolCall:
     """A tool call by the model.
 
-    `id` is the backend's own. `broken` describes invalid arguments; then `arguments` is empty.
+    `id` is the backend's own. `parse_error` describes invalid arguments; then `arguments` is empty.
     """
 
     id: str
     name: str
     arguments: dict[str, Any]
-    broken: str = ""
+    parse_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryDelay:
-    """Announces a retry after `seconds`; `why` is the reason for people."""
+    """Announces a retry after `seconds`; `reason` is the reason for people."""
 
     seconds: float
-    why: str
+    reason: str
 
 
 StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay
@@ -138,7 +138,7 @@ class Backend(Protocol):
 class MeteredBackend(Protocol):
     """A backend whose interrupted answers cost tokens too."""
 
-    def owed(self, request: StepRequest, said: str) -> TokenUsage | None:
+    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage | None:
         """Estimate the usage of an interrupted step after the text `said`.
 
         Returns None if the request cannot have been sent.
@@ -148,9 +148,9 @@ class MeteredBackend(Protocol):
 class BackendError(Exception):
     """A backend could not answer; the text says why.
 
-    `too_long` means that the context exceeds the model's window.
+    `is_context_too_long` means that the context exceeds the model's window.
     """
 
-    def __init__(self, message: str, *, too_long: bool = False) -> None:
+    def __init__(self, message: str, *, is_context_too_long: bool = False) -> None:
         super().__init__(message)
-        self.too_long = too_long
+        self.is_context_too_long = is_context_too_long

@@ -31,7 +31,7 @@ class BudgetExceeded(Exception):
 class BudgetLimits:
     """Limits of one model, named as the settings; None means no limit.
 
-    `change` says who can change them and how, with `{}` for the name of the setting.
+    `change_hint` says who can change them and how, with `{}` for the name of the setting.
     """
 
     turn_steps: int = 12
@@ -40,10 +40,10 @@ class BudgetLimits:
     turn_cost: float | None = None
     day_tokens: int | None = None
     day_cost: float | None = None
-    change: str = ""
+    change_hint: str = ""
 
     @classmethod
-    def of(cls, settings: ModelSettings, change: str) -> BudgetLimits:
+    def from_settings(cls, settings: ModelSettings, change: str) -> BudgetLimits:
         return cls(
             settings.turn_steps,
             settings.turn_seconds,
@@ -54,9 +54,11 @@ class BudgetLimits:
             change,
         )
 
-    def over(self, words: str, setting: str) -> BudgetExceeded:
+    def make_error(self, words: str, setting: str) -> BudgetExceeded:
         """Build the error for a limit that was reached."""
-        return BudgetExceeded(f"{words}; {self.change.format(setting)}" if self.change else words)
+        return BudgetExceeded(
+            f"{words}; {self.change_hint.format(setting)}" if self.change_hint else words
+        )
 
 
 @dataclass(slots=True)
@@ -75,14 +77,14 @@ class UsageTotal:
 
 @dataclass(slots=True)
 class TurnBudget:
-    """Budget of one turn; `today` returns its model's usage today."""
+    """Budget of one turn; `day_usage` returns its model's usage today."""
 
     limits: BudgetLimits = field(default_factory=BudgetLimits)
-    today: Callable[[], UsageTotal] = UsageTotal
+    day_usage: Callable[[], UsageTotal] = UsageTotal
     steps: int = 0
-    turn: UsageTotal = field(default_factory=UsageTotal)
+    turn_usage: UsageTotal = field(default_factory=UsageTotal)
 
-    def step(self) -> None:
+    def begin_step(self) -> None:
         """Count another step.
 
         Raises:
@@ -92,7 +94,7 @@ class TurnBudget:
         if self.steps >= limits.turn_steps:
             steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
             words = f"was stopped after {steps}, the limit of one turn"
-            raise limits.over(words, "turn_steps")
+            raise limits.make_error(words, "turn_steps")
         self.check()
         self.steps += 1
 
@@ -102,13 +104,13 @@ class TurnBudget:
         Raises:
             BudgetExceeded: if a limit is reached, or a cost limit cannot be enforced.
         """
-        limits, turn, day = self.limits, self.turn, self.today()
+        limits, turn, day = self.limits, self.turn_usage, self.day_usage()
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
             words = f"was stopped after {turn.tokens} of {limits.turn_tokens} tokens for one turn"
-            raise limits.over(words, "turn_tokens")
+            raise limits.make_error(words, "turn_tokens")
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
             words = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
-            raise limits.over(f"{self._refusal_prefix} {words}", "day_tokens")
+            raise limits.make_error(f"{self._refusal_prefix} {words}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
 
@@ -118,21 +120,21 @@ class TurnBudget:
         setting = f"{span}_cost"
         if used.unpriced:
             words = f"its price is unknown, so the limit of ${limit:g} a {span} cannot be enforced"
-            raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
+            raise self.limits.make_error(f"{self._refusal_prefix} {words}", setting)
         if used.cost >= limit:
             words = f"it has used ${used.cost:.4g} of ${limit:g} for one {span}"
-            raise self.limits.over(f"{self._refusal_prefix} {words}", setting)
+            raise self.limits.make_error(f"{self._refusal_prefix} {words}", setting)
 
     @property
     def _refusal_prefix(self) -> str:
         return "was stopped:" if self.steps else "does not answer:"
 
-    def spent(self, used: TokenUsage) -> None:
+    def add_usage(self, used: TokenUsage) -> None:
         """Add the usage of a step; the next step checks the limits."""
-        self.turn.add(used)
-        self.today().add(used)
+        self.turn_usage.add(used)
+        self.day_usage().add(used)
 
-    async def within(self, work: Awaitable[T]) -> T:
+    async def run_with_timeout(self, work: Awaitable[T]) -> T:
         """Await a turn's work for at most `turn_seconds`.
 
         Raises:
@@ -146,7 +148,7 @@ class TurnBudget:
                 raise
         seconds = self.limits.turn_seconds
         words = f"was stopped after {seconds:g} s, the time limit of one turn"
-        raise self.limits.over(words, "turn_seconds")
+        raise self.limits.make_error(words, "turn_seconds")
 
 
 class ModelBudgets:
@@ -157,12 +159,12 @@ class ModelBudgets:
         self._limits = limits
         self._days: dict[str, tuple[str, UsageTotal]] = {}
 
-    async def begin(self, agent_id: str) -> TurnBudget:
+    async def begin_turn(self, agent_id: str) -> TurnBudget:
         """Return the budget of a new turn."""
-        await self.today(agent_id)
+        await self.usage_today(agent_id)
         return TurnBudget(self._limits(agent_id), lambda: self._today(agent_id))
 
-    async def today(self, agent_id: str) -> UsageTotal:
+    async def usage_today(self, agent_id: str) -> UsageTotal:
         """Return a model's usage today (UTC)."""
         if agent_id not in self._days:
             day = _utc_today()

@@ -29,7 +29,7 @@ class KeyedProvider:
     `address` names the variable that points its SDK to another base URL, such as a gateway.
     """
 
-    variable: str
+    key_variable: str
     address: str
     name: str
     kind: ModelKind
@@ -86,19 +86,19 @@ async def discover_models(
     found: list[ModelSettings] = []
     names = _NameAllocator(taken)
     for offer in _find_keyed_models(environ):
-        found.append(offer.model_copy(update={"name": names.of(offer.name)}))
+        found.append(offer.model_copy(update={"name": names.allocate(offer.name)}))
     for server, models in zip(local, await asyncio.gather(*map(_probe_server, local)), strict=True):
         for model in models[:MAX_MODELS_PER_SERVER]:
             base = f"http://127.0.0.1:{server.port}/v1"
             with suppress(ValidationError):  # the model's name is not valid
                 offer = ModelSettings(name="a", kind=server.kind, model=model, base_url=base)
-                found.append(offer.model_copy(update={"name": names.of(model)}))
+                found.append(offer.model_copy(update={"name": names.allocate(model)}))
     return found
 
 
 def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
     for keyed in KEYED_PROVIDERS:
-        if not environ.get(keyed.variable, "").strip():
+        if not environ.get(keyed.key_variable, "").strip():
             continue
         with suppress(ValidationError):  # invalid URL: offer nothing, not the default URL
             yield ModelSettings(
@@ -106,7 +106,7 @@ def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
                 kind=keyed.kind,
                 model=keyed.model,
                 base_url=environ.get(keyed.address) or None,
-                key_env=keyed.variable,
+                key_env=keyed.key_variable,
             )
 
 
@@ -141,7 +141,7 @@ class _NameAllocator:
         self._taken = taken
         self._given: set[str] = set()
 
-    def of(self, model: str) -> str:
+    def allocate(self, model: str) -> str:
         """Derive an agent name from a model name, without folder, owner, size and suffix."""
         base = re.split(r"[/\\]", model)[-1].lower().removesuffix(".gguf").split(":")[0]
         base = re.sub(r"[^a-z0-9_-]+", "-", base).strip("-_")

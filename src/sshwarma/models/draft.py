@@ -31,7 +31,7 @@ class AnswerDraft:
         self._saved_text = ""
         self._task: asyncio.Task[None] | None = None
 
-    def show(self, text: str) -> None:
+    def update(self, text: str) -> None:
         """Set the text that is shown now."""
         self._text = text.rstrip()
         if self._text != self._saved_text and self._task is None:

@@ -33,12 +33,12 @@ _KEY_LIKE: Final = re.compile(r"\b(sk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
 
 
 class StreamStalled(Exception):
-    """The stream sent nothing for `seconds`; `begun` if it had sent something before."""
+    """The stream sent nothing for `seconds`; `has_begun` if it had sent something before."""
 
-    def __init__(self, seconds: float, *, begun: bool) -> None:
+    def __init__(self, seconds: float, *, has_begun: bool) -> None:
         super().__init__(seconds)
         self.seconds = seconds
-        self.begun = begun
+        self.has_begun = has_begun
 
 
 class EmptyAnswer(Exception):
@@ -54,21 +54,21 @@ class ModelFailure:
     """A classified failure and its retry policy.
 
     Attributes:
-        failed: The error for people.
-        tries: Attempts in total, the first one included.
-        after: Seconds that the server asked to wait, if it did.
-        why: Short reason that is shown during the wait.
+        error: The error for people.
+        max_attempts: Attempts in total, the first one included.
+        retry_after_seconds: Seconds that the server asked to wait, if it did.
+        reason: Short reason that is shown during the wait.
     """
 
-    failed: BackendError
-    tries: int = 1
-    after: float | None = None
-    why: str = ""
+    error: BackendError
+    max_attempts: int = 1
+    retry_after_seconds: float | None = None
+    reason: str = ""
 
-    def wait(self, tried: int) -> float:
+    def retry_delay(self, tried: int) -> float:
         """Return the seconds before the next attempt, at most MAX_RETRY_AFTER_SECONDS."""
         backoff: float = FIRST_RETRY_SECONDS * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-        asked: float = (self.after or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
+        asked: float = (self.retry_after_seconds or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
         return min(max(backoff, asked), MAX_RETRY_AFTER_SECONDS)
 
 
@@ -81,41 +81,45 @@ def expected_exceptions() -> tuple[type[Exception], ...]:
 
 
 def classify_error(
-    error: Exception, settings: ModelSettings, key: Secret, *, begun: bool
+    error: Exception, settings: ModelSettings, key: Secret, *, has_begun: bool
 ) -> ModelFailure:
-    """Classify an exception of a request; `begun` if part of the answer arrived."""
+    """Classify an exception of a request; `has_begun` if part of the answer arrived."""
     from pydantic_ai import exceptions as known
 
     model, where = settings.model, base_url_of(settings)
     if isinstance(error, StreamStalled):
-        when = "in the middle of its answer" if error.begun else "before its first token"
+        when = "in the middle of its answer" if error.has_begun else "before its first token"
         return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {when}"))
     if isinstance(error, StreamTruncated):
-        return _connection_failure(settings, begun=True)
+        return _connection_failure(settings, has_begun=True)
     if isinstance(error, EmptyAnswer):
         if "length" in error.args:
             words = f"{model} reached its token limit before it began to answer"
             return ModelFailure(BackendError(words))
         if "content_filter" in error.args:
             return ModelFailure(BackendError(f"{where} withheld the answer of {model}"))
-        return ModelFailure(BackendError(f"{model} gave no answer"), tries=2, why="no answer")
+        return ModelFailure(
+            BackendError(f"{model} gave no answer"), max_attempts=2, reason="no answer"
+        )
     if isinstance(error, known.ContentFilterError):
         return ModelFailure(BackendError(f"{where} withheld the answer of {model}"))
     if isinstance(error, known.UnexpectedModelBehavior):
         if "ended without content" in str(error):
-            return ModelFailure(BackendError(f"{model} gave no answer"), tries=2, why="no answer")
+            return ModelFailure(
+                BackendError(f"{model} gave no answer"), max_attempts=2, reason="no answer"
+            )
         return ModelFailure(BackendError(f"the response of {model} is invalid"))
     if isinstance(error, known.ModelAPIError):
-        return _classify_api_error(error, settings, key, begun=begun)
+        return _classify_api_error(error, settings, key, has_begun=has_begun)
     if isinstance(error, known.UserError):
         return ModelFailure(
             BackendError(f"{model} does not support this: {_shorten_detail(str(error), key)}")
         )
-    return _connection_failure(settings, begun=begun)
+    return _connection_failure(settings, has_begun=has_begun)
 
 
 def _classify_api_error(
-    error: ModelAPIError, settings: ModelSettings, key: Secret, *, begun: bool
+    error: ModelAPIError, settings: ModelSettings, key: Secret, *, has_begun: bool
 ) -> ModelFailure:
     """Classify an error of the server or of the connection to it."""
     from pydantic_ai import exceptions as known
@@ -125,7 +129,7 @@ def _classify_api_error(
     after = error.retry_after
     if isinstance(error, known.ModelContextWindowExceededError) or _CONTEXT_TOO_LONG.search(detail):
         words = f"the conversation exceeds the context window of {model}"
-        return ModelFailure(BackendError(words, too_long=True))
+        return ModelFailure(BackendError(words, is_context_too_long=True))
     if isinstance(error, known.ModelAuthenticationError):
         held = describe_key_location(settings)
         look = f"check {held}" if held else "set key_env or key_file"
@@ -138,7 +142,7 @@ def _classify_api_error(
         when = f"; try again in {after:.0f} s" if after else ""
         return _retryable_failure(f"{where} is rate limiting{when}", after, "rate limited")
     if isinstance(error, known.ModelConnectionError):
-        return _connection_failure(settings, begun=begun)
+        return _connection_failure(settings, has_begun=has_begun)
     status = getattr(error, "status_code", None)
     if isinstance(error, known.ModelUnavailableError | known.ModelServerError) or (
         isinstance(status, int) and (status >= 500 or status in (408, 409))
@@ -155,12 +159,12 @@ def _retryable_failure(words: str, after: float | None, why: str) -> ModelFailur
     return ModelFailure(BackendError(words), tries, after, why)
 
 
-def _connection_failure(settings: ModelSettings, *, begun: bool) -> ModelFailure:
+def _connection_failure(settings: ModelSettings, *, has_begun: bool) -> ModelFailure:
     where = base_url_of(settings)
-    if begun:
+    if has_begun:
         return ModelFailure(BackendError(f"lost the connection to {where}"))
     return ModelFailure(
-        BackendError(f"cannot reach {where}"), MAX_MODEL_ATTEMPTS, why="unreachable"
+        BackendError(f"cannot reach {where}"), MAX_MODEL_ATTEMPTS, reason="unreachable"
     )
 
 

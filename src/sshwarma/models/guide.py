@@ -24,11 +24,11 @@ MAX_HELP_LINES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class GuideRule:
-    """Maps questions to a tool: `asks` matches one, `says` begins the answer."""
+    """Maps questions to a tool: `pattern` matches one, `lead` begins the answer."""
 
     tool: str
-    says: str
-    asks: re.Pattern[str]
+    lead: str
+    pattern: re.Pattern[str]
 
 
 def _make_rule(tool: str, says: str, *ways: str) -> GuideRule:
@@ -95,14 +95,14 @@ class GuideBackend:
         self._topics = topics
 
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if request.done:
-            for done in request.done:
-                for part in self._format_result(done.call.name, done.text, done.failed):
+        if request.completed_calls:
+            for done in request.completed_calls:
+                for part in self._format_result(done.call.name, done.text, done.is_error):
                     yield part
             return
-        offers = {offer.canonical: offer for offer in request.offers}
+        offers = {offer.canonical: offer for offer in request.tools}
         for errand in GUIDE_RULES:
-            if errand.asks.search(request.text):
+            if errand.pattern.search(request.text):
                 offer = offers.get(errand.tool)
                 if offer is None:
                     yield TextDelta(f"I need {errand.tool}, which is not equipped here.")
@@ -119,7 +119,7 @@ class GuideBackend:
     def _format_result(self, name: str, text: str, failed: bool) -> list[StreamPart]:
         if failed:
             return [TextDelta(f"That did not work: {text}")]
-        says = next((e.says for e in GUIDE_RULES if e.tool.split(":")[1] in name), "")
+        says = next((e.lead for e in GUIDE_RULES if e.tool.split(":")[1] in name), "")
         lead = [TextDelta(f"{says}\n")] if says else []
         return [*lead, *(TextDelta(line) for line in text.splitlines(keepends=True))]
 

@@ -25,7 +25,7 @@ class LiveAnswer:
 
     def __init__(self, world: World, turn: Turn) -> None:
         self.text = ""
-        self.thought = ""
+        self.reasoning = ""
         self._world = world
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)
@@ -37,7 +37,7 @@ class LiveAnswer:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the answer waits for something other than tools."""
         return bool(self._wait_reason)
 
@@ -46,28 +46,28 @@ class LiveAnswer:
         self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
-    def think(self, delta: str) -> None:
+    def append_reasoning(self, delta: str) -> None:
         """Add text to the reasoning."""
-        self.thought = (self.thought + delta)[:MAX_ANSWER_CHARACTERS]
+        self.reasoning = (self.reasoning + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
-    def wait(self, what: str) -> None:
+    def set_wait_reason(self, what: str) -> None:
         """Show the reason of a wait; an empty text clears it."""
         if what != self._wait_reason:
             self._wait_reason = what
             self._schedule_publish()
 
-    def do(self, *tools: str) -> None:
+    def set_running_tools(self, *tools: str) -> None:
         """Show running tools; no arguments clear them."""
         self._running_tools = tools
         self._schedule_publish()
 
-    def report(self, number: int, words: str) -> None:
+    def report_progress(self, number: int, words: str) -> None:
         """Replace the text of one running tool with its progress."""
         if number < len(self._running_tools):
             doing = list(self._running_tools)
             doing[number] = words
-            self.do(*doing)
+            self.set_running_tools(*doing)
 
     def take_text(self) -> str:
         """Return and clear the text, which becomes a row."""
@@ -75,9 +75,9 @@ class LiveAnswer:
         self._draft.end()
         return text
 
-    def take_thought(self) -> str:
+    def take_reasoning(self) -> str:
         """Return and clear the reasoning, which becomes a row."""
-        text, self.thought = self.thought.strip(), ""
+        text, self.reasoning = self.reasoning.strip(), ""
         return text
 
     def end(self) -> None:
@@ -91,17 +91,17 @@ class LiveAnswer:
         self.end()
         self._published_at = time.monotonic()
         text = notes_block.strip_notes_block(self.text)
-        self._draft.show(text)
+        self._draft.update(text)
         self._world.bus.publish(
             StreamUpdated(
-                self._turn.room_id,
-                self._turn.id,
-                self._turn.agent_id,
-                text,
-                self._started_at,
-                round(self._written / CHARACTERS_PER_TOKEN),
-                self._running_tools,
-                self._wait_reason,
+                room_id=self._turn.room_id,
+                turn_id=self._turn.id,
+                author_id=self._turn.agent_id,
+                text=text,
+                since=self._started_at,
+                tokens=round(self._written / CHARACTERS_PER_TOKEN),
+                active_tools=self._running_tools,
+                wait_reason=self._wait_reason,
             )
         )
 

@@ -34,15 +34,15 @@ class ResponseCache:
     newest responses; a step that is not in it is sent as text and calls.
     """
 
-    MOST: Final = 256
+    MAX_RESPONSES: Final = 256
 
     def __init__(self) -> None:
-        self._responses: LRUCache[ResponseKey, ModelResponse] = LRUCache(self.MOST)
+        self._responses: LRUCache[ResponseKey, ModelResponse] = LRUCache(self.MAX_RESPONSES)
 
-    def keep(self, text: str, calls: Iterable[ToolCall], answer: ModelResponse) -> None:
+    def store(self, text: str, calls: Iterable[ToolCall], answer: ModelResponse) -> None:
         self._responses[_response_key(text, calls)] = answer
 
-    def of(self, step: TurnStep) -> ModelResponse | None:
+    def find(self, step: TurnStep) -> ModelResponse | None:
         return self._responses.get(_response_key(step.text, (done.call for done in step.done)))
 
 
@@ -79,13 +79,13 @@ def build_messages(
             prompts = [UserPromptPart(text) for text in parts]
             found.append(ModelRequest(parts=prompts, instructions=instructions))
     for step in request.steps:
-        found.append(given.of(step) or ModelResponse(parts=list(_step_parts(step))))
+        found.append(given.find(step) or ModelResponse(parts=list(_step_parts(step))))
         returns = [
             ToolReturnPart(
                 tool_name=done.call.name,
                 content=done.text,
                 tool_call_id=done.call.id,
-                outcome="failed" if done.failed else "success",
+                outcome="failed" if done.is_error else "success",
             )
             for done in step.done
         ]
@@ -127,7 +127,7 @@ def build_parameters(request: StepRequest) -> ModelRequestParameters:
                 parameters_json_schema=offer.input_schema,
                 strict=False,
             )
-            for offer in request.offers
+            for offer in request.tools
         ],
         allow_text_output=True,
     )
@@ -142,7 +142,7 @@ def estimate_usage(
         prompt += sum(
             len(one) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS for one in texts
         )
-    for offer in request.offers:
+    for offer in request.tools:
         shown = json.dumps(offer.input_schema)
         prompt += (
             len(offer.name) + len(offer.description) + len(shown)

@@ -33,13 +33,13 @@ class ParsedReply:
 
     Attributes:
         text: The reply without notes blocks.
-        state: The notes, or None if the reply leaves them unchanged.
-        cut: Characters of the notes over MAX_NOTES_CHARACTERS.
+        notes: The notes, or None if the reply leaves them unchanged.
+        cut_characters: Characters of the notes over MAX_NOTES_CHARACTERS.
     """
 
     text: str
-    state: str | None = None
-    cut: int = 0
+    notes: str | None = None
+    cut_characters: int = 0
 
 
 def parse_reply(reply: str) -> ParsedReply:

@@ -40,14 +40,14 @@ they would otherwise read it, and so where to send the key, from their own envir
 class LoadedModel:
     """A loaded model with its own HTTP client.
 
-    `ends` says that its server reports a finish reason, so a response without one was truncated.
+    `reports_finish_reason`: a response of its server without a finish reason was truncated.
     """
 
     model: Model
-    knobs: Knobs
+    request_settings: Knobs
     key: Secret
-    http: httpx2.AsyncClient
-    ends: bool = True
+    http_client: httpx2.AsyncClient
+    reports_finish_reason: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class ProviderKind:
 
     Attributes:
         make: Creates the pydantic-ai model.
-        plain: Join neighbouring messages of one role, because chat templates there may require
-            alternating roles.
-        caches: Whether to request prompt caching.
+        merges_roles: Join neighbouring messages of one role, because chat templates there may
+            require alternating roles.
+        supports_cache: Whether to request prompt caching.
         context_tokens: Context window unless the settings name one; a guess that also fits today's
             smaller models.
     """
 
     make: Callable[[ModelSettings, str, str, httpx2.AsyncClient], Model]
-    plain: bool = False
-    caches: bool = False
+    merges_roles: bool = False
+    supports_cache: bool = False
     context_tokens: int = 120_000
 
 
@@ -111,7 +111,7 @@ def _request_settings(settings: ModelSettings, kind: ProviderKind) -> Knobs:
         knobs["max_tokens"] = settings.max_output_tokens
     if settings.temperature is not None:
         knobs["temperature"] = settings.temperature
-    if kind.caches:
+    if kind.supports_cache:
         knobs["cache"] = True
     return knobs  # type: ignore[return-value]  # a TypedDict of pydantic-ai's
 
@@ -184,9 +184,9 @@ def _make_compatible_model(
 PROVIDER_KINDS: Final[Mapping[ModelKind, ProviderKind]] = {
     "openai": ProviderKind(_make_openai_model),
     "openai-responses": ProviderKind(_make_responses_model),
-    "anthropic": ProviderKind(_make_anthropic_model, caches=True),
+    "anthropic": ProviderKind(_make_anthropic_model, supports_cache=True),
     "google": ProviderKind(_make_google_model),
-    "ollama": ProviderKind(_make_ollama_model, plain=True, context_tokens=8_000),
-    "llamacpp": ProviderKind(_make_compatible_model, plain=True, context_tokens=8_000),
-    "compatible": ProviderKind(_make_compatible_model, plain=True, context_tokens=32_000),
+    "ollama": ProviderKind(_make_ollama_model, merges_roles=True, context_tokens=8_000),
+    "llamacpp": ProviderKind(_make_compatible_model, merges_roles=True, context_tokens=8_000),
+    "compatible": ProviderKind(_make_compatible_model, merges_roles=True, context_tokens=32_000),
 }

@@ -47,29 +47,29 @@ if TYPE_CHECKING:
 class FailureRecord:
     """A model's last failure and its time in Unix seconds."""
 
-    words: str
-    at: float
+    message: str
+    failed_at: float
 
 
 class PydanticAIBackend:
     """Backend of one model of the settings.
 
     Attributes:
-        failure: The last failure since the start, if any.
-        failing: Whether no request has succeeded since that failure.
+        last_failure: The last failure since the start, if any.
+        is_failing: Whether no request has succeeded since that failure.
     """
 
     def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
         """Create the backend; `environ` holds the keys, by default the process's own."""
-        self.failure: FailureRecord | None = None
-        self.failing = False
+        self.last_failure: FailureRecord | None = None
+        self.is_failing = False
         self._settings = settings
         self._open_streams = 0
         self._is_retired = False
         self._was_ready = False
         held = os.environ if environ is None else environ
         self._load = lambda: load_model(settings, held)  # not a field, because `held` has keys
-        self._merges_roles = PROVIDER_KINDS[settings.kind].plain
+        self._merges_roles = PROVIDER_KINDS[settings.kind].merges_roles
         self._responses = ResponseCache()
         self._loaded: LoadedModel | None = None
         self._load_lock = asyncio.Lock()
@@ -107,7 +107,7 @@ class PydanticAIBackend:
         async with self._load_lock:
             loaded, self._loaded = self._loaded, None
         if loaded is not None:
-            await loaded.http.aclose()
+            await loaded.http_client.aclose()
 
     async def retire(self) -> None:
         """Close the connections when no answer is streaming."""
@@ -115,16 +115,16 @@ class PydanticAIBackend:
         if not self._open_streams:
             await self.close()
 
-    def owed(self, request: StepRequest, said: str) -> TokenUsage | None:
-        """See `MeteredBackend.owed`."""
+    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage | None:
+        """See `MeteredBackend.estimate_usage`."""
         if not self._was_ready:
             return None
         system = request.system or self._settings.prompt
         return add_cost(self._settings, estimate_usage(request, system, said, ()), None)
 
     def _record_failure(self, failed: BackendError) -> None:
-        self.failure = FailureRecord(str(failed), time.time())
-        self.failing = True
+        self.last_failure = FailureRecord(str(failed), time.time())
+        self.is_failing = True
 
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         """See `Backend.stream`; retries only before the first part has arrived."""
@@ -133,7 +133,7 @@ class PydanticAIBackend:
             async with aclosing(self._stream_with_retries(await self.ready(), request)) as parts:
                 async for part in parts:
                     yield part
-            self.failing = False
+            self.is_failing = False
         except BackendError as failed:
             self._record_failure(failed)
             raise
@@ -147,23 +147,23 @@ class PydanticAIBackend:
     ) -> AsyncGenerator[StreamPart, None]:
         """Send the request, with retries."""
         for tried in count(1):
-            begun = False
+            has_begun = False
             wrong: ModelFailure | None = None
             try:
                 async with aclosing(self._stream_once(loaded, request)) as parts:
                     async for part in parts:
-                        begun = True
+                        has_begun = True
                         yield part
             except expected_exceptions() as error:
-                wrong = classify_error(error, self._settings, loaded.key, begun=begun)
+                wrong = classify_error(error, self._settings, loaded.key, has_begun=has_begun)
             # Raise outside the handler, so that the error does not reference the library's
             # exception, which holds the request with its headers.
             if wrong is None:
                 return
-            if begun or tried >= wrong.tries:
-                raise wrong.failed
-            seconds = wrong.wait(tried)
-            yield RetryDelay(seconds, wrong.why)
+            if has_begun or tried >= wrong.max_attempts:
+                raise wrong.error
+            seconds = wrong.retry_delay(tried)
+            yield RetryDelay(seconds, wrong.reason)
             await asyncio.sleep(seconds)
 
     async def _stream_once(
@@ -177,11 +177,11 @@ class PydanticAIBackend:
         first, stall = self._settings.first_token_seconds, self._settings.stall_seconds
         text = held = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
-            async with _stall_timeout(first, begun=False):
+            async with _stall_timeout(first, has_begun=False):
                 asked = model_request_stream(
                     loaded.model,
                     sent,
-                    model_settings=loaded.knobs,
+                    model_settings=loaded.request_settings,
                     model_request_parameters=build_parameters(request),
                 )
                 stream = await stack.enter_async_context(asked)
@@ -197,20 +197,20 @@ class PydanticAIBackend:
                         if text.strip():
                             yield TextDelta(held)
                             held = ""
-                async with _stall_timeout(stall, begun=True):
+                async with _stall_timeout(stall, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
-        if loaded.ends and not _has_finish_reason(answer):
+        if loaded.reports_finish_reason and not _has_finish_reason(answer):
             raise StreamTruncated
-        names = {offer.name for offer in request.offers}
+        names = {offer.name for offer in request.tools}
         calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
         if not calls and not text.strip():
             raise EmptyAnswer(answer.finish_reason or "")
-        asis = all(not call.broken for call in calls) and all(
+        asis = all(not call.parse_error for call in calls) and all(
             call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
         )
         if calls and asis:
-            self._responses.keep(text, calls, answer)
+            self._responses.store(text, calls, answer)
         for call in calls:
             yield call
         counted = _read_usage(answer)
@@ -219,7 +219,7 @@ class PydanticAIBackend:
 
 
 @asynccontextmanager
-async def _stall_timeout(seconds: float, *, begun: bool) -> AsyncIterator[None]:
+async def _stall_timeout(seconds: float, *, has_begun: bool) -> AsyncIterator[None]:
     """Raise StreamStalled after `seconds`.
 
     Never hold it across a yield, because the consumer may be slow.
@@ -230,7 +230,7 @@ async def _stall_timeout(seconds: float, *, begun: bool) -> AsyncIterator[None]:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise StreamStalled(seconds, begun=begun) from None
+        raise StreamStalled(seconds, has_begun=has_begun) from None
 
 
 def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:

@@ -53,9 +53,11 @@ class RosterEntry:
         if self.settings is None:
             return BudgetLimits()
         if self.origin == "file":
-            return BudgetLimits.of(self.settings, "the operator can change {} in sshwarma.toml")
+            return BudgetLimits.from_settings(
+                self.settings, "the operator can change {} in sshwarma.toml"
+            )
         change = f"an owner can change it with /model set {self.settings.name} {{}}"
-        return BudgetLimits.of(self.settings, change)
+        return BudgetLimits.from_settings(self.settings, change)
 
 
 class Roster(Mapping[str, Backend]):
@@ -69,7 +71,7 @@ class Roster(Mapping[str, Backend]):
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
         self._background = BackgroundTasks()
-        self._stop = world.bus.on(AgentsChanged, self._changed)
+        self._stop = world.bus.on_event(AgentsChanged, self._changed)
 
     @classmethod
     async def open(
@@ -150,7 +152,7 @@ class Roster(Mapping[str, Backend]):
                 tx, settings.name, role="guest", kind="model", created_by=created_by
             )
         else:
-            agent = Agent.of(known)
+            agent = Agent.from_thing(known)
             self._is_free(agent)
         _store_settings(tx, agent.id, settings)
         if agent.disabled:
@@ -165,7 +167,7 @@ class Roster(Mapping[str, Backend]):
         Raises:
             Conflict: if its current settings are not `before`.
         """
-        stored = Agent.of(things.get_live_thing(tx.conn, agent_id))
+        stored = Agent.from_thing(things.get_live_thing(tx.conn, agent_id))
         if not stored.model or _read_settings(stored) != before:
             raise Conflict(
                 f"Somebody else has just changed {stored.name}.",
@@ -300,7 +302,7 @@ async def _enlist_agent(world: World, name: str, description: str, prompt: str) 
 def _find_or_create_agent(
     tx: Change, world: World, name: str, description: str, prompt: str
 ) -> Agent:
-    known = world.agents.named(name)
+    known = world.agents.find_by_name(name)
     if known is None:
         known = agents.create_agent(tx, name, role="guest", kind="model")
     elif known.kind != "model":

@@ -27,10 +27,10 @@ class ContextLog:
     def __init__(self) -> None:
         self._known: LRUCache[tuple[str, str], ModelContext] = LRUCache(MAX_LOGGED_CONTEXTS)
 
-    def remember(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
+    def record(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
         self._known[room_id, agent_id] = composed
 
-    def last(self, room_id: str, agent_id: str) -> ModelContext | None:
+    def find_last(self, room_id: str, agent_id: str) -> ModelContext | None:
         return self._known.get((room_id, agent_id))
 
 
@@ -44,4 +44,4 @@ class TurnDeps:
     limits: LimitSettings
     composer: ContextComposer | None
     budgets: ModelBudgets
-    sent: ContextLog = field(default_factory=ContextLog)
+    context_log: ContextLog = field(default_factory=ContextLog)

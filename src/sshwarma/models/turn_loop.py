@@ -62,10 +62,12 @@ log = structlog.get_logger(__name__)
 class FollowUpHandler(Protocol):
     """Handles the models that an answer mentions."""
 
-    def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
+    def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that a final answer mentions."""
 
-    def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
+    def start_follow_ups(
+        self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]
+    ) -> None:
         """Handle the end of a turn whose last row is stored; `opened` are its follow-ups."""
 
 
@@ -74,7 +76,7 @@ class TurnLoop:
 
     Attributes:
         services: Services of the request, for the tool calls of the turn.
-        behind: Id of the person who started the chain of mentions.
+        person_id: Id of the person who started the chain of mentions.
         hops: Number of models that have mentioned each other before this turn.
     """
 
@@ -86,14 +88,14 @@ class TurnLoop:
         question: Row,
         services: RequestServices,
         *,
-        behind: str | None,
+        person_id: str | None,
         hops: int,
         follower: FollowUpHandler,
     ) -> None:
         self.turn = turn
         self.agent = agent
         self.services = services
-        self.behind = behind
+        self.person_id = person_id
         self.hops = hops
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
@@ -129,15 +131,15 @@ class TurnLoop:
         try:
             if self.stopped:
                 raise asyncio.CancelledError
-            self._budget = await self._deps.budgets.begin(self.agent.id)
-            await self._budget.within(self._run_steps())
+            self._budget = await self._deps.budgets.begin_turn(self.agent.id)
+            await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
             status, note = "cancelled", "was stopped"
         except BudgetExceeded as over:
             note = str(over)
         except (BackendError, WorldError) as failed:
             note = f"could not {'finish' if self._live_answer.text else 'answer'}: {failed}"
-            if not self._live_answer.text and not self._live_answer.thought:
+            if not self._live_answer.text and not self._live_answer.reasoning:
                 self._uncounted_step = None  # the request produced nothing
         except TimeoutError:
             note = f"timed out after {STALL_TIMEOUT_SECONDS:.0f} s without output"
@@ -158,11 +160,11 @@ class TurnLoop:
         composed = await self._compose(backend.context_tokens)
         steps: tuple[TurnStep, ...] = ()
         while True:
-            self._budget.step()
+            self._budget.begin_step()
             try:
                 calls = await self._run_step(backend, composed, steps)
             except BackendError as failed:
-                if not failed.too_long or self._live_answer.text:
+                if not failed.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
                 composed = await self._compose((composed.tokens or 2) // 2)
@@ -173,10 +175,10 @@ class TurnLoop:
             said = self._live_answer.text
             await self._append_text()
             self._budget.check()
-            self._live_answer.do(*(call.name for call in calls))
+            self._live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(said, await self._call_tools(calls)),)
             steps = truncate_results(steps)
-            self._live_answer.do()
+            self._live_answer.set_running_tools()
 
     async def _run_step(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
@@ -193,13 +195,15 @@ class TurnLoop:
                     await self._append_reasoning()
                     return calls
                 if isinstance(part, RetryDelay):
-                    self._live_answer.wait(f"waiting {math.ceil(part.seconds)} s ({part.why})")
+                    self._live_answer.set_wait_reason(
+                        f"waiting {math.ceil(part.seconds)} s ({part.reason})"
+                    )
                     continue
-                self._live_answer.wait("")
+                self._live_answer.set_wait_reason("")
                 if isinstance(part, TextDelta):
                     self._live_answer.write(part.delta)
                 elif isinstance(part, ReasoningDelta):
-                    self._live_answer.think(part.delta)
+                    self._live_answer.append_reasoning(part.delta)
                 elif isinstance(part, TokenUsage):
                     self._uncounted_step = None
                     await self._record_usage(backend.model, part)
@@ -221,13 +225,13 @@ class TurnLoop:
             for item in self._order_tools(load.usable)
         )
         return StepRequest(
-            room.name,
-            self._world.agents.name_of(self._question.author_id),
-            self._question.content,
-            offers,
-            steps,
-            composed.system,
-            tuple(Message(line.role, line.text) for line in composed.conversation),
+            room=room.name,
+            asker=self._world.agents.name_of(self._question.author_id),
+            text=self._question.content,
+            tools=offers,
+            steps=steps,
+            system=composed.system,
+            conversation=tuple(Message(line.role, line.text) for line in composed.messages),
         )
 
     def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
@@ -258,8 +262,8 @@ class TurnLoop:
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
         for notice in composed.notices:
-            await self._world.change(partial(self.notice, text=notice))
-        self._deps.sent.remember(self.turn.room_id, self.agent.id, composed)
+            await self._world.change(partial(self.append_notice, text=notice))
+        self._deps.context_log.record(self.turn.room_id, self.agent.id, composed)
         return composed
 
     async def _call_tools(self, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
@@ -273,16 +277,16 @@ class TurnLoop:
             places.append(CallPosition(places[-1] if places else None))
 
         async def one(number: int, call: ToolCall) -> CompletedCall:
-            refusal = call.broken
+            refusal = call.parse_error
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
 
             def report(words: str) -> None:
-                self._live_answer.report(number, f"{call.name} {words}")
+                self._live_answer.report_progress(number, f"{call.name} {words}")
 
             try:
                 outcome = await self._deps.tools.call(
-                    replace(self._make_caller(), report=report),
+                    replace(self._make_caller(), on_progress=report),
                     call.name,
                     call.arguments,
                     turn_id=self.turn.id,
@@ -291,42 +295,49 @@ class TurnLoop:
                     place=places[number],
                 )
             finally:
-                places[number].leave()
+                places[number].release()
             text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
-            return CompletedCall(call, text, outcome.how != "result", outcome.seq)
+            return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
         return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
 
     def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent
         return Caller(
-            self._world,
-            self.services,
-            self._deps.limits,
-            agent,
-            self.turn.room_id,
-            "model",
-            behind=self.behind,
-            hops=self.hops,
+            world=self._world,
+            services=self.services,
+            limits=self._deps.limits,
+            agent=agent,
+            room_id=self.turn.room_id,
+            door="model",
+            person_id=self.person_id,
+            mention_hops=self.hops,
         )
 
     # Usage.
 
     async def _record_usage(self, model: str, spent: TokenUsage) -> None:
-        self._budget.spent(spent)
+        self._budget.add_usage(spent)
         await self._world.change(
             lambda tx: usage.record_usage(
-                tx, self.turn.room_id, self.agent.id, self.turn.id, model, spent
+                tx,
+                room_id=self.turn.room_id,
+                agent_id=self.agent.id,
+                turn_id=self.turn.id,
+                model=model,
+                spent=spent,
             )
         )
 
     async def _record_unfinished_step(self) -> None:
         """Record the estimated usage of an interrupted step, which the provider charges."""
-        if self._uncounted_step is None or self._live_answer.waiting:
+        if self._uncounted_step is None or self._live_answer.is_waiting:
             return
         backend, request = self._uncounted_step
         if isinstance(backend, MeteredBackend):
-            owed = backend.owed(request, self._live_answer.thought + self._live_answer.text)
+            owed = backend.estimate_usage(
+                request, self._live_answer.reasoning + self._live_answer.text
+            )
             if owed is not None:
                 await self._record_usage(backend.model, owed)
 
@@ -334,7 +345,7 @@ class TurnLoop:
 
     async def _append_reasoning(self) -> None:
         """Store the reasoning as a row, folded in the room and hidden from models."""
-        text = self._live_answer.take_thought()
+        text = self._live_answer.take_reasoning()
         if text:
             await self._world.change(lambda tx: self._append_row(tx, "thought", text))
 
@@ -354,10 +365,10 @@ class TurnLoop:
             if text:
                 row = self._append_reply(tx, text, cut=status == "cancelled" or bool(note))
             if note:
-                self.notice(tx, note)
+                self.append_notice(tx, note)
             turns.close_turn(tx, turn.id, status)
-            opened = [] if row is None or note else self._follower.pass_on(tx, self, row)
-            tx.emit(StreamEnded(turn.room_id, turn.id))
+            opened = [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
+            tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
             return row, opened
 
         row: Row | None = None
@@ -370,9 +381,9 @@ class TurnLoop:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(refused))
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         finally:
-            self._follower.go_on(self, row, opened)
+            self._follower.start_follow_ups(self, row, opened)
 
-    def notice(self, tx: Change, text: str) -> None:
+    def append_notice(self, tx: Change, text: str) -> None:
         """Add a notice about the turn to the room."""
         self._append_row(tx, "notice", text)
 
@@ -382,14 +393,14 @@ class TurnLoop:
         turn, agent = self.turn, self.agent
         drafts.delete_draft(tx, turn.id)
         meta: dict[str, object] = {"cut": True} if cut else {}
-        if reply.state is not None:
-            notes.write_notes(tx, turn.room_id, agent.id, agent.name, reply.state)
-            meta["state"] = reply.state
-            if reply.cut:
-                self.notice(
+        if reply.notes is not None:
+            notes.write_notes(tx, turn.room_id, agent.id, agent.name, reply.notes)
+            meta["state"] = reply.notes
+            if reply.cut_characters:
+                self.append_notice(
                     tx,
                     f"wrote notes over the limit of {MAX_NOTES_CHARACTERS} characters:"
-                    f" the last {reply.cut} were cut",
+                    f" the last {reply.cut_characters} were cut",
                 )
             if not reply.text:
                 self._append_row(tx, "notice", "changed its notes", meta=meta)

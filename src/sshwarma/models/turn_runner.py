@@ -43,10 +43,17 @@ class TurnRunner:
         self._backends = backends
         self._limits = limits
         budgets = budgets or ModelBudgets(world, lambda agent_id: BudgetLimits())
-        self._deps = TurnDeps(world, tools, backends, limits, composer, budgets)
+        self._deps = TurnDeps(
+            world=world,
+            tools=tools,
+            backends=backends,
+            limits=limits,
+            composer=composer,
+            budgets=budgets,
+        )
         self._running: dict[str, TurnLoop] = {}
 
-    def answers(self, agent: Agent) -> bool:
+    def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
         return agent.id in self._backends and not agent.disabled
 
@@ -54,53 +61,53 @@ class TurnRunner:
         """Return the name of the model that answers for an agent."""
         return self._backends[agent.id].model
 
-    def budget_of(self, agent: Agent) -> int:
+    def context_tokens_of(self, agent: Agent) -> int:
         """Return an agent's context window in tokens; 0 if it reads no context."""
         return self._backends[agent.id].context_tokens
 
-    def sent(self, room_id: str, agent_id: str) -> ModelContext | None:
+    def last_context(self, room_id: str, agent_id: str) -> ModelContext | None:
         """Return the last context that a model was sent in a room, if still known."""
-        return self._deps.sent.last(room_id, agent_id)
+        return self._deps.context_log.find_last(room_id, agent_id)
 
-    def called(self, text: str, by: Agent) -> list[Agent]:
+    def mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in found if agent.id != by.id and self.answers(agent)]
+        return [agent for agent in found if agent.id != by.id and self.can_answer(agent)]
 
-    def silent(self, text: str, by: Agent) -> list[Agent]:
+    def unavailable_mentions(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that cannot answer now."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in found if agent.id != by.id and not self.answers(agent)]
+        return [agent for agent in found if agent.id != by.id and not self.can_answer(agent)]
 
-    def room_for(self, room_id: str, more: int) -> bool:
+    def has_capacity(self, room_id: str, more: int) -> bool:
         """Return whether `more` more answers may start in a room."""
         running = tuple(self._running.values())  # the writer thread calls this too
         coming = sum(one.turn.room_id == room_id for one in running)
         return coming + more <= MAX_ANSWERS_PER_ROOM
 
-    def asked_by(self, room_id: str, agent_id: str | None = None) -> list[str]:
+    def waiting_agent_ids(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Return the ids of agents that wait for answers in a room, or for one model's."""
         found = (
-            running.behind or running.turn.opened_by
+            running.person_id or running.turn.opened_by
             for running in self._running.values()
             if running.turn.room_id == room_id and agent_id in (None, running.agent.id)
         )
         return list(dict.fromkeys(who for who in found if who is not None))
 
-    def may_call(self, hops: int) -> bool:
+    def can_call_next(self, hops: int) -> bool:
         """Return whether a model may mention another after `hops` mentions in a row."""
         return hops < self._limits.mention_hops
 
-    def begin(
+    def start_turn(
         self,
         turn: Turn,
         agent: Agent,
         question: Row,
         services: RequestServices,
         *,
-        behind: str | None,
+        person_id: str | None,
         hops: int = 0,
     ) -> None:
         """Start answering a row, in a turn that is already open and stored.
@@ -110,7 +117,7 @@ class TurnRunner:
             agent: The model's agent.
             question: The row to answer.
             services: Services of the asking request, for the model's own calls.
-            behind: Id of the person who started the chain of mentions.
+            person_id: Id of the person who started the chain of mentions.
             hops: Number of models in the chain so far.
         """
         answer = TurnLoop(
@@ -119,21 +126,21 @@ class TurnRunner:
             agent,
             question,
             services,
-            behind=behind,
+            person_id=person_id,
             hops=hops,
             follower=self,
         )
         self._running[turn.id] = answer
         answer.start()
 
-    async def break_off(self, turn_id: str) -> None:
+    async def stop_turn(self, turn_id: str) -> None:
         """Stop one turn and wait for its end; do nothing if it is not running."""
         running = self._running.get(turn_id)
         if running is not None:
             running.stop()
-            await self.ended(turn_id)
+            await self.wait_until_ended(turn_id)
 
-    async def ended(self, turn_id: str) -> None:
+    async def wait_until_ended(self, turn_id: str) -> None:
         """Wait until a turn has ended and its last row is stored."""
         running = self._running.get(turn_id)
         if running is not None and running.task is not None:
@@ -154,13 +161,13 @@ class TurnRunner:
             for running in self._running.values()
             if room_id in (None, running.turn.room_id)
             and agent_id in (None, running.agent.id)
-            and opened_by in (None, running.turn.opened_by, running.behind)
+            and opened_by in (None, running.turn.opened_by, running.person_id)
         ]
         for running in found:
             running.stop()
         return [running.agent.name for running in found]
 
-    async def endings(self, room_id: str) -> None:
+    async def wait_for_stopped(self, room_id: str) -> None:
         """Wait for the stopped turns of a room to end, at most STOP_TIMEOUT_SECONDS."""
         tasks = {
             running.task
@@ -178,31 +185,35 @@ class TurnRunner:
         tasks = [running.task for running in left if running.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def pass_on(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
+    def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
-        called = self.called(row.content, answer.agent)
+        called = self.mentioned_models(row.content, answer.agent)
         limit = ""
-        if not self.may_call(answer.hops):
+        if not self.can_call_next(answer.hops):
             limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
-        elif not self.room_for(answer.turn.room_id, len(called)):
+        elif not self.has_capacity(answer.turn.room_id, len(called)):
             limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
         if called and limit:
-            answer.notice(tx, f"called {', '.join(agent.name for agent in called)}, but {limit}")
+            answer.append_notice(
+                tx, f"called {', '.join(agent.name for agent in called)}, but {limit}"
+            )
             return []
         opened = open_turns(tx, answer.turn.room_id, called, answer.agent.id)
         turns.set_request_row(tx, [turn.id for turn in opened], row)
         return list(zip(opened, called, strict=True))
 
-    def go_on(self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]) -> None:
+    def start_follow_ups(
+        self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]
+    ) -> None:
         """Remove an ended turn and start those that it opened."""
         self._running.pop(answer.turn.id, None)
         if row is not None:
             for turn, agent in opened:
-                self.begin(
+                self.start_turn(
                     turn,
                     agent,
                     row,
                     answer.services,
-                    behind=answer.behind,
+                    person_id=answer.person_id,
                     hops=answer.hops + 1,
                 )

@@ -46,10 +46,10 @@ class Buffer:
             text = _CONTROL_CHARACTERS.sub("", text.replace("\t", TAB_SPACES))
         if not text:
             return True
-        if not self._fits(text):
+        if not self._has_room_for(text):
             return False
         if not (typed and self._typing):
-            self._remember()
+            self._push_undo()
         at = self.cursor
         self.text = self.text[:at] + text + self.text[at:]
         self.cursor = snap_to_boundary(self.text, at + len(text))
@@ -61,7 +61,7 @@ class Buffer:
         start, end = sorted((max(0, start), min(len(self.text), end)))
         gone = self.text[start:end]
         if gone:
-            self._remember()
+            self._push_undo()
             self.text = self.text[:start] + self.text[end:]
             self._bytes -= len(gone)
             self.cursor = snap_to_boundary(self.text, start)
@@ -83,17 +83,17 @@ class Buffer:
         whole = self.text[:start] + text + self.text[end:]
         if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_DRAFT_BYTES:
             return False
-        self._remember()
-        self._put(whole, start + len(text))
+        self._push_undo()
+        self._replace_range(whole, start + len(text))
         return True
 
     def set(self, text: str, cursor: int | None = None) -> None:
         """Replace the whole text, as from history; drop control characters and the excess."""
-        self._remember()
+        self._push_undo()
         text = _CONTROL_CHARACTERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
         if len(text) * 4 > MAX_DRAFT_BYTES:
             text = text.encode()[:MAX_DRAFT_BYTES].decode(errors="ignore")
-        self._put(text, len(text) if cursor is None else cursor)
+        self._replace_range(text, len(text) if cursor is None else cursor)
 
     def clear(self) -> None:
         """Start a new line: drop the undo steps, keep the cut text."""
@@ -117,7 +117,7 @@ class Buffer:
         """Undo the last change; return False if there is nothing to undo."""
         if not self._undo:
             return False
-        self._put(*self._undo.pop())
+        self._replace_range(*self._undo.pop())
         return True
 
     # -- positions
@@ -186,7 +186,7 @@ class Buffer:
 
     # -- internals
 
-    def _fits(self, text: str) -> bool:
+    def _has_room_for(self, text: str) -> bool:
         # A character has at most four bytes; count exactly only above that estimate.
         self._bytes += 4 * len(text)
         if self._bytes <= MAX_DRAFT_BYTES:
@@ -200,13 +200,13 @@ class Buffer:
             self._bytes -= 4 * len(text)
         return False
 
-    def _put(self, text: str, cursor: int) -> None:
+    def _replace_range(self, text: str, cursor: int) -> None:
         self.text = text
         self.cursor = snap_to_boundary(text, cursor)
         self._bytes = _utf8_size(text)
         self._typing = False
 
-    def _remember(self) -> None:
+    def _push_undo(self) -> None:
         if self._undo is None:
             self._undo = []
         steps = self._undo

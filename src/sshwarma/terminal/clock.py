@@ -44,7 +44,7 @@ class FrameClock:
         self._wait = FRAME_SECONDS
         self._scheduled = False
 
-    def mark(self, terminal: FrameTarget) -> None:
+    def request_frame(self, terminal: FrameTarget) -> None:
         """Schedule the terminal's `frame`, once for all marks until then."""
         self._dirty[terminal] = None
         if not self._scheduled:
@@ -55,10 +55,10 @@ class FrameClock:
         self._dirty.pop(terminal, None)
         self._drawing.pop(terminal, None)
 
-    def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         return self.loop.call_later(seconds, call)
 
-    def soon(self, call: Callable[[], None]) -> None:
+    def call_soon(self, call: Callable[[], None]) -> None:
         self.loop.call_soon(call)
 
     def now(self) -> float:

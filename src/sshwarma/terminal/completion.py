@@ -111,7 +111,7 @@ class CandidateMenu:
     def chosen(self) -> Candidate | None:
         return self.candidates[self.index] if self.index >= 0 else None
 
-    def step(self, by: int) -> Candidate:
+    def select_next(self, by: int) -> Candidate:
         """Choose the next (1) or previous (-1) candidate, wrapping around."""
         if self.index < 0 and by < 0:
             self.index = 0

@@ -46,7 +46,7 @@ class TabCompletion:
         self._answered = answered
         self._request: CompletionRequest | None = None
 
-    def ask(self) -> None:
+    def request_candidates(self) -> None:
         """Request candidates for the current line."""
         self.close()
         buffer = self._editor.buffer
@@ -61,7 +61,7 @@ class TabCompletion:
             return False
         buffer = self._editor.buffer
         if key.name in _NEXT_KEYS or key.name in _PREVIOUS_KEYS:
-            candidate = menu.step(1 if key.name in _NEXT_KEYS else -1)
+            candidate = menu.select_next(1 if key.name in _NEXT_KEYS else -1)
             whole = menu.text[: candidate.start] + candidate.text
             buffer.set(whole + menu.text[menu.cursor :], len(whole))
             return True
@@ -87,7 +87,7 @@ class TabCompletion:
         """Process the candidates for a line, unless the line has changed."""
         self._request = None
         buffer = self._editor.buffer
-        searching = self._editor.searching is not None
+        searching = self._editor.is_searching is not None
         if not self._output.open or searching or (buffer.text, buffer.cursor) != (text, cursor):
             return
         candidates = [item for item in candidates if 0 <= item.start <= cursor]

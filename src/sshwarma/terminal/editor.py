@@ -27,7 +27,7 @@ class EditorAction(Enum):
 
     NOTHING = "nothing"
     DRAW = "draw"  # the text or the cursor may have changed
-    SUBMIT = "submit"  # `Editor.take` has the line
+    SUBMIT = "submit"  # `Editor.take_submitted` has the line
     INTERRUPT = "interrupt"
     EOF = "eof"
     COMPLETE = "complete"
@@ -67,11 +67,11 @@ class Editor:
         return max(0, self.text.find(self._query))
 
     @property
-    def searching(self) -> str | None:
+    def is_searching(self) -> str | None:
         """The query of the running history search, or None."""
         return self._query
 
-    def take(self) -> str:
+    def take_submitted(self) -> str:
         """Return the submitted line, add it to the history and start a new one."""
         line = self.buffer.text
         self.history.add(line)
@@ -150,12 +150,14 @@ class Editor:
     def _search(self, key: KeyPress) -> EditorAction:
         name, query = key.name, self._query or ""
         if name == "c-r":
-            self._look(query, (len(self.history) if self._found is None else self._found) - 1)
+            self._move_search(
+                query, (len(self.history) if self._found is None else self._found) - 1
+            )
         elif name == "c-s":
             newer = range((self._found or 0) + 1, len(self.history))
             self._found = next((at for at in newer if query in self.history[at]), self._found)
         elif name == "text":
-            self._look((query + key.data)[:MAX_QUERY_CHARACTERS], self._newest())
+            self._move_search((query + key.data)[:MAX_QUERY_CHARACTERS], self._newest())
         elif name in ("backspace", "c-h"):
             end = len(query) - 1
             while end > 0 and cluster_width(query[end]) == 0:
@@ -172,7 +174,7 @@ class Editor:
     def _newest(self) -> int:
         return len(self.history) - 1
 
-    def _look(self, query: str, newest: int) -> None:
+    def _move_search(self, query: str, newest: int) -> None:
         self._query = query
         found = self.history.find(query, newest) if query else None
         if found is not None:

@@ -35,7 +35,7 @@ class InputHistory:
         return self._older[index] if index < older else self._added[index - older]
 
     @property
-    def added(self) -> Sequence[str]:
+    def added_lines(self) -> Sequence[str]:
         """Lines submitted here, oldest first."""
         return self._added
 

@@ -87,12 +87,12 @@ class KeyParser:
         self._after_return = False
 
     @property
-    def pending(self) -> bool:
+    def has_pending_input(self) -> bool:
         """Whether `flush` would decide held input, such as a lone escape."""
         return bool(self._held) or self._mode != _ParserMode.GROUND
 
     @property
-    def pasting(self) -> bool:
+    def is_pasting(self) -> bool:
         """Whether a paste is open."""
         return self._mode == _ParserMode.PASTE
 
@@ -109,10 +109,10 @@ class KeyParser:
 
         A lone escape is the Escape key; an open paste ends; an unfinished sequence is dropped.
         """
-        held, pasting = self._held, self.pasting
+        held, pasting = self._held, self.is_pasting
         if pasting:
-            self._keep(_normalize_newlines(held))
-            key = self._pasted()
+            self._append_paste(_normalize_newlines(held))
+            key = self._make_paste_key()
         self.reset()
         if pasting:
             return [key]
@@ -132,7 +132,7 @@ class KeyParser:
                     yield key
                 continue
             if self._mode != _ParserMode.GROUND:
-                at = self._swallow(text, at)
+                at = self._skip_string(text, at)
                 continue
             run = _TEXT.match(text, at)
             if run:
@@ -195,7 +195,7 @@ class KeyParser:
             return _key_of_code(first, rest)
         return _named_key(_LETTER_KEYS.get(final), _modifier_prefix(rest))
 
-    def _swallow(self, text: str, at: int) -> int:
+    def _skip_string(self, text: str, at: int) -> int:
         """Return the position after the control string or overlong sequence in `text`."""
         body = _STRING_BODY if self._mode == _ParserMode.STRING else _CSI_BODY
         match = body.match(text, at)
@@ -217,17 +217,17 @@ class KeyParser:
     def _take_paste(self, text: str, at: int) -> tuple[int, KeyPress | None]:
         end = text.find(_PASTE_END, at)
         if end >= 0:
-            self._keep(_normalize_newlines(text[at:end]))
-            key = self._pasted()
+            self._append_paste(_normalize_newlines(text[at:end]))
+            key = self._make_paste_key()
             self.reset()
             return end + len(_PASTE_END), key
         held = _PASTE_HELD.search(text, max(at, len(text) - len(_PASTE_END)))
         stop = held.start() if held else len(text)
-        self._keep(_normalize_newlines(text[at:stop]))
+        self._append_paste(_normalize_newlines(text[at:stop]))
         self._held = text[stop:]
         return len(text), None
 
-    def _keep(self, part: str) -> None:
+    def _append_paste(self, part: str) -> None:
         room = MAX_PASTE_CHARACTERS - self._size
         if len(part) > room:
             self._overflow = True
@@ -236,7 +236,7 @@ class KeyParser:
             self._paste.append(part)
             self._size += len(part)
 
-    def _pasted(self) -> KeyPress:
+    def _make_paste_key(self) -> KeyPress:
         return KeyPress("paste", "".join(self._paste), self._overflow)
 
 

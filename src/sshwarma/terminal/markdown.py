@@ -101,18 +101,18 @@ class _MarkdownPage:
             token = tokens[at]
             match token.type:
                 case "paragraph_open" | "heading_open":
-                    self._gap(token)
+                    self._add_blank_line(token)
                     self._inline(token, tokens[at + 1])
                     at += 2
                 case "fence" | "code_block":
-                    self._gap(token)
+                    self._add_blank_line(token)
                     self._code(token)
                 case "hr":
-                    self._gap(token)
+                    self._add_blank_line(token)
                     self._add((("dim", "* * *"),))
                 case "table_open":
                     end = next(n for n in range(at, size) if tokens[n].type == "table_close")
-                    self._gap(token)
+                    self._add_blank_line(token)
                     self._table(token, tokens[at:end])
                     at = end
                 case _ if token.nesting < 0:
@@ -125,16 +125,16 @@ class _MarkdownPage:
         """Begin a list, a list item or a quote."""
         match token.type:
             case "bullet_list_open":
-                self._gap(token)
+                self._add_blank_line(token)
                 self._numbers.append(None)
             case "ordered_list_open":
-                self._gap(token)
+                self._add_blank_line(token)
                 self._numbers.append(int(token.attrs.get("start", 1)))
             case "list_item_open":
-                self._gap(token)
+                self._add_blank_line(token)
                 self._open_item()
             case "blockquote_open":
-                self._gap(token)
+                self._add_blank_line(token)
                 self._levels.append((("dim", "> "), ("dim", "> ")))
 
     def _close_level(self, token: Token) -> None:
@@ -156,7 +156,7 @@ class _MarkdownPage:
             self._numbers[-1] = number + 1
         self._levels.append((("mark", mark), ("", " " * len(mark))))
 
-    def _gap(self, token: Token) -> None:
+    def _add_blank_line(self, token: Token) -> None:
         """Add an empty line if the source has one before the block, except right after a mark."""
         if not self.lines or not token.map or self._levels[-1][0] is not None:
             return
@@ -164,9 +164,9 @@ class _MarkdownPage:
         last = self.lines[-1]
         empty = isinstance(last, Line) and not last.plain().strip(" >")
         if above >= 0 and not empty and not self._source[above].strip(" \t>"):
-            self.lines.append(Line(_trim_trailing_spaces(self._edge())))
+            self.lines.append(Line(_trim_trailing_spaces(self._quote_edge())))
 
-    def _edge(self) -> tuple[Span, ...]:
+    def _quote_edge(self) -> tuple[Span, ...]:
         """Return the start of a line that is not the first of its level."""
         return tuple(rest for _, rest in self._levels)
 
@@ -178,7 +178,7 @@ class _MarkdownPage:
 
     def _add(self, spans: Sequence[Span], hang: int = 0) -> None:
         """Add one line; when it is wrapped, each row repeats the quote marks."""
-        edge = self._edge()
+        edge = self._quote_edge()
         wide = sum(len(text) for _, text in edge)
         quoted = any(style for style, _ in edge)
         begun = (*self._begin(), *spans)
@@ -239,7 +239,7 @@ class _MarkdownPage:
             Table(
                 tuple(tuple(styled[n : n + len(names)]) for n in range(0, len(styled), len(names))),
                 tuple("right" in str(name.attrs.get("style", "")) for name in names),
-                self._edge(),
+                self._quote_edge(),
             )
         )
 

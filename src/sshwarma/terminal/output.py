@@ -71,10 +71,10 @@ class TerminalOutput:
 
     def close(self) -> None:
         """Write waiting blocks and restore the terminal, with the cursor on a new line."""
-        committed = b"" if self.paused else self._committed()
+        committed = b"" if self.paused else self._take_queued_bytes()
         self.open = False
         self._clock.forget(self)
-        self._go_on()
+        self._resume_drawing()
         self._pending.clear()
         self._recent.clear()
         self.view = ScreenView()
@@ -89,29 +89,29 @@ class TerminalOutput:
             if self._skipped:
                 self._pending.appendleft(block(line(("dim", f"[{self._skipped} lines skipped]"))))
                 self._skipped = 0
-            self.mark()
+            self.request_frame()
 
     # -- changes
 
-    def mark(self) -> None:
+    def request_frame(self) -> None:
         """Draw the changed view with the next frame."""
         self._changed = True
-        self._clock.mark(self)
+        self._clock.request_frame(self)
 
     def print(self, block: Block) -> None:
         self._pending.append(block)
         if self.paused and len(self._pending) > MAX_QUEUED_BLOCKS:
             self._skipped += max(1, len(self._pending.popleft().lines))
-        self._clock.mark(self)
+        self._clock.request_frame(self)
 
     def bell(self) -> None:
         self._bell = True
-        self._clock.mark(self)
+        self._clock.request_frame(self)
 
     def repaint(self) -> None:
         """Draw the whole visible screen again with the next frame."""
         self._repaint = True
-        self.mark()
+        self.request_frame()
 
     def resize(self, columns: int, rows: int) -> None:
         columns, rows = clamp_size(columns, rows)
@@ -140,33 +140,33 @@ class TerminalOutput:
         if self._answer is not None:
             if not self._pending:
                 return
-            self._go_on()
+            self._resume_drawing()
         out = b"\x07" + self._prelude if self._bell else self._prelude
         self._bell, self._prelude = False, b""
         if self._changed:
             self._refresh(self.view)
-            self._screen.stale()
+            self._screen.mark_stale()
         if self._repaint and not self.look.plain:
             self._recent.extend(self._pending)
             self._pending.clear()
             out += self._screen.repaint(self.view, self._recent)
         elif self._pending or self._changed:
-            out += self._screen.frame(self.view, self._committed())
+            out += self._screen.frame(self.view, self._take_queued_bytes())
         self._changed = self._repaint = False
         if out:
             self._write(out)
 
     def draw(self) -> None:
         """Write a frame with the changed view now."""
-        self._go_on()
+        self._resume_drawing()
         self._changed = True
         self.frame()
 
-    def typed(self, text: str) -> bool:
+    def echo_typed(self, text: str) -> bool:
         """Echo text typed at the end of the draft; return False if that needs a frame."""
         if self._changed or self.paused or not self.open:
             return False
-        echo = self._screen.typed(text, self.view.text)
+        echo = self._screen.echo_typed(text, self.view.text)
         if echo is None:
             return False
         self.view.text += text
@@ -174,7 +174,7 @@ class TerminalOutput:
         self._write(echo)
         return True
 
-    def keep(self, *, answered: bool) -> None:
+    def hold_prompt(self, *, answered: bool) -> None:
         """Leave the submitted line on a plain screen, which can erase nothing.
 
         It cannot erase a prompt either. So with `answered` the next prompt is printed with the
@@ -182,17 +182,17 @@ class TerminalOutput:
         """
         if self.open and not self.paused:
             self.draw()
-            self._write(self._screen.submitted())
+            self._write(self._screen.end_line())
             if answered:
-                self._answer = self._clock.after(PROMPT_DELAY_SECONDS, self.draw)
+                self._answer = self._clock.call_later(PROMPT_DELAY_SECONDS, self.draw)
 
-    def _go_on(self) -> None:
+    def _resume_drawing(self) -> None:
         """Cancel the wait for an answer."""
         if self._answer is not None:
             self._answer.cancel()
             self._answer = None
 
-    def _committed(self) -> bytes:
+    def _take_queued_bytes(self) -> bytes:
         """Render and remove all waiting blocks."""
         pending = self._pending
         if not pending:

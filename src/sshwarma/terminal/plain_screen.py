@@ -32,25 +32,25 @@ class PlainScreen:
         self._at = 0  # number of clusters before the cursor
         self._stale = True
 
-    def stale(self) -> None:
+    def mark_stale(self) -> None:
         self._stale = True
 
     def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
         """Print `committed` on its own lines, then the prompt and the draft again."""
         if committed:
-            return (self.submitted() if self._units is not None else b"") + (
+            return (self.end_line() if self._units is not None else b"") + (
                 committed + self._update(view)
             )
         return self._update(view) if self._stale or self._units is None else b""
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
         """Print the prompt and the draft on a new line; keep the lines above."""
-        return self.submitted() + self._update(view)
+        return self.end_line() + self._update(view)
 
-    def typed(self, text: str, before: str) -> bytes | None:
+    def echo_typed(self, text: str, before: str) -> bytes | None:
         return None
 
-    def submitted(self) -> bytes:
+    def end_line(self) -> bytes:
         """Start a new line if the last one is not empty."""
         if self._units is None:
             return b""
@@ -58,15 +58,15 @@ class PlainScreen:
         return b"\r\n"
 
     def leave(self) -> bytes:
-        return self.submitted()
+        return self.end_line()
 
     def _update(self, view: ScreenView) -> bytes:
         """Update the last line so that a screen reader repeats as little as possible."""
         self._stale = False
         prompt, _ = clip_spans(view.prompt, self.look, self.look.width - _MIN_INPUT_COLUMNS)
         start = [unit for _, text in prompt for unit in split_clusters(text)]
-        new = start + self._shown(view.text)
-        at = len(start) + len(self._shown(view.text[: view.cursor]))
+        new = start + self._visible_units(view.text)
+        at = len(start) + len(self._visible_units(view.text[: view.cursor]))
         old = self._units
         self._units = new
         if old is None:
@@ -91,7 +91,7 @@ class PlainScreen:
         change = "".join(new[same:]) + " " * rest + "\b" * rest
         return self._bytes(move + change + _move_back(new[at:]))
 
-    def _shown(self, text: str) -> list[str]:
+    def _visible_units(self, text: str) -> list[str]:
         return [
             cluster if cluster.isprintable() else escape_text(cluster, self.look.utf8)
             for cluster in split_clusters(text)

@@ -90,7 +90,7 @@ class Screen:
         self._appends = False  # whether the cursor is at the end of the input's last row
         self._certain = True  # whether that row is ASCII, whose width is the same everywhere
 
-    def stale(self) -> None:
+    def mark_stale(self) -> None:
         """Drop the cached region, because the view has changed."""
         self._region = None
 
@@ -114,7 +114,7 @@ class Screen:
         # Not ESC[2J: tmux and others push the erased screen into their history.
         return b"".join((_CURSOR_HOME, _ERASE_BELOW, _WRAP_OFF, *rows[-room:], region))
 
-    def typed(self, text: str, before: str) -> bytes | None:
+    def echo_typed(self, text: str, before: str) -> bytes | None:
         """Return the echo of `text` typed at the end of the input, after `before`.
 
         None if only a frame can show it: the row is full, or the text joins with or changes the
@@ -138,7 +138,7 @@ class Screen:
         self._certain = self._certain and text.isascii()
         return text.encode() if self._certain else _WRAP_OFF + text.encode() + _WRAP_ON
 
-    def submitted(self) -> bytes:
+    def end_line(self) -> bytes:
         """Return nothing: a submitted line is printed to the scrollback like any other."""
         return b""
 

@@ -104,7 +104,7 @@ class Terminal:
         self._output = TerminalOutput(write, self._show, clock, look, rows)
         self._editor = Editor(history, vi=options.vi)
         self._choosing = TabCompletion(
-            callbacks.complete, self._editor, self._output, clock.loop, self._completed
+            callbacks.complete, self._editor, self._output, clock.loop, self._on_completed
         )
         self._parser = KeyParser()
         self._prompt: Sequence[Span] = ()
@@ -174,14 +174,14 @@ class Terminal:
     def set_prompt(self, *spans: Span) -> None:
         """Set the prompt before the draft."""
         self._prompt = spans
-        self._output.mark()
+        self._output.request_frame()
 
     def set_status(self, line: Line | None) -> None:
         """Set the line under the prompt, cut to the width; None removes it."""
         self._output.view.status = line
-        self._output.mark()
+        self._output.request_frame()
 
-    def set_live(self, key: str, block: Block | None, progress: Line | None = None) -> None:
+    def set_live_block(self, key: str, block: Block | None, progress: Line | None = None) -> None:
         """Show a changing block and its progress line above the prompt; None removes it.
 
         Blocks appear in the order of their first calls. Together they get half of the screen,
@@ -191,13 +191,13 @@ class Terminal:
             self._output.view.live.pop(key, None)
         else:
             self._output.view.live[key] = LiveBlock(block, progress)
-        self._output.mark()
+        self._output.request_frame()
 
     def prefill(self, text: str) -> None:
         """Replace the draft."""
         self._choosing.close()
         self._editor.prefill(text)
-        self._output.mark()
+        self._output.request_frame()
 
     def bell(self) -> None:
         """Ring the bell once, with the next frame."""
@@ -235,7 +235,7 @@ class Terminal:
     def _show(self, view: ScreenView) -> None:
         """Update the view from the editor."""
         editor = self._editor
-        query = editor.searching
+        query = editor.is_searching
         view.prompt = (
             self._prompt if query is None else (("dim", "(search) "), ("", query), ("dim", ": "))
         )
@@ -252,15 +252,15 @@ class Terminal:
         for key in self._parser.feed(data):
             if not self._keys.try_take():
                 self._parser.reset()
-                self._tell("too much input at once: some keys were dropped")
+                self._print_hint("too much input at once: some keys were dropped")
                 break
             self._press(key)
         self._echo()
-        if self._parser.pending and self._output.open:
-            wait = PASTE_WAIT_SECONDS if self._parser.pasting else ESCAPE_WAIT_SECONDS
-            self._timer = self._clock.after(wait, self._flush_keys)
+        if self._parser.has_pending_input and self._output.open:
+            wait = PASTE_WAIT_SECONDS if self._parser.is_pasting else ESCAPE_WAIT_SECONDS
+            self._timer = self._clock.call_later(wait, self._flush_keys)
 
-    def _completed(self) -> None:
+    def _on_completed(self) -> None:
         """Show the line or menu that a completion has changed."""
         self._changed = True
         self._echo()
@@ -285,10 +285,10 @@ class Terminal:
             # Draw in the next turn of the loop, after the task that runs the line had one: most
             # results are ready by then and go out in the same frame.
             self._submitted = False
-            self._clock.soon(self._output.draw if self._editor.text else self._output.frame)
-        elif changed or (typed and not self._output.typed(typed)):
+            self._clock.call_soon(self._output.draw if self._editor.text else self._output.frame)
+        elif changed or (typed and not self._output.echo_typed(typed)):
             if len(self._editor.text) > MAX_INSTANT_DRAFT_CHARACTERS:
-                self._output.mark()
+                self._output.request_frame()
             else:
                 self._output.draw()
 
@@ -304,7 +304,7 @@ class Terminal:
         buffer = editor.buffer
         size = len(buffer.text)
         inserts = key.name == "text" and (editor.vi is None or editor.vi.insert)
-        appends = inserts and buffer.cursor == size and editor.searching is None
+        appends = inserts and buffer.cursor == size and editor.is_searching is None
         act = editor.press(key)
         if act is EditorAction.DRAW:
             self._told = ""
@@ -319,7 +319,7 @@ class Terminal:
         if act is EditorAction.SUBMIT:
             self._submit()
         elif act is EditorAction.COMPLETE:
-            self._choosing.ask()
+            self._choosing.request_candidates()
         elif act is EditorAction.INTERRUPT:
             self._callbacks.on_interrupt()
         elif act is EditorAction.EOF:
@@ -331,21 +331,21 @@ class Terminal:
             # Draw no frame: the screen is unchanged, and input over the limit must cost little.
             self._output.bell()
             if self._editor.notice:
-                self._tell(self._editor.notice)
+                self._print_hint(self._editor.notice)
                 self._editor.notice = ""
 
     def _submit(self) -> None:
         text = self._editor.buffer.text
         if self.look.plain:
-            self._output.keep(answered=bool(text.strip()))
+            self._output.hold_prompt(answered=bool(text.strip()))
         elif self._callbacks.echo(text):
-            self._output.print(self._spoken(text))
-        self._editor.take()
+            self._output.print(self._spoken_text(text))
+        self._editor.take_submitted()
         self._submitted = True
-        self._output.mark()  # the owner may ask for a frame at once
+        self._output.request_frame()  # the owner may ask for a frame at once
         self._callbacks.on_line(text)
 
-    def _spoken(self, text: str) -> Block:
+    def _spoken_text(self, text: str) -> Block:
         """Draw the submitted line for the scrollback."""
         first, *rest = text.split("\n")
         pad = "  "
@@ -354,7 +354,7 @@ class Terminal:
             *(line(pad, ("dim", part), hang=len(pad)) for part in rest),
         )
 
-    def _tell(self, notice: str) -> None:
+    def _print_hint(self, notice: str) -> None:
         """Show a refusal once, until a key is accepted again."""
         if notice != self._told:
             self._told = notice

@@ -51,7 +51,7 @@ class ViMode:
         elif char in "ftFT":
             self._wants = char
         elif char == ";" and self._find[1]:
-            self._seek(buffer, *self._find)
+            self._find_character(buffer, *self._find)
         elif self._operator:
             self.reset()
         elif char in "dcy":
@@ -63,21 +63,21 @@ class ViMode:
             return _EDITOR_KEYS[char]
         else:
             self._command(buffer, char)
-        self._settle(buffer)
+        self._clamp_cursor(buffer)
         return ""
 
     def _command(self, buffer: Buffer, char: str) -> None:
         """Execute a command that takes no motion."""
         command = _COMMANDS.get(char)
         if command is not None:
-            for _ in range(self._times() if char in _REPEATABLE_COMMANDS else 1):
+            for _ in range(self._take_count() if char in _REPEATABLE_COMMANDS else 1):
                 command(self, buffer)
         self.reset()
 
-    def _times(self) -> int:
+    def _take_count(self) -> int:
         return min(int(self._count or "1"), MAX_REPEAT_COUNT)
 
-    def _settle(self, buffer: Buffer) -> None:
+    def _clamp_cursor(self, buffer: Buffer) -> None:
         """Move the cursor onto the last character in command mode, if it is after it."""
         at = buffer.cursor
         if not self.insert and at == buffer.line_end(at) and at > buffer.line_start(at):
@@ -87,19 +87,19 @@ class ViMode:
         wants, self._wants = self._wants, ""
         if wants != "r":
             self._find = (wants, char)
-            self._seek(buffer, wants, char)
+            self._find_character(buffer, wants, char)
             return
         start = end = buffer.cursor
-        for _ in range(self._times()):
+        for _ in range(self._take_count()):
             end = buffer.right(end)
         if end <= buffer.line_end(start):
-            buffer.replace(start, end, char * self._times())
+            buffer.replace(start, end, char * self._take_count())
             buffer.move(buffer.left(buffer.cursor))
         self.reset()
 
-    def _seek(self, buffer: Buffer, how: str, char: str) -> None:
+    def _find_character(self, buffer: Buffer, how: str, char: str) -> None:
         at, text = buffer.cursor, buffer.text
-        for _ in range(self._times()):
+        for _ in range(self._take_count()):
             if how in "ft":
                 at = text.find(char, at + 1, buffer.line_end(buffer.cursor))
             else:
@@ -115,7 +115,7 @@ class ViMode:
         if self._operator == "c" and char == "w":
             char = "e"  # vi leaves the space behind a changed word
         at = buffer.cursor
-        for _ in range(self._times()):
+        for _ in range(self._take_count()):
             at = _MOTIONS[char](buffer, at)
         self._apply(buffer, at, buffer.right(at) if char == "e" else at)
 
@@ -136,7 +136,7 @@ class ViMode:
     def _lines(self, buffer: Buffer, operator: str) -> None:
         start = buffer.line_start(buffer.cursor)
         end = buffer.line_end(start)
-        for _ in range(self._times() - 1):
+        for _ in range(self._take_count() - 1):
             end = buffer.line_end(min(end + 1, len(buffer.text)))
         self.reset()
         if operator == "y":

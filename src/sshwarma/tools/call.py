@@ -35,22 +35,24 @@ PROVIDER_KEY: Final = "runs"
 class ToolResult:
     """A provider's result: text for people and models, and the structured value if any.
 
-    `printed` are lines the tool printed on the way, shown with the text. `given` are attachments;
-    the text names each of them.
+    `printed_lines` are what the tool printed on the way, shown with the text. The text names each
+    of the `attachments`.
     """
 
     text: str
     structured: Any = None
-    failed: bool = False
-    printed: tuple[str, ...] = ()
-    given: tuple[Attachment, ...] = ()
+    is_error: bool = False
+    printed_lines: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
     @property
-    def told(self) -> str:
+    def full_text(self) -> str:
         """The printed lines and the text."""
-        if not self.printed:
+        if not self.printed_lines:
             return self.text
-        return "\n".join((self.text, "", "printed:", *self.printed) if self.text else self.printed)
+        return "\n".join(
+            (self.text, "", "printed:", *self.printed_lines) if self.text else self.printed_lines
+        )
 
 
 class ToolProvider(Protocol):
@@ -68,7 +70,7 @@ class ToolProvider(Protocol):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
 
-        `caller.within` is this call: nested calls for the caller use it.
+        `caller.call_stack` is this call: nested calls for the caller use it.
 
         Raises:
             WorldError: with a message for the caller; recorded as an error of the call.
@@ -78,7 +80,7 @@ class ToolProvider(Protocol):
 class CallPosition:
     """The place of a call among concurrent calls; its rows follow those of the call before it.
 
-    A call that cannot be made still has to `leave`.
+    A call that cannot be made still has to `release`.
     """
 
     def __init__(self, before: CallPosition | None = None) -> None:
@@ -86,21 +88,21 @@ class CallPosition:
         self._begun = asyncio.Event()
         self._ended = asyncio.Event()
 
-    async def to_begin(self) -> None:
+    async def wait_to_begin(self) -> None:
         """Wait until the previous call is recorded."""
         if self._before is not None:
             await self._before._begun.wait()
 
-    def begun(self) -> None:
+    def mark_begun(self) -> None:
         """Mark the call as recorded."""
         self._begun.set()
 
-    async def to_end(self) -> None:
+    async def wait_to_end(self) -> None:
         """Wait until the result of the previous call is recorded."""
         if self._before is not None:
             await self._before._ended.wait()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Mark the call as over, however it ended; no other call waits for it any more."""
         self._begun.set()
         self._ended.set()
@@ -111,12 +113,12 @@ class CallOutcome:
     """The outcome of a call that has ended."""
 
     tool: str
-    how: CallResultKind
+    ending: CallResultKind
     text: str
     structured: Any
     seconds: float
     seq: int  # of the row that holds the result
-    given: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +167,14 @@ class Tools:
                 not fit; nothing is recorded. In a turn that is recorded too, and returned as a
                 CallOutcome.
         """
-        within = caller.within
+        within = caller.call_stack
         if within is not None:
             turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
         checked = await self._check_call(caller, name, arguments, refusal)
         if checked.refused is not None and turn_id is None:
             raise checked.refused
         if place is not None:
-            await place.to_begin()
+            await place.wait_to_begin()
         call = await self._world.change(
             lambda tx: calls.record_call_start(
                 tx,
@@ -185,19 +187,19 @@ class Tools:
             )
         )
         if place is not None:
-            place.begun()
+            place.mark_begun()
         started = time.monotonic()
         try:
             how, result = await self._run_recorded(caller, call, checked)
             seconds = time.monotonic() - started
             if place is not None:
-                await place.to_end()
+                await place.wait_to_end()
         except asyncio.CancelledError:
             await asyncio.shield(
                 self._ended(
                     call,
                     "error",
-                    ToolResult("The call was stopped.", failed=True),
+                    ToolResult("The call was stopped.", is_error=True),
                     time.monotonic() - started,
                 )
             )
@@ -214,7 +216,7 @@ class Tools:
                 raise Invalid(refusal)
             thing = (await self.find(caller, name)).thing
             tool = thing.label
-            _count_nested_call(caller.within, tool)
+            _count_nested_call(caller.call_stack, tool)
             return _CheckedCall(tool, check_arguments(thing, arguments), thing)
         except WorldError as error:
             return _CheckedCall(tool, arguments, refused=error)
@@ -224,13 +226,13 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         """Run a call that is recorded, unless it was refused; show its progress in the room."""
         if checked.thing is None:
-            return "error", ToolResult(str(checked.refused), failed=True)
-        inside = caller.inside(checked.tool, call.turn_id, call.id)
-        if call.turn_id is not None or caller.within is not None:
+            return "error", ToolResult(str(checked.refused), is_error=True)
+        inside = caller.inside_call(checked.tool, call.turn_id, call.id)
+        if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
             return await self._carry_out(inside, checked.thing, checked.arguments)
         with CallProgress(caller, call) as progress:
-            inside = replace(inside, report=progress.report)
+            inside = replace(inside, on_progress=progress.report)
             return await self._carry_out(inside, checked.thing, checked.arguments)
 
     async def test(
@@ -246,7 +248,7 @@ class Tools:
         """
         fitted = check_arguments(tool, arguments)
         started = time.monotonic()
-        how, result = await self._carry_out(caller.inside(tool.label), tool, fitted)
+        how, result = await self._carry_out(caller.inside_call(tool.label), tool, fitted)
         return how, result, time.monotonic() - started
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
@@ -264,7 +266,7 @@ class Tools:
                 raise NotFound(
                     f"{name} is ambiguous: {', '.join(same)}.", hint="Use the full name."
                 )
-            is_open = await caller.opens()
+            is_open = await caller.visibility_filter()
             known = await self._world.store.read(
                 lambda conn: _find_unequipped_tool(conn, name, is_open)
             )
@@ -298,7 +300,7 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         provider = self._provider_of(tool)
         if provider is None:
-            return "error", ToolResult(f"{tool.label} has no provider now.", failed=True)
+            return "error", ToolResult(f"{tool.label} has no provider now.", is_error=True)
         seconds = provider.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -306,26 +308,38 @@ class Tools:
         except TimeoutError as error:
             limit = "timed out" if seconds is None else f"timed out after {seconds:.0f} s"
             said = str(error) or f"The call {limit}."
-            return "timeout", ToolResult(said, failed=True)
+            return "timeout", ToolResult(said, is_error=True)
         except WorldError as refused:
-            return "error", ToolResult(str(refused), failed=True)
+            return "error", ToolResult(str(refused), is_error=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
             return "error", ToolResult(
-                "The tool failed. The reason is in the server's log.", failed=True
+                "The tool failed. The reason is in the server's log.", is_error=True
             )
-        return ("error" if result.failed else "result"), result
+        return ("error" if result.is_error else "result"), result
 
     async def _ended(
         self, call: Row, how: CallResultKind, result: ToolResult, seconds: float
     ) -> CallOutcome:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
-                tx, call, how, result.told, result.structured, seconds, result.given
+                tx,
+                call=call,
+                how=how,
+                text=result.full_text,
+                structured=result.structured,
+                seconds=seconds,
+                given=result.attachments,
             )
         )
         return CallOutcome(
-            call.meta["tool"], how, result.told, result.structured, seconds, row.seq, result.given
+            tool=call.meta["tool"],
+            ending=how,
+            text=result.full_text,
+            structured=result.structured,
+            seconds=seconds,
+            seq=row.seq,
+            attachments=result.attachments,
         )
 
 
@@ -352,6 +366,6 @@ def _count_nested_call(within: CallStack | None, tool: str) -> None:
     if len(within.names) >= MAX_CALL_DEPTH:
         path = " → ".join((*within.names, tool))
         raise Unavailable(f"{path}: calls nest at most {MAX_CALL_DEPTH} deep.")
-    if within.tally.calls >= MAX_NESTED_CALLS:
+    if within.counter.calls >= MAX_NESTED_CALLS:
         raise Unavailable(f"One call can make at most {MAX_NESTED_CALLS} nested calls.")
-    within.tally.calls += 1
+    within.counter.calls += 1

@@ -58,10 +58,10 @@ class HashedNgrams:
     dimensions: Final = 1024  # with fewer, unrelated features that collide look alike
     threshold: Final = 0.1
 
-    WORD: Final = 1.0
-    SENSE: Final = 0.7
-    PAIR: Final = 0.4
-    PIECES: Final = 0.6
+    WORD_WEIGHT: Final = 1.0
+    SENSE_WEIGHT: Final = 0.7
+    PAIR_WEIGHT: Final = 0.4
+    NGRAM_WEIGHT: Final = 0.6
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [self._vector(text) for text in texts]
@@ -81,14 +81,14 @@ class HashedNgrams:
             often = 1.0 + math.log(
                 times
             )  # sublinear: ten occurrences do not weigh ten times as much
-            yield root, self.WORD * often
+            yield root, self.WORD_WEIGHT * often
             for sense in SENSES.get(root, ()):
-                yield f"={sense}", self.SENSE * often
+                yield f"={sense}", self.SENSE_WEIGHT * often
             pieces = _character_ngrams(root)
             for piece in pieces:
-                yield piece, self.PIECES * often / math.sqrt(len(pieces))
+                yield piece, self.NGRAM_WEIGHT * often / math.sqrt(len(pieces))
         for pair in dict.fromkeys(pairwise(stems)):
-            yield " ".join(pair), self.PAIR
+            yield " ".join(pair), self.PAIR_WEIGHT
 
 
 class MiniLM:
@@ -106,7 +106,7 @@ class MiniLM:
         self._one_at_a_time = threading.Lock()
 
     @staticmethod
-    def installed() -> bool:
+    def is_installed() -> bool:
         """Whether its package is installed; does not import it."""
         return importlib.util.find_spec(MINILM_PACKAGE) is not None
 
@@ -127,7 +127,7 @@ class MiniLM:
 
 def choose_embedder() -> Embedder:
     """The best installed embedder."""
-    return MiniLM() if MiniLM.installed() else HashedNgrams()
+    return MiniLM() if MiniLM.is_installed() else HashedNgrams()
 
 
 @lru_cache(maxsize=65_536)

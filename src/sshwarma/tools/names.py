@@ -86,7 +86,7 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
         if wanted.isdisjoint((model_tool_name(known), mcp_tool_name(known))):
             continue
         tool = things.get_live_thing(tx.conn, tool_id)
-        if any(link.deleted_at is not None for link in AncestorCache(tx.conn).above(tool)):
+        if any(link.deleted_at is not None for link in AncestorCache(tx.conn).ancestors_of(tool)):
             things.delete_thing(tx, tool)
             continue
         if known == canonical:

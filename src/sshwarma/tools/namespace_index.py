@@ -42,7 +42,7 @@ class Prefetcher:
         self._search = finder
         self._changed = asyncio.Event()
         self._changed.set()
-        world.bus.on(WorldChanged, lambda _: self._changed.set())
+        world.bus.on_event(WorldChanged, lambda _: self._changed.set())
 
     async def watch(self) -> None:
         """Follow changes until cancelled."""
@@ -50,4 +50,4 @@ class Prefetcher:
             await self._changed.wait()
             await asyncio.sleep(SETTLE_SECONDS)
             self._changed.clear()
-            await self._search.prepare(await self._world.memo("spaces", index_namespaces))
+            await self._search.prepare(await self._world.memoized("spaces", index_namespaces))

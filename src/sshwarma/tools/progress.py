@@ -24,7 +24,7 @@ class CallProgress:
 
     def __init__(self, caller: Caller, call: Row) -> None:
         self._bus = caller.world.bus
-        self._on_report: Callable[[str], None] | None = caller.report
+        self._on_report: Callable[[str], None] | None = caller.on_progress
         self._call = call
         self._tool = call.meta["tool"].rpartition(":")[2]
         self._since = time.monotonic()
@@ -69,6 +69,6 @@ class CallProgress:
                 self._call.author_id or "",
                 "",
                 self._since,
-                doing=(f"{self._tool} {self._latest}",),
+                active_tools=(f"{self._tool} {self._latest}",),
             )
         )

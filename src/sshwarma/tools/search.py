@@ -85,7 +85,7 @@ class SearchMatch:
 
     id: str
     score: float
-    why: str
+    reason: str
 
 
 class NamespaceSearch:
@@ -100,7 +100,7 @@ class NamespaceSearch:
         self._threshold = threshold
         self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
-        self.embedded = 0
+        self.embedded_queries = 0
         """Number of queries that were embedded."""
 
     @property
@@ -148,7 +148,7 @@ class NamespaceSearch:
         """The namespaces most similar to the whole query; a similar tool counts too."""
         abouts = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, abouts)
-        self.embedded += 1
+        self.embedded_queries += 1
         [asked] = await asyncio.to_thread(embedder.embed, [query])
         whole = await asyncio.to_thread(
             cosine_similarities, asked, [vectors[about] for about in abouts]
@@ -264,7 +264,7 @@ def _match_prefix(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> li
         (
             SearchMatch(space.id, 0.5, "name")
             for space in spaces
-            if any(word.startswith(said[0]) for word in _namespace_terms(space).named)
+            if any(word.startswith(said[0]) for word in _namespace_terms(space).name_words)
         ),
         key=_match_order,
     )
@@ -279,7 +279,7 @@ class _NamespaceTerms:
 
     phrases: dict[str, list[tuple[tuple[frozenset[str], ...], str]]]
     exact: dict[tuple[str, ...], str]  # the words of its name and of its id, with their origin
-    named: tuple[str, ...]  # the words of both
+    name_words: tuple[str, ...]  # the words of both
     roots: frozenset[str]  # the stems of all its texts
 
 

@@ -33,5 +33,5 @@ async def answer(
     """
     hub = services_of(caller).hub
     declines = decline or (text or "").strip() == "--decline"
-    hub.asking.answer(caller.agent.id, None if declines else text or "")
+    hub.elicitation.answer(caller.agent.id, None if declines else text or "")
     return Confirmation("Declined." if declines else "Answered.")

@@ -71,7 +71,7 @@ async def complete_rooms(request: CompletionRequest) -> list[Option]:
     return [
         (room.name, room.description or room.vibe)
         for room in await request.caller.world.rooms()
-        if room.listed_for(request.caller.agent, now)
+        if room.is_listed_for(request.caller.agent, now)
     ]
 
 
@@ -145,7 +145,7 @@ async def bag_options(caller: Caller) -> list[Option]:
     options: list[Option] = []
     for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
         query = partial(_bag, bag_id=bag_id)
-        bag = await caller.world.memo(("bag things", bag_id), query)
+        bag = await caller.world.memoized(("bag things", bag_id), query)
         options += [(thing.name, note) for thing in bag]
     return options
 

@@ -55,7 +55,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     wanted = caller.world.agents.find(model) if model else None
     old = await find_newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
-    if agent is None or not answering.answers(agent):
+    if agent is None or not answering.can_answer(agent):
         raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
     if old.status == "open":
         raise Conflict(f"{agent.name} is still answering that.", hint="/stop ends it.")
@@ -88,11 +88,11 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
             meta={"again": known.id},
         )
         turns.set_request_row(tx, [turn.id], row)
-        tx.emit(TurnsChanged(caller.room_id))
+        tx.publish_on_commit(TurnsChanged(caller.room_id))
         return row, turn
 
     row, turn = await caller.change(work)
-    answering.begin(turn, agent, row, caller.services, behind=caller.agent.id)
+    answering.start_turn(turn, agent, row, caller.services, person_id=caller.agent.id)
     name = (await caller.room()).name
     return SentMessage(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
 
@@ -163,12 +163,14 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
     found = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, turn))
     await check_may_change(caller, found)
     if found.status == "dropped":
-        raise Conflict(f"Turn {found.short} is dropped.", hint=f"/message restore {found.short}")
+        raise Conflict(
+            f"Turn {found.short_id} is dropped.", hint=f"/message restore {found.short_id}"
+        )
 
     def work(tx: Change) -> None:
         before = turns.read_path(tx.conn, room.id, with_dropped=True)
         if any(one.id == found.id for one in before):
-            raise Conflict(f"The conversation includes {found.short} already.")
+            raise Conflict(f"The conversation includes {found.short_id} already.")
         turns.set_head(tx, room.id, turns.find_leaf(tx.conn, found).id)
         now = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
         gone = [one for one in before if one.id not in now]
@@ -176,14 +178,14 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
         concerned = [one.agent_id for one in (*gone, *(now[one] for one in come))]
         for agent_id in dict.fromkeys(concerned):
             sync_notes(tx, caller, agent_id, gone)
-        tx.emit(TurnsChanged(room.id))
+        tx.publish_on_commit(TurnsChanged(room.id))
 
     asker, agent = participant_names(caller, found)
     await caller.change(
-        work, f"switched to another branch: {agent}'s answer to {asker}, {found.short}"
+        work, f"switched to another branch: {agent}'s answer to {asker}, {found.short_id}"
     )
     return Confirmation(
-        f"The conversation continues from {found.short}: {agent}'s answer to {asker}."
+        f"The conversation continues from {found.short_id}: {agent}'s answer to {asker}."
     )
 
 
@@ -205,7 +207,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
-    source = await caller.room_named(room)
+    source = await caller.find_room(room)
     await caller.require(Right.ENTER, source)
     taken = {known.name for known in await caller.world.rooms()}
     free = (name for n in range(2, 1000) if (name := f"{source.name}-{n}") not in taken)
@@ -245,5 +247,5 @@ def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]
 def _question_row(conn: Connection, turn: Turn) -> Row:
     found = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
     if not found:
-        raise NotFound(f"The question of turn {turn.short} was not found.")
+        raise NotFound(f"The question of turn {turn.short_id} was not found.")
     return found[0]

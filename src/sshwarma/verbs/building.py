@@ -58,7 +58,7 @@ async def portal(
     """
     here = await caller.room()
     way = names.parse_direction(direction)
-    target = await caller.room_named(to)
+    target = await caller.find_room(to)
     await caller.require(Right.ENTER, target)
     back = names.opposite_direction(way)
     if both:

@@ -135,13 +135,13 @@ async def run_script(caller: Caller, command: CustomCommand, given: str) -> Scri
         WorldError: with the script's own error.
     """
     await caller.require(Right.ENTER)
-    result = await services_of(caller).lua_tools.command(
+    result = await services_of(caller).lua_tools.run_command(
         caller, command.thing, given, split_words(given)
     )
-    if result.failed:
-        hint = f"It printed: {result.printed[-1][:200]}" if result.printed else ""
+    if result.is_error:
+        hint = f"It printed: {result.printed_lines[-1][:200]}" if result.printed_lines else ""
         raise WorldError(f"/{command.name} failed: {result.text}", hint=hint)
-    return ScriptOutput(command.name, result.text, result.structured, result.printed)
+    return ScriptOutput(command.name, result.text, result.structured, result.printed_lines)
 
 
 def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:

@@ -83,16 +83,16 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     names = caller.world.agents
     selected = tuple(
         SelectedTurn(
-            turn.short,
+            turn.short_id,
             names.name_of(turn.agent_id),
             names.name_of(turn.opened_by),
-            "in short" if turn.id in composed.in_short else "whole",
+            "in short" if turn.id in composed.summarized_turn_ids else "whole",
         )
         for turn in composed.turns
     )
     room = await caller.room()
     return ContextDetails(
-        room.name, composed.size, _describe_window(composed.size), selected, wrapped
+        room.name, composed.window_size, _describe_window(composed.window_size), selected, wrapped
     )
 
 

@@ -38,7 +38,7 @@ async def _run_command(
 ) -> Any:
     """Do what a command stands for. The line it makes is a verb's or talk, never a command."""
     given = _joined(given, piped)
-    asking = caller.asking(command.name, line)
+    asking = caller.with_verb(command.name, line)
     if command.is_script:
         return await commands.run_script(asking, command, given)
     made = command.expanded(given)
@@ -50,7 +50,7 @@ async def _run_command(
         commands.check_command_verb(command, verb, made)
         return await _carry_out(asking, verb, parse_arguments(verb, made, start), line)
     except WorldError as refused:
-        refused.at = None  # it points into a line that nobody typed
+        refused.span = None  # it points into a line that nobody typed
         raise
 
 
@@ -71,14 +71,14 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 
 async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     program = caller.agent.kind == "model" or caller.door == "mcp"
-    if verb.moves and program and not (await caller.room()).nav:
+    if verb.moves and program and not (await caller.room()).models_can_move:
         raise Forbidden(
             "Navigation is off in this room: models and agents cannot leave it by tool."
         )
     caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)
-    return await verb.run(caller.asking(verb.name, line), **arguments)
+    return await verb.run(caller.with_verb(verb.name, line), **arguments)
 
 
 def _expanded(caller: Caller, line: str) -> str:

@@ -222,9 +222,9 @@ def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
 def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
     if thing.kind in ("tool", "toolset", "mcp"):  # states that they require may not hold here
         held = loadout.read_states(conn, caller.room_id)
-        held |= caller.world.found.get(caller.room_id, frozenset())
+        held |= caller.world.initial_states.get(caller.room_id, frozenset())
         item = loadout.LoadoutItem(thing, "always", 0.0, "")
-        return loadout.AncestorCache(conn).judge(item, held).obstacle or "available"
+        return loadout.AncestorCache(conn).resolve_item(item, held).obstacle or "available"
     if not thing.enabled:
         return "disabled"
     if not thing.available:

@@ -114,13 +114,13 @@ async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> Garbag
 
 def _make_garbage_report(what: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:
     return GarbageReport(
-        what,
-        days,
-        acted,
-        _list_names(garbage.found),
-        len(garbage.found),
-        _list_names(garbage.kept),
-        len(garbage.kept),
+        what=what,
+        days=days,
+        acted=acted,
+        found=_list_names(garbage.things),
+        count=len(garbage.things),
+        kept=_list_names(garbage.referenced),
+        kept_count=len(garbage.referenced),
     )
 
 

@@ -43,7 +43,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
         raise NotFound(
             f"Unknown verb /{_bare(name)[:40]}.",
             hint=hint or "/help lists the verbs.",
-            at=(0, len(name)),
+            span=(0, len(name)),
         )
     if isinstance(entry, Verb):
         return entry, first.end()
@@ -63,11 +63,13 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
         raise Invalid(
             f"/{group.name} needs an action: {actions}.",
             hint=f"/help {group.name} describes them.",
-            at=(len(line.rstrip()),) * 2,
+            span=(len(line.rstrip()),) * 2,
         )
     near = difflib.get_close_matches(second[0].lower(), group.actions, n=1, cutoff=0.55)
     hint = f"Did you mean /{group.name} {near[0]}?" if near else f"It has {actions}."
-    raise Invalid(f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, at=second.span())
+    raise Invalid(
+        f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, span=second.span()
+    )
 
 
 def find_typed(line: str) -> tuple[Verb, int] | None:
@@ -101,7 +103,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
             raise Invalid(
                 f"/{verb.name} needs {_noun(parameter)}.",
                 hint=f"Usage: {verb.usage}",
-                at=(len(line), len(line)),
+                span=(len(line), len(line)),
             )
     return validate_arguments(verb, given, places)
 
@@ -138,7 +140,7 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
             raise Invalid(
                 f"Unexpected word {plain[0][:40]}.",
                 hint=f"Usage: {verb.usage}",
-                at=(plain.start(), len(line.rstrip())),
+                span=(plain.start(), len(line.rstrip())),
             )
         if parameter.arg.kind == "command" and plain[0] == "--":
             given[parameter.name] = line[plain.start() :].rstrip()
@@ -179,7 +181,7 @@ def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
         raise Invalid(
             f"/{verb.name} has no flag --{name[:40]}.",
             hint=f"It has {options}.",
-            at=(word.start, word.end),
+            span=(word.start, word.end),
         )
     if parameter.boolean:
         return parameter, (value if equals else True), word.end
@@ -190,7 +192,7 @@ def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
         return parameter, argument.text, argument.end
     following = _WORD.search(line, word.end)
     if following is None:
-        raise Invalid(f"--{name} needs a value.", at=(word.start, word.end))
+        raise Invalid(f"--{name} needs a value.", span=(word.start, word.end))
     argument = _word(line, following)
     return parameter, argument.text, argument.end
 
@@ -221,7 +223,7 @@ def _quoted(line: str, start: int) -> Word:
         else:
             text += line[at]
             at += 1
-    raise Invalid(f"The quote {quote} is not closed.", at=(start, len(line)))
+    raise Invalid(f"The quote {quote} is not closed.", span=(start, len(line)))
 
 
 def _explained(
@@ -238,7 +240,7 @@ def _explained(
         named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
         words = f"{verb.tool or verb.name}: {'; '.join(problems)}."
         return Invalid(words, hint=f"Arguments: {named}.")
-    return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", at=at)
+    return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", span=at)
 
 
 def describe_error(detail: Any) -> str:

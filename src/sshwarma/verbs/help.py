@@ -239,12 +239,12 @@ async def _index(caller: Caller) -> HelpIndex:
 
 def _help_of_group(group: VerbGroup) -> HelpGroup:
     return HelpGroup(
-        group.name,
-        group.summary,
-        group.detail,
-        group.aliases,
-        group.default,
-        tuple((known.usage, known.summary) for known in group.verbs),
+        name=group.name,
+        summary=group.summary,
+        detail=group.detail,
+        aliases=group.aliases,
+        default=group.default,
+        verbs=tuple((known.usage, known.summary) for known in group.verbs),
     )
 
 

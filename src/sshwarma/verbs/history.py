@@ -304,13 +304,13 @@ def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:
 
 def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> HistoryEntry:
     return HistoryEntry(
-        row.seq,
-        row.created_at,
-        kind or row.kind,
-        caller.world.agents.name_of(row.author_id),
-        row.content,
-        room,
-        row.meta or None,
+        seq=row.seq,
+        at=row.created_at,
+        kind=kind or row.kind,
+        who=caller.world.agents.name_of(row.author_id),
+        text=row.content,
+        room=room,
+        meta=row.meta or None,
         dropped=row.status == "dropped",
     )
 

@@ -57,7 +57,7 @@ async def complete_to_equip(request: CompletionRequest) -> list[Option]:
     names = [
         item.thing.label for item in await list_equippable_tools(caller, load, MAX_BAG_OPTIONS)
     ]
-    home = await caller.world.memo(
+    home = await caller.world.memoized(
         ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
     )
     namespaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})
@@ -187,7 +187,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         room = await caller.room()
         agent_id = None if what == "room" else caller.agent.id
         load = await world.loadout(room.id, agent_id)
-        bag = await world.memo(
+        bag = await world.memoized(
             ("bag", room.id),
             lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
         )
@@ -195,12 +195,12 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
     else:
         context = await resolve_readable_context(caller, what or "me")
         load = await world.loadout(None, context.id)
-        load = Loadout(tuple(i for i in load.tools if i.by != "always"), load.data)
+        load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
         own = context.id == caller.agent.id
         if not own:
             await caller.require(Right.ENTER)
         bag = (
-            await world.memo(
+            await world.memoized(
                 ("bag", context.id), lambda conn: things.read_children(conn, context.id)
             )
             if own
@@ -236,9 +236,9 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
     """Tools that the caller could equip and that are not on yet, at most `limit`."""
     on = frozenset(item.thing.id for item in load.tools)
-    is_open = await caller.opens()
+    is_open = await caller.visibility_filter()
     held = await caller.world.states(caller.room_id)
-    return await caller.world.memo(
+    return await caller.world.memoized(
         ("available", on, limit, caller.agent.id, caller.room_id),
         lambda conn: loadout.find_equippable_tools(conn, on, limit, is_open, held),
     )
@@ -295,7 +295,7 @@ async def equip(
     """
     context_thing = await resolve_context(caller, context)
     wanted = equipment.split_patterns(patterns)
-    is_open = await caller.opens()
+    is_open = await caller.visibility_filter()
 
     def work(tx: Change) -> EquipResult:
         found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
@@ -331,11 +331,13 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         agent_id = None if room_id else context_thing.id
         load = loadout.compute_loadout(tx.conn, room_id, agent_id)
         chains = loadout.AncestorCache(tx.conn)
-        through = [item.thing.id for item in load.tools if not item.fixed]
+        through = [item.thing.id for item in load.tools if not item.always_on]
         for item in load.tools:
-            if item.by == "always" and not item.fixed:  # a namespace may be on by itself, too
-                through += [link.id for link in chains.above(item.thing)]
-        always = {item.thing.id for item in load.tools if item.fixed}
+            if (
+                item.source == "always" and not item.always_on
+            ):  # a namespace may be on by itself, too
+                through += [link.id for link in chains.ancestors_of(item.thing)]
+        always = {item.thing.id for item in load.tools if item.always_on}
         fixed = [thing for thing in found if thing.id in always]
         if fixed and len(fixed) == len(found):
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
@@ -357,7 +359,7 @@ def _notify_room(
         return
     shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
     more = f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
-    caller.tell(tx, f"{what} {shown}{more}")
+    caller.append_notice(tx, f"{what} {shown}{more}")
 
 
 def _make_equip_result(
@@ -386,7 +388,7 @@ def _match_patterns(
         matches = [
             thing
             for thing in equipment.match_things(conn, pattern, bag_ids)
-            if all(map(is_open, chains.above(thing)))
+            if all(map(is_open, chains.ancestors_of(thing)))
         ]
         if not matches:
             unmatched.append(pattern)
@@ -401,11 +403,11 @@ def _match_patterns(
 
 def _make_equipped_item(item: LoadoutItem) -> EquippedItem:
     return EquippedItem(
-        item.thing.label,
-        item.thing.kind,
-        item.namespace,
-        item.by,
-        item.priority,
-        not item.obstacle,
-        item.obstacle or "available",
+        name=item.thing.label,
+        kind=item.thing.kind,
+        namespace=item.namespace,
+        by=item.source,
+        priority=item.priority,
+        usable=not item.obstacle,
+        status=item.obstacle or "available",
     )

@@ -122,7 +122,7 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
         )
     except NotFound as refused:
         try:
-            room = await caller.room_named(name.strip().removeprefix("room://"))
+            room = await caller.find_room(name.strip().removeprefix("room://"))
         except NotFound:
             raise refused from None
         raise NotFound(
@@ -179,7 +179,9 @@ async def unload(
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
         note = "global is always loaded; its tools stay."
-        return LoadResult(space.id, context, True, (), (), note)
+        return LoadResult(
+            room=space.id, context=context, loaded=True, changed=(), tools=(), note=note
+        )
     where = await resolve_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
@@ -215,18 +217,18 @@ async def _make_load_result(
         note = f"{note} Still on {where}: {names}.".lstrip()
         note += f" And {len(tools) - MAX_NAMED_TOOLS} more." if len(tools) > MAX_NAMED_TOOLS else ""
     return LoadResult(
-        space.id,
-        context,
-        loaded,
-        tuple(sorted(thing.label for thing in changed)),
-        tools if loaded else (),
-        note,
+        room=space.id,
+        context=context,
+        loaded=loaded,
+        changed=tuple(sorted(thing.label for thing in changed)),
+        tools=tools if loaded else (),
+        note=note,
     )
 
 
 def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
     """Describe whose equipment has tools of these namespaces on."""
-    by = {item.by for item in have.tools if item.thing.parent_id in meant}
+    by = {item.source for item in have.tools if item.thing.parent_id in meant}
     if "room" in by:
         return "through the room"
     return "one by one, or with one above it" if "agent" in by else "everywhere"
@@ -301,14 +303,14 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     known = {one.id: one for one in await all_listed(caller)}
     if not query.strip():
         return NamespaceMatches("", tuple(_make_match(one, 0.0, "") for one in known.values()))
-    offered = await caller.world.memo(
+    offered = await caller.world.memoized(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
     found = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
     return NamespaceMatches(
         query,
         tuple(
-            _make_match(known[one.id], round(one.score, 3), one.why)
+            _make_match(known[one.id], round(one.score, 3), one.reason)
             for one in found
             if one.id in known
         ),
@@ -317,11 +319,19 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
 
 def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
     about = one.description or one.name
-    return NamespaceMatch(one.id, score, why, one.loaded, one.available, one.missing, about)
+    return NamespaceMatch(
+        id=one.id,
+        score=score,
+        why=why,
+        loaded=one.loaded,
+        available=one.available,
+        missing=one.missing,
+        description=about,
+    )
 
 
 def _notify_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
     """Tell everybody in a room what was loaded or unloaded there."""
     if where.id == caller.room_id and changed:
         names = ", ".join(thing.label for thing in changed)
-        caller.tell(tx, f"{what} {names}")
+        caller.append_notice(tx, f"{what} {names}")

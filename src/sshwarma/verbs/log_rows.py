@@ -84,7 +84,9 @@ def draw_row(
     )
     author = agents.name_of(row.author_id)
     if row.kind == "chat":
-        return _draw_chat(stamp, author, row, agents, viewer_id, reading)
+        return _draw_chat(
+            stamp, author=author, row=row, agents=agents, viewer_id=viewer_id, reading=reading
+        )
     if row.kind.startswith("tool."):
         return _draw_tool_row(stamp, author, row, reading.tools)
     match row.kind:

@@ -125,7 +125,7 @@ async def read_room_details(caller: Caller) -> RoomDetails:
             description=room.description,
             vibe=room.vibe,
             access=room.mode,
-            nav=room.nav,
+            nav=room.models_can_move,
             here=tuple(_make_room_person(world, present) for present in here),
             here_more=world.presence.count(room.id) - len(here),
             models=tuple(sorted(_list_callable_models(world, turns))),
@@ -136,8 +136,8 @@ async def read_room_details(caller: Caller) -> RoomDetails:
             floor_more=room.bag_size - len(room.bag),
         )
 
-    version = (world.version, world.presence.version(room.id))
-    return world.recent(("look", room.id), version, LOOK_CACHE_SECONDS, see)
+    version = (world.version, world.presence.room_version(room.id))
+    return world.cached(("look", room.id), version, LOOK_CACHE_SECONDS, see)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ async def rooms(caller: Caller) -> RoomList:
                 room.id == caller.room_id,
             )
             for room in await caller.world.rooms()
-            if room.listed_for(caller.agent, now)
+            if room.is_listed_for(caller.agent, now)
         )
     )
 
@@ -238,17 +238,17 @@ async def who(caller: Caller) -> PersonList:
     """
     world, now = caller.world, now_ms()
     names = {
-        room.id: room.name if room.listed_for(caller.agent, now) else "(private)"
+        room.id: room.name if room.is_listed_for(caller.agent, now) else "(private)"
         for room in await world.rooms()
     }
     listed_people = (
         PersonListItem(
-            world.agents.name_of(present.agent_id),
-            agent.kind if (agent := world.agents.get(present.agent_id)) else "person",
-            names.get(present.room_id, "(private)"),
-            present.door,
-            present.status,
-            present.idle_seconds,
+            name=world.agents.name_of(present.agent_id),
+            kind=agent.kind if (agent := world.agents.get(present.agent_id)) else "person",
+            room=names.get(present.room_id, "(private)"),
+            door=present.door,
+            status=present.status,
+            idle_seconds=present.idle_seconds,
         )
         for present in world.presence.everyone()
     )
@@ -257,7 +257,7 @@ async def who(caller: Caller) -> PersonList:
 
 def _list_callable_models(world: World, turns: TurnRunner) -> Iterator[str]:
     """The names of the models that answer."""
-    return (agent.name for agent in world.agents if turns.answers(agent))
+    return (agent.name for agent in world.agents if turns.can_answer(agent))
 
 
 def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:

@@ -40,7 +40,7 @@ SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memo
 
 async def complete_servers(request: CompletionRequest) -> list[Option]:
     """MCP servers by name."""
-    servers = await request.caller.world.memo("mcp servers", server_records.list_servers)
+    servers = await request.caller.world.memoized("mcp servers", server_records.list_servers)
     return [(server.name, server.description) for server in servers]
 
 
@@ -281,7 +281,7 @@ async def log_out(caller: Caller, name: ServerName) -> Confirmation:
         name: the server.
     """
     hub = services_of(caller).hub
-    await hub.signing.logout(caller, await hub.find(name))
+    await hub.oauth_logins.logout(caller, await hub.find(name))
     return Confirmation(f"Signed out of {name}: its tokens are deleted.")
 
 
@@ -349,7 +349,7 @@ async def _check_reachable(settings: McpSettings) -> None:
 
 async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
     """The state of a server after a request to connect, once it has settled."""
-    condition = await hub.settled(name, MCP_ADD_WAIT_SECONDS)
+    condition = await hub.wait_until_settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))
     if condition.state == "needs-sign-in":

@@ -53,9 +53,15 @@ def draw_sign_in(result: SignInInstructions) -> Block:
 
 async def begin_sign_in(caller: Caller, hub: Hub, name: str) -> SignInInstructions:
     """Begin to sign in to a server."""
-    page = await hub.signing.login(caller, await hub.find(name))
+    page = await hub.oauth_logins.login(caller, await hub.find(name))
     return SignInInstructions(
-        name, page.host, page.issuer, page.scope, page.url, page.redirect, SIGN_IN_MINUTES
+        name=name,
+        host=page.host,
+        issuer=page.issuer,
+        scope=page.scope,
+        address=page.url,
+        redirect=page.redirect,
+        minutes=SIGN_IN_MINUTES,
     )
 
 
@@ -67,4 +73,4 @@ async def submit_callback_url(hub: Hub, name: str, address: str) -> bool:
         WorldError: if it is not the right one, or the sign-in fails.
     """
     server = await hub.find(name)
-    return await hub.signing.hand_in(server, address, 2 * SIGN_IN_CONNECT_SECONDS)
+    return await hub.oauth_logins.submit_address(server, address, 2 * SIGN_IN_CONNECT_SECONDS)

@@ -159,16 +159,16 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
     whole = await _may_see_addresses(caller)
     found = []
     for server, tools in await caller.world.store.read(read):
-        condition = hub.condition(server)
+        condition = hub.status_of(server)
         waiting = sum("pending" in tool.metadata for tool in tools)
         found.append(
             ServerListItem(
-                server.name,
-                condition.state,
-                len(tools),
-                waiting,
-                _format_address(caller, server, whole),
-                "" if condition.state == "up" else condition.reason,
+                name=server.name,
+                state=condition.state,
+                tools=len(tools),
+                waiting=waiting,
+                where=_format_address(caller, server, whole),
+                reason="" if condition.state == "up" else condition.reason,
             )
         )
     return ServerList(tuple(found))
@@ -187,23 +187,23 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
             things.read_children(conn, server.id, "tool"),
         )
     )
-    if not all(map(await caller.opens(), above)):
+    if not all(map(await caller.visibility_filter(), above)):
         raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
     whole = await _may_see_addresses(caller)
     if whole:
-        hub.has_read(caller, server, tools)
-    condition = hub.condition(server)
+        hub.mark_read(caller, server, tools)
+    condition = hub.status_of(server)
     now = time.monotonic()
     return ServerDetails(
-        name,
-        condition.state,
-        int(now - condition.since) if condition.since else None,
-        "" if condition.state == "up" else condition.reason,
-        max(0, round(condition.retry_at - now)) if condition.retry_at else None,
-        _format_address(caller, server, whole),
-        dict(_list_facts(server, hub.signing.standing(server), whole)),
-        tuple(_make_tool_details(server, tool) for tool in tools),
-        tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
+        name=name,
+        state=condition.state,
+        seconds=int(now - condition.since) if condition.since else None,
+        reason="" if condition.state == "up" else condition.reason,
+        retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
+        where=_format_address(caller, server, whole),
+        facts=dict(_list_facts(server, hub.oauth_logins.describe_status(server), whole)),
+        tools=tuple(_make_tool_details(server, tool) for tool in tools),
+        refused=tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
     )
 
 

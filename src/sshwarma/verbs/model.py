@@ -175,7 +175,7 @@ async def set_model(
     if chosen is None:
         wrong = f"Unknown setting {field[:40]} of a model."
         raise Invalid(
-            wrong, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", at=place_of(caller, field)
+            wrong, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
         )
     words = _unquoted(value)
     if not words.strip():
@@ -267,7 +267,7 @@ async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
 async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
     if not isinstance(entry.backend, PydanticAIBackend):
         raise Invalid(f"{agent.name} is not a model.")
-    budget = await services_of(caller).budgets.begin(agent.id)
+    budget = await services_of(caller).budgets.begin_turn(agent.id)
     room = await caller.room()
     said = (Message("user", TEST_PROMPT),)
     request = StepRequest(
@@ -298,14 +298,28 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
             f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
     seconds = time.monotonic() - began
-    spent = spent or entry.backend.owed(request, text) or TokenUsage(0, 0, estimated=True)
-    budget.spent(spent)
+    spent = spent or entry.backend.estimate_usage(request, text) or TokenUsage(0, 0, estimated=True)
+    budget.add_usage(spent)
     await caller.change(
-        lambda tx: usage.record_usage(tx, room.id, agent.id, None, entry.backend.model, spent)
+        lambda tx: usage.record_usage(
+            tx,
+            room_id=room.id,
+            agent_id=agent.id,
+            turn_id=None,
+            model=entry.backend.model,
+            spent=spent,
+        )
     )
     tokens = spent.prompt_tokens + spent.completion_tokens
     shown = " ".join(text.split())[:MAX_TEST_CHARACTERS]
-    return ModelTestResult(agent.name, shown, first, seconds, tokens, spent.cost)
+    return ModelTestResult(
+        name=agent.name,
+        text=shown,
+        first_seconds=first,
+        seconds=seconds,
+        tokens=tokens,
+        cost=spent.cost,
+    )
 
 
 @model.verb("found", needs=Right.OWN, tool=False, examples=("/model found",))

@@ -69,7 +69,7 @@ def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None)
         first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
         wrong = first if set_to is None else set_to
         secret = has_key_prefix(wrong) or looks_like_key(wrong)
-        raise Invalid(f"{words}.", at=None if secret else place_of(caller, wrong)) from None
+        raise Invalid(f"{words}.", span=None if secret else place_of(caller, wrong)) from None
 
 
 def place_of(caller: Caller, word: str) -> tuple[int, int] | None:

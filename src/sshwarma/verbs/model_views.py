@@ -176,12 +176,12 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
             used = await _read_usage_today(caller, agent)
             found.append(
                 RosterListItem(
-                    agent.name,
-                    describe_model(entry.settings) if entry.settings else "rules",
-                    entry.origin,
-                    _describe_state(entry, agent),
-                    used.tokens,
-                    _total_cost(used),
+                    name=agent.name,
+                    model=describe_model(entry.settings) if entry.settings else "rules",
+                    origin=entry.origin,
+                    state=_describe_state(entry, agent),
+                    tokens_today=used.tokens,
+                    cost_today=_total_cost(used),
                 )
             )
     return ModelRoster(tuple(found))
@@ -199,39 +199,54 @@ async def read_model_details(
     }[entry.origin]
     if settings is None:
         return ModelDetails(
-            agent.name, "", entry.backend.model, "", origin, _describe_state(entry, agent),
-            "", "", "", (),
-            (), used.tokens, _total_cost(used), "",
-        )  # fmt: skip
-    failure = entry.backend.failure if isinstance(entry.backend, PydanticAIBackend) else None
-    when = f"{format_duration(time.time() - failure.at)} ago: {failure.words}" if failure else ""
+            name=agent.name,
+            kind="",
+            model=entry.backend.model,
+            address="",
+            origin=origin,
+            state=_describe_state(entry, agent),
+            key="",
+            prompt="",
+            price="",
+            settings=(),
+            limits=(),
+            tokens_today=used.tokens,
+            cost_today=_total_cost(used),
+            last_error="",
+        )
+    failure = entry.backend.last_failure if isinstance(entry.backend, PydanticAIBackend) else None
+    when = (
+        f"{format_duration(time.time() - failure.failed_at)} ago: {failure.message}"
+        if failure
+        else ""
+    )
     limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
     about = {
         name: format_setting(getattr(settings, name), "its server's own") for name in DETAIL_FIELDS
     }
     about["context_tokens"] = str(entry.backend.context_tokens)
     return ModelDetails(
-        agent.name,
-        settings.kind,
-        settings.model,
-        base_url_of(settings),
-        origin,
-        _describe_state(entry, agent),
-        await _describe_key(roster, settings),
-        settings.prompt,
-        await _format_price(settings),
-        tuple(about.items()),
-        tuple(limits),
-        used.tokens,
-        _total_cost(used),
-        when,
+        name=agent.name,
+        kind=settings.kind,
+        model=settings.model,
+        address=base_url_of(settings),
+        origin=origin,
+        state=_describe_state(entry, agent),
+        key=await _describe_key(roster, settings),
+        prompt=settings.prompt,
+        price=await _format_price(settings),
+        settings=tuple(about.items()),
+        limits=tuple(limits),
+        tokens_today=used.tokens,
+        cost_today=_total_cost(used),
+        last_error=when,
     )
 
 
 def _describe_state(entry: RosterEntry, agent: Agent) -> str:
     if agent.disabled:
         return "off"
-    failing = isinstance(entry.backend, PydanticAIBackend) and entry.backend.failing
+    failing = isinstance(entry.backend, PydanticAIBackend) and entry.backend.is_failing
     return "could not answer" if failing else "answers"
 
 
@@ -262,7 +277,7 @@ async def _format_price(settings: ModelSettings) -> str:
 
 
 async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:
-    return await services_of(caller).budgets.today(agent.id)
+    return await services_of(caller).budgets.usage_today(agent.id)
 
 
 def _total_cost(used: UsageTotal) -> float | None:

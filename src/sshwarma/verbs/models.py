@@ -41,7 +41,7 @@ def draw_model_list(result: ModelList) -> Block:
 async def list_models(caller: Caller) -> ModelList:
     """List models that answer when they are mentioned."""
     answering = services_of(caller).turns
-    found = [a for a in caller.world.agents if answering.answers(a)]
+    found = [a for a in caller.world.agents if answering.can_answer(a)]
     return ModelList(
         tuple(
             ModelListItem(agent.name, answering.model_of(agent), agent.description)

@@ -37,7 +37,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     """
     here = await caller.room()
     other = await _find_lower_ranked(caller, name)
-    if not any(link.room_id == here.id for link in caller.world.presence.links_of(other.id)):
+    if not any(link.room_id == here.id for link in caller.world.presence.connections_of(other.id)):
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
         raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
@@ -47,7 +47,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} put {other.name} out{why}", author_id=None
         )
-        tx.emit(
+        tx.publish_on_commit(
             AgentEvicted(other.id, f"{caller.agent.name} put you out of {here.name}{why}", here.id)
         )
 
@@ -120,7 +120,9 @@ async def _mute_or_ban(
             tx, here.id, "notice", f"{caller.agent.name} {how} {other.name}{why}", author_id=None
         )
         if how == "banned" and here.id != "lobby":
-            tx.emit(AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id))
+            tx.publish_on_commit(
+                AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id)
+            )
 
     await caller.change(work)
     span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"

@@ -56,7 +56,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     Args:
         room: the name of the room.
     """
-    return await move_caller(caller, await caller.room_named(room))
+    return await move_caller(caller, await caller.find_room(room))
 
 
 @verb(
@@ -137,7 +137,7 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveR
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
-    source = await caller.room_named(room)
+    source = await caller.find_room(room)
     await caller.require(Right.ENTER, source)
     taken = {known.name for known in await caller.world.rooms()}
     name = (
@@ -218,9 +218,9 @@ async def route(caller: Caller, room: RoomName) -> Route:
         room: the destination.
     """
     world, now = caller.world, now_ms()
-    target = await caller.room_named(room)
+    target = await caller.find_room(room)
     start = await caller.room()
-    ways = await world.memo("all exits", exits.read_all_exits)
+    ways = await world.memoized("all exits", exits.read_all_exits)
     open_rooms = {
         known.id
         for known in await world.rooms()
@@ -276,7 +276,7 @@ nav = group(
 async def show_navigation(caller: Caller) -> Navigation:
     """Show whether models may move out of this room by tool."""
     room = await caller.room()
-    return Navigation(room.name, room.nav)
+    return Navigation(room.name, room.models_can_move)
 
 
 @nav.verb("on", needs=Right.BUILD, tool=False, examples=("/nav on",))
@@ -342,12 +342,12 @@ async def _room_exists(world: World, room_id: str) -> bool:
 
 
 def _is_last_link(world: World, link: AgentConnection) -> bool:
-    others = world.presence.links_of(link.agent_id)
+    others = world.presence.connections_of(link.agent_id)
     return not any(other is not link and other.room_id == link.room_id for other in others)
 
 
 def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
-    return any(other.room_id == room_id for other in world.presence.links_of(link.agent_id))
+    return any(other.room_id == room_id for other in world.presence.connections_of(link.agent_id))
 
 
 async def record_arrival(world: World, link: AgentConnection) -> None:

@@ -97,7 +97,7 @@ async def show_namespaces(caller: Caller) -> NamespaceList:
 async def all_listed(caller: Caller) -> list[NamespaceListed]:
     """Every namespace as the caller has it in its room."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    return await caller.world.memo(
+    return await caller.world.memoized(
         ("namespaces", caller.room_id, caller.agent.id),
         lambda conn: _make_list_items(conn, caller, load),
     )
@@ -334,12 +334,14 @@ async def _require_maker(caller: Caller, thing: Thing) -> None:
 
 def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:
     contexts = [caller.room_id, caller.agent.id]
-    equipped = {row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.live}
+    equipped = {
+        row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.equipped
+    }
     on: dict[str, int] = {}
     for item in load.usable:
         on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
     held = loadout.read_states(conn, caller.room_id)
-    held |= caller.world.found.get(caller.room_id, frozenset())
+    held |= caller.world.initial_states.get(caller.room_id, frozenset())
     found = namespaces.read_namespaces(conn, caller.room_id)
     by_id = {space.id: space for space in found}
     return [_make_list_item(space, by_id, equipped, on, held) for space in found]
@@ -362,19 +364,19 @@ def _make_list_item(
     usable = all(link.thing.enabled and link.thing.available for link in chain)
     tools_on = on.get(space.thing.id, 0)
     return NamespaceListed(
-        space.id,
-        space.title,
-        space.thing.description,
-        space.keywords,
-        space.parent,
-        space.children,
-        space.required_states,
-        space.thing.auto_load,
-        space.load_with_parent,
-        bool(tools_on) or space.thing.id in equipped or space.thing.auto_load,
-        usable and not missing,
-        missing,
-        space.tools,
-        tools_on,
-        all(link.thing.enabled for link in chain),
+        id=space.id,
+        name=space.title,
+        description=space.thing.description,
+        keywords=space.keywords,
+        parent=space.parent,
+        children=space.children,
+        required_states=space.required_states,
+        auto_load=space.thing.auto_load,
+        load_with_parent=space.load_with_parent,
+        loaded=bool(tools_on) or space.thing.id in equipped or space.thing.auto_load,
+        available=usable and not missing,
+        missing=missing,
+        tools=space.tools,
+        tools_on=tools_on,
+        enabled=all(link.thing.enabled for link in chain),
     )

@@ -165,7 +165,13 @@ def group(
     _check_section(section)
     text = parse_docstring(doc)
     declared = VerbGroup(
-        name, section, text.summary, text.detail, default, default_takes_words, aliases
+        name=name,
+        section=section,
+        summary=text.summary,
+        detail=text.detail,
+        default=default,
+        default_takes_words=default_takes_words,
+        aliases=aliases,
     )
     for word in (name, *aliases):
         _claim(word, declared)

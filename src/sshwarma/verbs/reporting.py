@@ -238,11 +238,11 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
     scope = reports.ReportScope(caller.agent.id, (*rooms, *told), admin)
     try:
-        answer = await world.reports.ask(text, scope)
+        answer = await world.reports.run_query(text, scope)
     except WorldError as refused:
         start = caller.line.find(text)
-        if refused.at is not None:  # from its place in the statement to its place in the line
-            refused.at = None if start < 0 else (refused.at[0] + start, refused.at[1] + start)
+        if refused.span is not None:  # from its place in the statement to its place in the line
+            refused.span = None if start < 0 else (refused.span[0] + start, refused.span[1] + start)
         raise
     return QueryResult(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)
 
@@ -409,4 +409,4 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
 
 def _make_model_usage(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUsage:
     who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
-    return ModelUsage(**asdict(used.spent), model=used.model, agents=tuple(who))
+    return ModelUsage(**asdict(used.totals), model=used.model, agents=tuple(who))

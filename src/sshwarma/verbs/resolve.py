@@ -98,7 +98,7 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
     room_id = rooms.find_room_id(conn, name.lower())
     if room_id is not None:
         return things.get_thing(conn, room_id)
-    agent = caller.world.agents.named(name)
+    agent = caller.world.agents.find_by_name(name)
     if agent is not None:
         return things.get_thing(conn, agent.id)
     well_known = things.get_thing(conn, name)
@@ -114,7 +114,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             return False
         if link.kind == "room" and link.id != caller.room_id:
             room = await caller.world.room(link.id)
-            if not room.listed_for(caller.agent, now):
+            if not room.is_listed_for(caller.agent, now):
                 return False
             if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now):
                 raise Forbidden(f"That is in {room.name}, which you may not enter.")

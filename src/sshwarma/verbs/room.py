@@ -144,7 +144,9 @@ async def delete_room(caller: Caller, name: Word) -> Confirmation:
     def work(tx: Change) -> None:
         things.delete_thing(tx, things.get_live_thing(tx.conn, here.id))
         for link in {link.agent_id for link in caller.world.presence if link.room_id == here.id}:
-            tx.emit(AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id))
+            tx.publish_on_commit(
+                AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id)
+            )
 
     await caller.change(work)
     return Confirmation(f"Deleted {here.name}.")
@@ -167,7 +169,9 @@ async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
     def set_role(tx: Change) -> None:
         access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)
         if role is None and here.mode != "open":
-            tx.emit(AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id))
+            tx.publish_on_commit(
+                AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id)
+            )
 
     told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
     await caller.change(set_role, told)

@@ -80,12 +80,12 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
     return RunResult(
-        outcome.tool,
-        outcome.how == "result",
-        outcome.text,
-        outcome.structured,
-        outcome.seconds,
-        outcome.seq,
+        tool=outcome.tool,
+        ok=outcome.ending == "result",
+        text=outcome.text,
+        structured=outcome.structured,
+        seconds=outcome.seconds,
+        seq=outcome.seq,
     )
 
 
@@ -112,12 +112,12 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     opened_by = None if owns else caller.agent.id
     stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by)
     if not stopped:
-        waiting = answering.asked_by(room.id, agent_id)
+        waiting = answering.waiting_agent_ids(room.id, agent_id)
         if not waiting:
             raise NotFound("No model is answering here now.")
         who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
         raise Forbidden(f"{who} asked for that answer: {who} or an owner of the room may stop it.")
-    await answering.endings(room.id)
+    await answering.wait_for_stopped(room.id)
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
 
@@ -193,7 +193,9 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
         why = "was deleted to save space" if number <= of else f"not found: the row has {of}"
         raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
     data = base64.b64encode(kept.data).decode()
-    return AttachmentData(found.seq, number, of, kept.kind, len(kept.data), data)
+    return AttachmentData(
+        seq=found.seq, number=number, of=of, kind=kept.media_type, size=len(kept.data), data=data
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,4 +256,6 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     left = max(0, len(one.content) - end)
     who = caller.world.agents.name_of(one.author_id)
     part = one.content[start:end]
-    return ExpandedRow(one.seq, one.kind, who, part, left, end if left else None)
+    return ExpandedRow(
+        seq=one.seq, kind=one.kind, who=who, text=part, left=left, next=end if left else None
+    )

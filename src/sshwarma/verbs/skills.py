@@ -33,7 +33,7 @@ from sshwarma.world.things import Thing
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
     """Every skill."""
-    found = await request.caller.world.memo("skills", skills.read_skills)
+    found = await request.caller.world.memoized("skills", skills.read_skills)
     return [(skill.name, skill.description) for skill in found]
 
 
@@ -138,13 +138,13 @@ async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
     found = await _find(caller, name)
     on = await caller.world.store.read(lambda conn: _read_activations(conn, caller))
     return SkillDetails(
-        int(found.metadata.get("number", 0)),
-        found.name,
-        found.description,
-        found.content or "",
-        caller.world.agents.name_of(found.created_by),
-        on.get(found.id, ()),
-        int(found.metadata.get("activations", 0)),
+        id=int(found.metadata.get("number", 0)),
+        name=found.name,
+        about=found.description,
+        text=found.content or "",
+        by=caller.world.agents.name_of(found.created_by),
+        active=on.get(found.id, ()),
+        activations=int(found.metadata.get("activations", 0)),
     )
 
 
@@ -320,7 +320,9 @@ async def _switch_skill(
         if changed and on:
             skills.count_activation(tx, things.get_live_thing(tx.conn, found.id))
         if changed and context.id == caller.room_id:
-            caller.tell(tx, f"{'activated' if on else 'deactivated'} the skill {found.name}")
+            caller.append_notice(
+                tx, f"{'activated' if on else 'deactivated'} the skill {found.name}"
+            )
         return bool(changed)
 
     changed = await caller.change(work)

@@ -201,7 +201,7 @@ async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates 
         raise Invalid(f"{path[:60]!a} is not an absolute path.", hint="As in /srv/project")
     wanted = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
-    await RoomStateWatcher(caller.world).check()
+    await RoomStateWatcher(caller.world).check_once()
     return await _room_states(caller)
 
 
@@ -256,7 +256,7 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
             raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
         kept = [*held, name] if holds else [one for one in held if one != name]
         things.set_metadata(tx, room.id, states=kept or None)
-        caller.tell(tx, f"{'set' if holds else 'removed'} the state {name}")
+        caller.append_notice(tx, f"{'set' if holds else 'removed'} the state {name}")
         return True
 
     changed = await caller.change(work)

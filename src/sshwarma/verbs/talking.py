@@ -62,8 +62,8 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     """
     words = _clean_text(caller, text)
     answering = services_of(caller).turns
-    asked = answering.called(words, caller.agent)
-    if asked and not answering.may_call(caller.hops):
+    asked = answering.mentioned_models(words, caller.agent)
+    if asked and not answering.can_call_next(caller.mention_hops):
         names = ", ".join(agent.name for agent in asked)
         raise Forbidden(
             f"{names} cannot be called: {caller.limits.mention_hops + 1} models in a row is the"
@@ -77,17 +77,17 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     )
     by_model = caller.agent.kind == "model"
     for turn, agent in zip(opened, asked, strict=True):
-        answering.begin(
+        answering.start_turn(
             turn,
             agent,
             row,
             caller.services,
-            behind=caller.behind or caller.agent.id,
-            hops=caller.hops + by_model,
+            person_id=caller.person_id or caller.agent.id,
+            hops=caller.mention_hops + by_model,
         )
     name = (await caller.room()).name
     opened_ids = tuple(turn.id for turn in opened)
-    silent = answering.silent(words, caller.agent)
+    silent = answering.unavailable_mentions(words, caller.agent)
     note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
     return SentMessage(
         name,
@@ -105,7 +105,7 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
     Raises:
         Unavailable: naming the limit.
     """
-    if not answering.room_for(caller.room_id, more):
+    if not answering.has_capacity(caller.room_id, more):
         raise Unavailable(
             f"At most {MAX_ANSWERS_PER_ROOM} models may answer in a room at once.",
             hint="Wait for one, or /stop it.",
@@ -155,7 +155,7 @@ async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
     """Wait until the models that were called have answered. For doors that show no room."""
     answering = services_of(caller).turns
     for turn_id in said.turns:
-        await answering.ended(turn_id)
+        await answering.wait_until_ended(turn_id)
     found = [
         row
         for turn_id in said.turns

@@ -146,7 +146,14 @@ async def create_token(
     agent_id = caller.agent.id
 
     def issue(tx: Change) -> tuple[Token, str]:
-        return tokens.issue_token(tx, agent_id, label, days, agent_id, TokenScope(scope))
+        return tokens.issue_token(
+            tx,
+            agent_id=agent_id,
+            label=label,
+            days=days,
+            created_by=agent_id,
+            scope=TokenScope(scope),
+        )
 
     made, secret = await caller.change(issue)
     return NewToken(made.id, made.label, made.scope, secret, made.expires_at)

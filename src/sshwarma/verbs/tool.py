@@ -69,12 +69,12 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
         pattern or "this room",
         tuple(
             ListedTool(
-                item.thing.label,
-                item.thing.description.split("\n", 1)[0],
-                "lua" if creation.is_lua_tool(item.thing) else item.namespace,
-                item.thing.id in on,
-                item.obstacle,
-                item.title,
+                name=item.thing.label,
+                description=item.thing.description.split("\n", 1)[0],
+                made_by="lua" if creation.is_lua_tool(item.thing) else item.namespace,
+                equipped=item.thing.id in on,
+                obstacle=item.obstacle,
+                title=item.title,
             )
             for item in shown[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),
@@ -119,16 +119,18 @@ async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> T
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The script has {size} bytes; at most {caller.limits.thing_bytes} fit.")
     declaration = parse_declaration(text)
-    await services_of(caller).lua_tools.check(plain, text)
+    await services_of(caller).lua_tools.check_syntax(plain, text)
 
     def work(tx: Change) -> tuple[Thing, bool]:
         if place is None:
             bag = namespaces.create_namespace(tx, name.rpartition(":")[0], caller.agent.id)
         else:
             bag = things.get_live_thing(tx.conn, place.id)
-        made = creation.store_tool(tx, bag, plain, text, declaration, caller.agent.id)
+        made = creation.store_tool(
+            tx, bag=bag, name=plain, source=text, declaration=declaration, by=caller.agent.id
+        )
         if bag.id == caller.room_id:
-            caller.tell(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
+            caller.append_notice(tx, f"{'made' if made[1] else 'changed'} the tool {made[0].label}")
         return made
 
     thing, made = await caller.change(work)
@@ -208,7 +210,12 @@ async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> 
         caller, found, parse_arguments(found, text or "")
     )
     return ToolTested(
-        found.label, how == "result", result.text, result.structured, result.printed, seconds
+        tool=found.label,
+        ok=how == "result",
+        text=result.text,
+        structured=result.structured,
+        printed=result.printed_lines,
+        seconds=seconds,
     )
 
 
@@ -300,7 +307,7 @@ async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     def work(tx: Change) -> None:
         things.delete_thing(tx, things.get_live_thing(tx.conn, found.id))
         if found.parent_id == caller.room_id:
-            caller.tell(tx, f"removed the tool {found.label}")
+            caller.append_notice(tx, f"removed the tool {found.label}")
 
     await caller.change(work)
     if found.parent_id in (caller.room_id, caller.agent.id):
@@ -312,7 +319,7 @@ async def _change_tool(caller: Caller, found: Thing, told: str, **decisions: Any
     def work(tx: Change) -> None:
         overrides.set_override(tx, things.get_live_thing(tx.conn, found.id), **decisions)
         if found.parent_id != caller.agent.id:
-            caller.tell(tx, f"{told} the tool {found.label}")
+            caller.append_notice(tx, f"{told} the tool {found.label}")
 
     await caller.change(work)
 

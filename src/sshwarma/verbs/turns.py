@@ -103,10 +103,10 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
         return count, restore_notes(tx, caller, found)
 
     count, noted = await caller.change(
-        drop, f"took out {agent}'s answer to {asker} ({found.short})"
+        drop, f"took out {agent}'s answer to {asker} ({found.short_id})"
     )
     notes = _describe_notes(agent) if noted else ""
-    return Confirmation(f"Dropped turn {found.short}: {format_count(count, 'row')}.{notes}")
+    return Confirmation(f"Dropped turn {found.short_id}: {format_count(count, 'row')}.{notes}")
 
 
 @message.verb(
@@ -131,10 +131,10 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
         return count, sync_notes(tx, caller, found.agent_id)
 
     count, noted = await caller.change(
-        restore, f"put back {agent}'s answer to {asker} ({found.short})"
+        restore, f"put back {agent}'s answer to {asker} ({found.short_id})"
     )
     notes = _describe_notes(agent) if noted else ""
-    return Confirmation(f"Restored turn {found.short}: {format_count(count, 'row')}.{notes}")
+    return Confirmation(f"Restored turn {found.short_id}: {format_count(count, 'row')}.{notes}")
 
 
 async def _find(caller: Caller, turn: str) -> Turn:
@@ -151,9 +151,9 @@ async def undo(caller: Caller) -> Confirmation:
     """
     turn = await find_newest_to_undo(caller)
     answering = services_of(caller).turns
-    await answering.break_off(turn.id)
+    await answering.stop_turn(turn.id)
     for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
-        await answering.break_off(called.id)
+        await answering.stop_turn(called.id)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find_turn(tx.conn, caller.room_id, turn.id)
@@ -167,16 +167,16 @@ async def undo(caller: Caller) -> Confirmation:
 
     asker, agent = participant_names(caller, turn)
     count, noted, others = await caller.change(
-        work, f"took back {agent}'s answer to {asker} ({turn.short})"
+        work, f"took back {agent}'s answer to {asker} ({turn.short_id})"
     )
-    words = [
-        f"Took back turn {turn.short}: {agent}'s answer to {asker}, {format_count(count, 'row')}."
-    ]
+    taken = format_count(count, "row")
+    words = [f"Took back turn {turn.short_id}: {agent}'s answer to {asker}, {taken}."]
     if others:
         by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
         words.append(f"The question stays, with what {by} answered.")
     words.append(
-        f"{_describe_notes(agent) if noted else ''} /message restore {turn.short} brings it back."
+        f"{_describe_notes(agent) if noted else ''}"
+        f" /message restore {turn.short_id} brings it back."
     )
     return Confirmation(" ".join(word.strip() for word in words))
 
@@ -299,12 +299,12 @@ def make_turn_list_item(
     asker, agent = participant_names(caller, turn)
     found = tuple(
         TurnRow(
-            row.seq,
-            _provider_role(caller, row),
-            caller.world.agents.name_of(row.author_id),
-            row.kind,
-            estimate_tokens(row.content),
-            row.content,
+            seq=row.seq,
+            role=_provider_role(caller, row),
+            who=caller.world.agents.name_of(row.author_id),
+            kind=row.kind,
+            tokens=estimate_tokens(row.content),
+            text=row.content,
         )
         for row in turns.read_rows_with_request(conn, turn)
     )
@@ -314,16 +314,16 @@ def make_turn_list_item(
     )
     size = sum(row.tokens for row in found)
     listed = TurnListed(
-        turn.id,
-        turn.short,
-        turn.created_at,
-        asker,
-        agent,
-        snippet,
-        len(found),
-        size,
-        turn.status,
-        on and turn.status != "dropped",
+        id=turn.id,
+        short=turn.short_id,
+        at=turn.created_at,
+        by=asker,
+        agent=agent,
+        snippet=snippet,
+        rows=len(found),
+        tokens=size,
+        status=turn.status,
+        on=on and turn.status != "dropped",
     )
     return listed, found
 

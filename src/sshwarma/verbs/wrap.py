@@ -116,7 +116,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
     models = [
         agent
         for agent in caller.world.agents
-        if answering.answers(agent) and answering.budget_of(agent)
+        if answering.can_answer(agent) and answering.context_tokens_of(agent)
     ]
     if len(models) == 1:
         return models[0]
@@ -132,11 +132,18 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
     services = services_of(caller)
     answering = services.turns
     budget, notices = DEFAULT_CONTEXT_TOKENS, []
-    if answering.answers(agent):
-        budget = answering.budget_of(agent) or DEFAULT_CONTEXT_TOKENS
-        if not answering.budget_of(agent):
+    if answering.can_answer(agent):
+        budget = answering.context_tokens_of(agent) or DEFAULT_CONTEXT_TOKENS
+        if not answering.context_tokens_of(agent):
             notices.append(f"{agent.name} is not a language model: it reads only the question.")
-    as_model = Caller(caller.world, services, caller.limits, agent, caller.room_id, "model")
+    as_model = Caller(
+        world=caller.world,
+        services=services,
+        limits=caller.limits,
+        agent=agent,
+        room_id=caller.room_id,
+        door="model",
+    )
     try:
         composed = await services.composer.compose(
             as_model, "…", caller.agent.name, MAX_ROW_ID, budget=budget
@@ -145,25 +152,25 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
         raise Unavailable(f"The context cannot be composed: {error}") from error
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
-    before = answering.sent(caller.room_id, agent.id)
+    before = answering.last_context(caller.room_id, agent.id)
     wrapped = Wrapped(
-        agent.name,
-        tuple(model_tool_name(item.thing.label) for item in offers),
-        composed.tool_tokens,
-        tuple(
+        model=agent.name,
+        tools=tuple(model_tool_name(item.thing.label) for item in offers),
+        tool_tokens=composed.tool_tokens,
+        layers=tuple(
             LayerSeen(
-                layer.name,
-                layer.stability,
-                layer.side,
-                layer.tokens,
-                layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
-                layer.note,
+                name=layer.name,
+                stability=layer.stability,
+                side=layer.side,
+                tokens=layer.tokens,
+                text=layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
+                note=layer.note,
             )
             for layer in composed.layers
         ),
-        composed.tokens + composed.tool_tokens,
-        composed.shared(before) if before is not None else 0,
-        budget,
-        (*notices, *composed.notices),
+        total_tokens=composed.tokens + composed.tool_tokens,
+        cached_tokens=composed.count_shared_tokens(before) if before is not None else 0,
+        budget=budget,
+        notices=(*notices, *composed.notices),
     )
     return wrapped, composed

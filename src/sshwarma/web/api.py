@@ -58,12 +58,12 @@ class HttpApi:
     @property
     def routes(self) -> list[Route]:
         return [
-            Route("/api/v1/verbs", self._answering(self._list)),
-            Route("/api/v1/verbs/{name}", self._answering(self._invoke), methods=["POST"]),
-            Route("/api/v1/line", self._answering(self._line), methods=["POST"]),
+            Route("/api/v1/verbs", self._handle_errors(self._list)),
+            Route("/api/v1/verbs/{name}", self._handle_errors(self._invoke), methods=["POST"]),
+            Route("/api/v1/line", self._handle_errors(self._run_line), methods=["POST"]),
         ]
 
-    def _answering(
+    def _handle_errors(
         self, answer: Callable[[Request], Awaitable[dict[str, Any]]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -106,7 +106,7 @@ class HttpApi:
         result = await invoke(caller, name, arguments)
         return {"result": dump_json(result), "text": render_plain(draw_result(result))}
 
-    async def _line(self, request: Request) -> dict[str, Any]:
+    async def _run_line(self, request: Request) -> dict[str, Any]:
         caller = await self._caller(request)
         match await self._arguments(request):
             case {"line": str(line), **others} if line.strip() and not others:
@@ -129,16 +129,16 @@ class HttpApi:
             )
         self._pace.check(agent.id)
         caller = Caller(
-            self._world,
-            self._services,
-            self._limits,
-            agent,
-            agent.room_id,
-            "web",
+            world=self._world,
+            services=self._services,
+            limits=self._limits,
+            agent=agent,
+            room_id=agent.room_id,
+            door="web",
             scope=token.scope,
         )
         wanted = request.query_params.get("room")
-        return await (caller.where_it_may_be() if wanted is None else caller.elsewhere(wanted))
+        return await (caller.in_accessible_room() if wanted is None else caller.in_room(wanted))
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         limit = self._limits.stdin_bytes * 2  # JSON escapes may double a text

@@ -34,24 +34,24 @@ class BoundedConnection(HttpConnection):
         if self.is_awaiting_head:
             self._wait_for_head()
         else:
-            self._head_came()
+            self._on_head_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_came()
+        self._on_head_complete()
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:
         if self._waiting is None and not self.is_closing:
             self._waiting = asyncio.get_running_loop().call_later(
-                HTTP_HEAD_TIMEOUT_SECONDS, self._too_slow
+                HTTP_HEAD_TIMEOUT_SECONDS, self._on_head_timeout
             )
 
-    def _head_came(self) -> None:
+    def _on_head_complete(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
 
-    def _too_slow(self) -> None:
+    def _on_head_timeout(self) -> None:
         words = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", words)
 

@@ -72,7 +72,7 @@ class WorldMetricsCollector(Collector):
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
             "Namespace searches without a word match, answered by comparing vectors.",
-            self._search.embedded,
+            self._search.embedded_queries,
         )
         counts = world.store.counts
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)

@@ -52,7 +52,7 @@ def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
         await _handle_callback(signing, Request(scope))(scope, receive, send)
 
     async def document(scope: Scope, receive: Receive, send: Send) -> None:
-        await _serve_client_metadata(signing.ours)(scope, receive, send)
+        await _serve_client_metadata(signing.client_metadata)(scope, receive, send)
 
     return {CALLBACK_PATH: callback, CLIENT_DOCUMENT_PATH: document}
 
@@ -61,7 +61,7 @@ def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
         return _render_page(405, "Method not allowed: use GET.")
     try:
-        name = signing.came_back(dict(request.query_params))
+        name = signing.accept_callback(dict(request.query_params))
     except WorldError as refused:
         return _render_page(400, str(refused))
     return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")

@@ -159,7 +159,7 @@ def set_member(
                 **values,
             )
         )
-    tx.emit(WorldChanged(room_id))
+    tx.publish_on_commit(WorldChanged(room_id))
     return read_members(tx.conn, room_id)[agent_id]
 
 

@@ -43,7 +43,7 @@ class Agent:
     model: dict[str, Any] = field(default_factory=dict)  # models added by verb only
 
     @classmethod
-    def of(cls, thing: Thing) -> Agent:
+    def from_thing(cls, thing: Thing) -> Agent:
         meta = thing.metadata
         return cls(
             id=thing.id,
@@ -102,7 +102,7 @@ class AgentDirectory:
     def get(self, agent_id: str | None) -> Agent | None:
         return self._agents.get(agent_id) if agent_id else None
 
-    def named(self, name: str) -> Agent | None:
+    def find_by_name(self, name: str) -> Agent | None:
         return self._agents.get(self._by_name.get(name.lower(), ""))
 
     def name_of(self, agent_id: str | None) -> str:
@@ -112,7 +112,7 @@ class AgentDirectory:
         agent = self._agents.get(agent_id)
         return agent.name if agent else "(gone)"
 
-    def by_key(self, fingerprint: str) -> Agent | None:
+    def find_by_key(self, fingerprint: str) -> Agent | None:
         key = self._keys.get(fingerprint)
         return self._agents.get(key.agent_id) if key else None
 
@@ -128,7 +128,7 @@ class AgentDirectory:
             NotFound: if no agent matches, or several do.
         """
         wanted = prefix.removeprefix("@").lower()
-        exact = self.named(wanted)
+        exact = self.find_by_name(wanted)
         if exact is not None:
             return exact
         starting = sorted(name for name in self._by_name if wanted and name.startswith(wanted))
@@ -141,7 +141,7 @@ class AgentDirectory:
 
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
-    found = [Agent.of(thing) for thing in things.read_children(conn, "agents", "agent")]
+    found = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]
     query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
     return found, [_key_from_row(row) for row in conn.execute(query)]
 
@@ -154,7 +154,7 @@ def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[Agen
     query = select(agent_keys).where(
         agent_keys.c.agent_id == agent_id, agent_keys.c.deleted_at.is_(None)
     )
-    return Agent.of(thing), [
+    return Agent.from_thing(thing), [
         _key_from_row(row) for row in conn.execute(query.order_by("created_at"))
     ]
 
@@ -193,8 +193,8 @@ def create_agent(
         metadata={"agent_kind": kind, "role": role},
         created_by=created_by,
     )
-    tx.emit(AgentsChanged(thing.id))
-    return Agent.of(thing)
+    tx.publish_on_commit(AgentsChanged(thing.id))
+    return Agent.from_thing(thing)
 
 
 def add_key(
@@ -229,7 +229,7 @@ def add_key(
         tx.conn.execute(
             update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
         )
-    tx.emit(AgentsChanged(agent_id))
+    tx.publish_on_commit(AgentsChanged(agent_id))
 
 
 def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
@@ -249,8 +249,8 @@ def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
         .where(agent_keys.c.fingerprint == found[0].fingerprint)
         .values(deleted_at=tx.now)
     )
-    tx.emit(AgentsChanged(agent_id))
-    tx.emit(AgentEvicted(agent_id, "Your key was removed."))
+    tx.publish_on_commit(AgentsChanged(agent_id))
+    tx.publish_on_commit(AgentEvicted(agent_id, "Your key was removed."))
     return found[0].fingerprint
 
 
@@ -264,7 +264,7 @@ def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
     if role != "owner":
         _check_owner_remains(tx.conn, agent_id)
     things.set_metadata(tx, agent_id, role=role)
-    tx.emit(AgentsChanged(agent_id))
+    tx.publish_on_commit(AgentsChanged(agent_id))
 
 
 def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
@@ -275,15 +275,17 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     """
     if disabled:
         _check_owner_remains(tx.conn, agent_id)
-        tx.emit(AgentEvicted(agent_id, "Your account was disabled by an administrator."))
+        tx.publish_on_commit(
+            AgentEvicted(agent_id, "Your account was disabled by an administrator.")
+        )
     things.set_metadata(tx, agent_id, disabled=disabled or None)
-    tx.emit(AgentsChanged(agent_id))
+    tx.publish_on_commit(AgentsChanged(agent_id))
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
     """Set an agent's `prefs`, `aliases` or `room_id`; `prompt` or `model` of a model."""
     things.set_metadata(tx, agent_id, structural=False, **values)
-    tx.emit(AgentsChanged(agent_id))
+    tx.publish_on_commit(AgentsChanged(agent_id))
 
 
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:

@@ -25,7 +25,7 @@ _MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 class Attachment:
     """Bytes, and the media type the tool declared for them."""
 
-    kind: str
+    media_type: str
     data: bytes
 
 
@@ -43,7 +43,7 @@ def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[At
                 call_id=call_id,
                 number=number,
                 room_id=room_id,
-                kind=one.kind,
+                kind=one.media_type,
                 size=len(one.data),
                 data=one.data,
                 created_at=tx.now,

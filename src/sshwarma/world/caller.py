@@ -51,7 +51,7 @@ class CallStack:
     names: tuple[str, ...]
     turn_id: str | None = None
     row_id: str | None = None
-    tally: CallCounter = field(default_factory=CallCounter)
+    counter: CallCounter = field(default_factory=CallCounter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Caller:
         services: the parts of the program that verbs use.
         link: the connection that stands in the room, where the door has one.
         verb, line: the request, for the audit.
-        within: the tool call that makes this request, if one does.
-        behind: of an answering model, the id of the person who started the chain.
-        hops: how many models have called each other since.
+        call_stack: the tool call that makes this request, if one does.
+        person_id: of an answering model, the id of the person who started the chain.
+        mention_hops: how many models have called each other since.
         scope: the scope of the token used.
-        report: shows a few words of progress, where the door can.
+        on_progress: shows a few words of progress, where the door can.
     """
 
     world: World
@@ -78,25 +78,27 @@ class Caller:
     link: AgentConnection | None = None
     verb: str = ""
     line: str = ""
-    behind: str | None = None
-    hops: int = 0
-    within: CallStack | None = None
+    person_id: str | None = None
+    mention_hops: int = 0
+    call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
-    report: Callable[[str], None] | None = None
+    on_progress: Callable[[str], None] | None = None
 
-    def asking(self, verb: str, line: str) -> Caller:
+    def with_verb(self, verb: str, line: str) -> Caller:
         return replace(self, verb=verb, line=line)
 
-    def standing_in(self, room_id: str) -> Caller:
+    def with_room(self, room_id: str) -> Caller:
         return replace(self, room_id=room_id)
 
-    def inside(self, name: str, turn_id: str | None = None, row_id: str | None = None) -> Caller:
+    def inside_call(
+        self, name: str, turn_id: str | None = None, row_id: str | None = None
+    ) -> Caller:
         """The same caller, for requests that the tool of that name makes on its behalf."""
-        if self.within is None:
-            return replace(self, within=CallStack((name,), turn_id, row_id))
-        outer = self.within
-        inner = CallStack((*outer.names, name), turn_id, row_id, outer.tally)
-        return replace(self, within=inner)
+        if self.call_stack is None:
+            return replace(self, call_stack=CallStack((name,), turn_id, row_id))
+        outer = self.call_stack
+        inner = CallStack((*outer.names, name), turn_id, row_id, outer.counter)
+        return replace(self, call_stack=inner)
 
     async def room(self) -> Room:
         """The room the caller stands in.
@@ -106,28 +108,28 @@ class Caller:
         """
         return await self.world.room(self.room_id)
 
-    async def room_named(self, name: str) -> Room:
+    async def find_room(self, name: str) -> Room:
         """The live room of that name, if the caller may know of it.
 
         Raises:
             NotFound: with the same text for a hidden room and a missing one.
         """
-        room = await self.world.room_named(name)
-        if not room.listed_for(self.agent, now_ms()):
+        room = await self.world.find_room(name)
+        if not room.is_listed_for(self.agent, now_ms()):
             raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
         return room
 
-    async def elsewhere(self, name: str) -> Caller:
+    async def in_room(self, name: str) -> Caller:
         """The same caller in another room, if it may enter there.
 
         Raises:
             NotFound, Forbidden: if the caller may not enter, or may not know of the room.
         """
-        room = await self.room_named(name)
+        room = await self.find_room(name)
         await self.require(Right.ENTER, room)
-        return self.standing_in(room.id)
+        return self.with_room(room.id)
 
-    async def opens(self) -> Callable[[Thing], bool]:
+    async def visibility_filter(self) -> Callable[[Thing], bool]:
         """A predicate: whether the caller may see the contents of a room or a bag now.
 
         It refuses rooms the caller may not enter and bags of other agents; everything else is open
@@ -147,7 +149,7 @@ class Caller:
 
         return is_open
 
-    async def where_it_may_be(self) -> Caller:
+    async def in_accessible_room(self) -> Caller:
         """The caller in its own room, or in the lobby if that room is deleted or closed to it.
 
         For doors through which an agent acts in the room of its latest connection.
@@ -155,7 +157,7 @@ class Caller:
         try:
             await self.require(Right.ENTER)
         except (NotFound, Forbidden):
-            return self.standing_in("lobby")
+            return self.with_room("lobby")
         return self
 
     async def require(self, right: Right, room: Room | None = None) -> None:
@@ -197,7 +199,7 @@ class Caller:
     async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 
-        `tell` is the notice that others in the room see: "opened an exit north → studio".
+        `append_notice` is the notice that others in the room see: "opened an exit north → studio".
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
@@ -207,7 +209,7 @@ class Caller:
         def audited(tx: Change) -> T:
             result = work(tx)
             if tell:
-                self.tell(tx, tell)
+                self.append_notice(tx, tell)
             tx.conn.execute(
                 insert(audit).values(
                     at=tx.now,
@@ -222,6 +224,6 @@ class Caller:
 
         return await self.world.change(audited)
 
-    def tell(self, tx: Change, what: str) -> None:
+    def append_notice(self, tx: Change, what: str) -> None:
         """Announce the caller's action to the others in the room, as part of a change."""
         rows.append_row(tx, self.room_id, "notice", what, author_id=self.agent.id)

@@ -79,7 +79,7 @@ def record_call_end(
         )
     )
     attachments.store_attachments(tx, call.room_id, call.id, given)
-    kept = [[one.kind, len(one.data)] for one in given[:MAX_CALL_ATTACHMENTS]]
+    kept = [[one.media_type, len(one.data)] for one in given[:MAX_CALL_ATTACHMENTS]]
     return rows.append_row(
         tx,
         call.room_id,

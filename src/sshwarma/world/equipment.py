@@ -30,7 +30,7 @@ class EquippedRow:
     context_id: str
     thing: Thing
     priority: float
-    live: bool
+    equipped: bool
 
 
 def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[EquippedRow]:
@@ -59,7 +59,7 @@ class EquipChange:
     """Result of a request: things changed, things already so, and patterns without a match."""
 
     changed: tuple[Thing, ...]
-    already: tuple[Thing, ...]
+    unchanged: tuple[Thing, ...]
     unmatched: tuple[str, ...]
 
 
@@ -78,7 +78,7 @@ def equip_things(
         if row is None:
             values = {"context_id": context_id, "thing_id": thing.id, "priority": priority or 0.0}
             tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
-        elif row.live and (priority is None or priority == row.priority):
+        elif row.equipped and (priority is None or priority == row.priority):
             already.append(thing)
             continue
         else:
@@ -86,7 +86,7 @@ def equip_things(
             _update_equipped(tx, context_id, thing.id, deleted_at=None, priority=new)
         changed.append(thing)
     if changed:
-        tx.emit(WorldChanged(context_id))
+        tx.publish_on_commit(WorldChanged(context_id))
     return changed, already
 
 
@@ -104,7 +104,7 @@ def unequip_things(
     before = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
     for thing in wanted:
         row = before.get(thing.id)
-        if row is not None and row.live:
+        if row is not None and row.equipped:
             _update_equipped(tx, context_id, thing.id, deleted_at=tx.now)
         elif row is None and thing.id in inherited:
             values = {"context_id": context_id, "thing_id": thing.id, "deleted_at": tx.now}
@@ -114,7 +114,7 @@ def unequip_things(
             continue
         changed.append(thing)
     if changed:
-        tx.emit(WorldChanged(context_id))
+        tx.publish_on_commit(WorldChanged(context_id))
     return changed, already
 
 

@@ -14,17 +14,19 @@ from __future__ import annotations
 class WorldError(Exception):
     """A request that was refused and changed nothing.
 
-    `hint` says how to correct it. `at` is the (start, end) of the wrong words in the typed line, if
-    there was one.
+    `hint` says how to correct it. `span` is the (start, end) of the wrong words in the typed line,
+    if there was one.
     """
 
     code = "refused"
 
-    def __init__(self, message: str, *, hint: str = "", at: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", span: tuple[int, int] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.at = at
+        self.span = span
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip() if self.hint else self.message

@@ -40,7 +40,7 @@ class RowAppended:
 
     row: Row
     audience: frozenset[str] | None = None
-    drawn: dict[object, object] = field(default_factory=dict)  # cache for the listeners' views
+    view_cache: dict[object, object] = field(default_factory=dict)  # cache for the listeners' views
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +52,8 @@ class StreamUpdated:
     Attributes:
         since: start of the turn, in seconds of the monotonic clock.
         tokens: an estimate of the tokens the model has written in it.
-        doing: names of the tools it waits for now.
-        waiting: another reason to wait, such as "waiting 3 s (rate limited)".
+        active_tools: names of the tools it waits for now.
+        wait_reason: another reason to wait, such as "waiting 3 s (rate limited)".
     """
 
     room_id: str
@@ -62,9 +62,9 @@ class StreamUpdated:
     text: str
     since: float = 0.0
     tokens: int = 0
-    doing: tuple[str, ...] = ()
-    waiting: str = ""
-    drawn: dict[object, object] = field(default_factory=dict)
+    active_tools: tuple[str, ...] = ()
+    wait_reason: str = ""
+    view_cache: dict[object, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class PresenceChanged:
 class QuestionAsked:
     """A question for an agent, to be answered in its terminal.
 
-    `who` asks and `text` is the question. `hint` says how to answer; without a hint it is only a
-    notice. Not stored; nobody else sees it.
+    `asked_by` asks and `text` is the question. `hint` says how to answer; without a hint it is only
+    a notice. Not stored; nobody else sees it.
     """
 
     agent_id: str
-    who: str
+    asked_by: str
     text: str
     hint: str
 
@@ -166,7 +166,7 @@ class EventBus:
         """
         return self._add(self._agents, agent_id, listener)
 
-    def on(self, kind: type, listener: EventListener) -> Callable[[], None]:
+    def on_event(self, kind: type, listener: EventListener) -> Callable[[], None]:
         """Listen to every event of a type. Returns the function that stops it."""
         return self._add(self._types, kind, listener)
 

@@ -52,7 +52,7 @@ def open_exit(
     }
     if tx.conn.execute(update(exits).where(*key).values(**values)).rowcount == 0:
         tx.conn.execute(insert(exits).values(from_room_id=from_id, direction=direction, **values))
-    tx.emit(WorldChanged(from_id))
+    tx.publish_on_commit(WorldChanged(from_id))
     return before if before is not None and before.to_id != to_id else None
 
 
@@ -70,7 +70,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
         .where(exits.c.from_room_id == from_id, exits.c.direction == direction)
         .values(deleted_at=tx.now)
     )
-    tx.emit(WorldChanged(from_id))
+    tx.publish_on_commit(WorldChanged(from_id))
     return before
 
 

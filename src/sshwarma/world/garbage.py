@@ -44,8 +44,8 @@ _REFERENCE_COLUMNS: Final = (
 class Garbage:
     """Things found, and those of them that must stay because something still refers to them."""
 
-    found: tuple[Thing, ...]
-    kept: tuple[Thing, ...] = ()
+    things: tuple[Thing, ...]
+    referenced: tuple[Thing, ...] = ()
 
 
 def find_orphans(conn: Connection) -> Garbage:
@@ -85,7 +85,7 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
 def purge_deleted_things(tx: Change, days: int) -> Garbage:
     """Hard-delete the things `find_deleted_things` finds, with their equipment and exits."""
     garbage = find_deleted_things(tx.conn, days)
-    for batch in _split_batches([thing.id for thing in garbage.found]):
+    for batch in _split_batches([thing.id for thing in garbage.things]):
         for column in (
             equipped.c.context_id,
             equipped.c.thing_id,
@@ -94,16 +94,16 @@ def purge_deleted_things(tx: Change, days: int) -> Garbage:
             schema.room_members.c.room_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
-    for thing in _sort_leaves_first(garbage.found):
+    for thing in _sort_leaves_first(garbage.things):
         tx.conn.execute(delete(things_table).where(things_table.c.id == thing.id))
-    tx.emit(WorldChanged())
+    tx.publish_on_commit(WorldChanged())
     return garbage
 
 
 def delete_orphans(tx: Change) -> Garbage:
     """Soft-delete orphans, so that they can be restored with, or purged after, their parent."""
     garbage = find_orphans(tx.conn)
-    for thing in garbage.found:
+    for thing in garbage.things:
         things.delete_thing(tx, thing)
     return garbage
 

@@ -38,19 +38,19 @@ class LoadoutItem:
     """An equipped thing.
 
     Attributes:
-        by: whose row decided.
+        source: whose row decided.
         obstacle: why it cannot be used now.
         title: another name to show it under.
-        fixed: no row can turn it off.
+        always_on: no row can turn it off.
     """
 
     thing: Thing
-    by: EquipSource
+    source: EquipSource
     priority: float
     namespace: str
     obstacle: str = ""
     title: str = ""
-    fixed: bool = False
+    always_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def compute_loadout(
     _decide_auto_loaded_tools(conn, decided)
     states = read_states(conn, room_id) | found
     chains = AncestorCache(conn)
-    tools = [chains.judge(item, states) for item in decided.values() if item is not None]
+    tools = [chains.resolve_item(item, states) for item in decided.values() if item is not None]
     return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
@@ -107,7 +107,7 @@ def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
         for row in own:
             if row.thing.kind == "tool":
                 item = LoadoutItem(row.thing, source, row.priority, "")
-                decided.setdefault(row.thing.id, item if row.live else None)
+                decided.setdefault(row.thing.id, item if row.equipped else None)
     return decided
 
 
@@ -123,7 +123,7 @@ def _equipped_namespaces(
         room = things.get_thing(conn, room_id) if source == "room" and room_id else None
         if room is not None:  # a thing that lies in a room is on in it
             spaces.setdefault(
-                room.id, (source, equipment.EquippedRow(room.id, room, 0.0, live=True))
+                room.id, (source, equipment.EquippedRow(room.id, room, 0.0, equipped=True))
             )
     return spaces
 
@@ -137,15 +137,15 @@ def _decide_namespace_tools(
     for source, row in spaces.values():
         for tool in _read_tools_below(conn, row.thing, spaces.keys()):
             item = LoadoutItem(tool, source, row.priority, "")
-            decided.setdefault(tool.id, item if row.live else None)
+            decided.setdefault(tool.id, item if row.equipped else None)
 
 
 def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
     """Add the tools of the namespaces that load everywhere; those of `global` are always on."""
     for namespace in _read_auto_load_namespaces(conn):
         for tool in _read_tools_below(conn, namespace, ()):
-            item = LoadoutItem(tool, "always", 0.0, "", fixed=namespace.id == GLOBAL_NAMESPACE)
-            if decided.setdefault(tool.id, item) is None and item.fixed:
+            item = LoadoutItem(tool, "always", 0.0, "", always_on=namespace.id == GLOBAL_NAMESPACE)
+            if decided.setdefault(tool.id, item) is None and item.always_on:
                 decided[tool.id] = item
 
 
@@ -154,8 +154,8 @@ def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing],
     chains = AncestorCache(conn)
 
     def stays(item: LoadoutItem) -> bool:
-        above = (link for link in chains.above(item.thing) if link.kind == "room")
-        return item.by != "agent" or all(map(is_open, above))
+        above = (link for link in chains.ancestors_of(item.thing) if link.kind == "room")
+        return item.source != "agent" or all(map(is_open, above))
 
     return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
 
@@ -188,9 +188,9 @@ def find_equippable_tools(
         if row["id"] in skip:
             continue
         tool = things.thing_from_row(row)
-        if not all(link.deleted_at is None and is_open(link) for link in chains.above(tool)):
+        if not all(link.deleted_at is None and is_open(link) for link in chains.ancestors_of(tool)):
             continue
-        found.append(chains.judge(LoadoutItem(tool, "always", 0.0, ""), states))
+        found.append(chains.resolve_item(LoadoutItem(tool, "always", 0.0, ""), states))
         if len(found) == limit:
             break
     return found
@@ -203,10 +203,10 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
     """
     seen: dict[str, LoadoutItem | None] = {}
     for source, own in by_context.items():
-        for row in sorted(own, key=lambda row: not row.live):
+        for row in sorted(own, key=lambda row: not row.equipped):
             if row.thing.kind in ("data", "reference"):
                 item = LoadoutItem(row.thing, source, row.priority, "")
-                seen.setdefault(row.thing.name, item if row.live else None)
+                seen.setdefault(row.thing.name, item if row.equipped else None)
     yield from sorted((item for item in seen.values() if item is not None), key=_item_sort_key)
 
 
@@ -253,7 +253,7 @@ def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
 
 
 def _item_sort_key(item: LoadoutItem) -> tuple[int, float, str]:
-    rank = {"always": 0, "room": 0, "agent": 1}[item.by]
+    rank = {"always": 0, "room": 0, "agent": 1}[item.source]
     return rank, item.priority, item.thing.label
 
 
@@ -265,11 +265,11 @@ class AncestorCache:
         self._parents: dict[str, Thing | None] = {}
         self._overrides = overrides.read_overrides(conn)
 
-    def judge(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
+    def resolve_item(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
         """The item with overrides applied, its namespace's name, and its obstacle if any."""
         override = self._overrides.get(item.thing.label)
         tool = overrides.apply_override(item.thing, override)
-        chain = list(self.above(tool))
+        chain = list(self.ancestors_of(tool))
         namespace = chain[0].name if chain else ""
         if chain and chain[0].kind == "toolset":
             namespace = chain[0].label
@@ -291,7 +291,7 @@ class AncestorCache:
         title = (override.name if override else None) or ""
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 
-    def above(self, thing: Thing) -> Iterator[Thing]:
+    def ancestors_of(self, thing: Thing) -> Iterator[Thing]:
         """The ancestors of a thing, from its parent up to the root."""
         parent_id = thing.parent_id
         for _ in range(MAX_TREE_DEPTH):

@@ -78,7 +78,7 @@ def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
     if tx.conn.execute(update(tool_overrides).where(*ours).values(**values)).rowcount == 0:
         made = {"id": new_id(), "toolset_id": namespace, "tool_id": tool.label, **values}
         tx.conn.execute(insert(tool_overrides).values(made))
-    tx.emit(WorldChanged(tool.parent_id))
+    tx.publish_on_commit(WorldChanged(tool.parent_id))
 
 
 def clear_override(tx: Change, tool: Thing) -> None:
@@ -88,7 +88,7 @@ def clear_override(tx: Change, tool: Thing) -> None:
         .where(tool_overrides.c.tool_id == tool.label)
         .values(dict.fromkeys(_COLUMNS.values()))
     )
-    tx.emit(WorldChanged(tool.parent_id))
+    tx.publish_on_commit(WorldChanged(tool.parent_id))
 
 
 def apply_override(tool: Thing, override: Override | None) -> Thing:
@@ -105,13 +105,13 @@ def apply_override(tool: Thing, override: Override | None) -> Thing:
 
 def _override_from_row(row: RowMapping) -> Override:
     return Override(
-        row["tool_id"],
-        _optional_bool(row["enabled"]),
-        row["name_override"],
-        row["description_override"],
-        _optional_bool(row["requires_confirmation"]),
-        row["renderer"],
-        json.loads(row["renderer_config"]) if row["renderer_config"] else None,
+        tool=row["tool_id"],
+        enabled=_optional_bool(row["enabled"]),
+        name=row["name_override"],
+        description=row["description_override"],
+        requires_confirmation=_optional_bool(row["requires_confirmation"]),
+        renderer=row["renderer"],
+        renderer_config=json.loads(row["renderer_config"]) if row["renderer_config"] else None,
     )
 
 

@@ -27,10 +27,10 @@ class AgentConnection:
     agent_id: str
     room_id: str
     door: Door
-    since: float = field(default_factory=time.monotonic)
+    connected_at: float = field(default_factory=time.monotonic)
     last_active: float = field(default_factory=time.monotonic)
 
-    def touch(self) -> None:
+    def mark_active(self) -> None:
         self.last_active = time.monotonic()
 
 
@@ -97,7 +97,7 @@ class Presence:
         """One entry for each agent and room."""
         return [self._to_present(links) for room in self._rooms.values() for links in room.values()]
 
-    def links_of(self, agent_id: str) -> list[AgentConnection]:
+    def connections_of(self, agent_id: str) -> list[AgentConnection]:
         return list(self._agents.get(agent_id, ()))
 
     def __iter__(self) -> Iterator[AgentConnection]:
@@ -106,7 +106,7 @@ class Presence:
     def __len__(self) -> int:
         return sum(len(links) for links in self._agents.values())
 
-    def version(self, room_id: str) -> int:
+    def room_version(self, room_id: str) -> int:
         """A number that changes when an agent enters or leaves the room."""
         return self.versions.get(room_id, 0)
 

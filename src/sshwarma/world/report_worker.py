@@ -94,13 +94,13 @@ _IN_VISIBLE_THINGS: Final = "IN (SELECT id FROM temp.seen)"
 
 
 class TableFilter(NamedTuple):
-    """Which part of a table can be read: rows for which `open_if` holds.
+    """Which part of a table can be read: rows for which `condition` holds.
 
     `keys` are columns of ids, by which tables are joined; every other column is NULL in a hidden
     row, so that no part of a WHERE sees a hidden value, in whatever order SQLite evaluates it.
     """
 
-    open_if: str
+    condition: str
     keys: tuple[str, ...]
 
 
@@ -191,7 +191,7 @@ class RestrictedDatabase:
             self.database.setlimit(limit, value)
         self.database.set_authorizer(self._authorize_action)
 
-    def relations(self) -> dict[str, list[str]]:
+    def read_relations(self) -> dict[str, list[str]]:
         """The readable tables and views, with their columns. Afterwards the connection is
         unrestricted.
         """
@@ -238,11 +238,11 @@ class RestrictedDatabase:
         for info in self.database.execute(f"PRAGMA main.table_xinfo({table})"):
             column = f'"{info[1]}"'
             if info[1] not in gate.keys:
-                open_only = f"CASE WHEN {gate.open_if} THEN {column} END"
+                open_only = f"CASE WHEN {gate.condition} THEN {column} END"
                 shown = _COLUMN_REPLACEMENTS.get((table, info[1]), "{}").format(open_only)
                 column = f"{shown} AS {column}"
             listed.append(column)
-        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.open_if}"
+        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.condition}"
 
     def _shown(self, stored: str | None) -> str | None:
         """A thing's metadata without its private keys."""
@@ -417,7 +417,7 @@ def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
     unknown = re.match(r"no such (table|column): (?:\w+\.)?(\w+)$", text)
     if unknown is None:
         return
-    relations = scope.relations()
+    relations = scope.read_relations()
     names = relations if unknown[1] == "table" else {c for cs in relations.values() for c in cs}
     yield from difflib.get_close_matches(unknown[2].lower(), sorted(names), n=3, cutoff=0.5)
 

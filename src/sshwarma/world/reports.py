@@ -57,8 +57,8 @@ class ReportScope:
     """
 
     agent_id: str
-    logs: tuple[str, ...]
-    admin: bool = False
+    log_ids: tuple[str, ...]
+    is_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Reports:
         self._waiting = 0
         self._running: set[Process] = set()
 
-    async def ask(self, sql: str, scope: ReportScope) -> ReportResult:
+    async def run_query(self, sql: str, scope: ReportScope) -> ReportResult:
         """The answer to one SELECT.
 
         Raises:
@@ -108,8 +108,8 @@ class Reports:
                         "path": str(self._path),
                         "sql": sql,
                         "agent": scope.agent_id,
-                        "logs": scope.logs,
-                        "admin": scope.admin,
+                        "logs": scope.log_ids,
+                        "admin": scope.is_admin,
                         "rows": MAX_REPORT_ROWS,
                         "cell": MAX_REPORT_CELL_CHARACTERS,
                         "size": MAX_REPORT_CHARACTERS,
@@ -185,13 +185,14 @@ def _check_statement(sql: str) -> None:
         raise Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
     if "\0" in sql:
         raise Invalid(
-            "A statement cannot contain a NUL character.", at=(sql.index("\0"), sql.index("\0") + 1)
+            "A statement cannot contain a NUL character.",
+            span=(sql.index("\0"), sql.index("\0") + 1),
         )
     if word[0].upper() not in QUERY_KEYWORDS:
         raise Invalid(
             f"A query starts with SELECT, WITH or VALUES (got {word[0][:40]}); it only reads.",
             hint="/schema lists the tables.",
-            at=word.span(),
+            span=word.span(),
         )
 
 
@@ -229,14 +230,14 @@ def _denied_error(sql: str, what: str, name: str) -> WorldError:
     match what:
         case "read" if name in READABLE_TABLES:
             return Forbidden(
-                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", at=at
+                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", span=at
             )
         case "read":
             return Forbidden(
-                f"{name} is not readable.", hint="/schema lists the readable tables.", at=at
+                f"{name} is not readable.", hint="/schema lists the readable tables.", span=at
             )
         case "function":
-            return Forbidden(f"The function {name} is not allowed.", at=at)
+            return Forbidden(f"The function {name} is not allowed.", span=at)
         case "virtual":
             return Forbidden(
                 "A table in the query is not readable.", hint="/schema lists the readable tables."
@@ -258,20 +259,20 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     if syntax is not None:
         return Invalid(
             f"SQL syntax error at {syntax[1][:40]}.",
-            at=_find_word_span(sql, syntax[1]),
+            span=_find_word_span(sql, syntax[1]),
             hint=_suggest_names(near),
         )
     if unknown is not None:
         kind, name = unknown.groups()
         return Invalid(
             f"There is no {kind} {name[:60]}.",
-            at=_find_word_span(sql, name),
+            span=_find_word_span(sql, name),
             hint=_suggest_names(near),
         )
     if "because it is a view" in text:
         return Forbidden("Queries can only read.")
     if "incomplete input" in text:
-        return Invalid("The SQL is incomplete.", at=(len(sql), len(sql)))
+        return Invalid("The SQL is incomplete.", span=(len(sql), len(sql)))
     if "bindings" in text:
         return Invalid("Parameters ? and :name are not supported.", hint="Write the value itself.")
     return Invalid(f"{text[:1].upper()}{text[1:300].rstrip('.')}.")

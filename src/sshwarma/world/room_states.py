@@ -46,17 +46,17 @@ class RoomStateWatcher:
     async def watch(self) -> None:
         """Poll until cancelled."""
         while True:
-            await self.check()
+            await self.check_once()
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
 
-    async def check(self) -> None:
+    async def check_once(self) -> None:
         """Poll once, and publish the changes."""
-        directories = await self._world.memo("directories", _read_directories)
+        directories = await self._world.memoized("directories", _read_directories)
         found = await asyncio.to_thread(detect_states, directories) if directories else {}
-        before, self._world.found = self._world.found, found
+        before, self._world.initial_states = self._world.initial_states, found
         for room_id in before.keys() | found.keys():
             if before.get(room_id) != found.get(room_id):
-                self._world.told(WorldChanged(room_id))
+                self._world.publish(WorldChanged(room_id))
 
 
 def _read_directories(conn: Connection) -> dict[str, str]:

@@ -30,7 +30,7 @@ class Room:
     description: str = ""
     vibe: str = ""
     mode: AccessMode = "open"
-    nav: bool = True  # whether models may move out of it by tool
+    models_can_move: bool = True  # whether models may move out of it by tool
     context_size: int | None = None  # turns that models see; None for the default
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
@@ -40,7 +40,7 @@ class Room:
     def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
-    def listed_for(self, agent: Agent, now: int) -> bool:
+    def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
 
@@ -124,7 +124,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
             created_by=owner.id,
         )
         for row in equipment.read_equipped_rows(tx.conn, [room.id]):
-            if row.thing.id == thing.id and row.live:
+            if row.thing.id == thing.id and row.equipped:
                 equipment.unequip_things(tx, room.id, [thing])
                 equipment.equip_things(tx, room.id, [copied], row.priority)
     for way in exits.read_exits(tx.conn, source_id):
@@ -169,17 +169,17 @@ def _room_from_thing(conn: Connection, thing: Thing) -> Room:
         ).scalar_one()
     plain = _room_without_bag(conn, thing)
     return Room(
-        plain.id,
-        plain.name,
-        plain.description,
-        plain.vibe,
-        plain.mode,
-        plain.nav,
-        plain.context_size,
-        plain.members,
-        exits.read_exits(conn, thing.id),
-        tuple(bag),
-        size,
+        id=plain.id,
+        name=plain.name,
+        description=plain.description,
+        vibe=plain.vibe,
+        mode=plain.mode,
+        models_can_move=plain.models_can_move,
+        context_size=plain.context_size,
+        members=plain.members,
+        exits=exits.read_exits(conn, thing.id),
+        bag=tuple(bag),
+        bag_size=size,
     )
 
 
@@ -191,7 +191,7 @@ def _room_without_bag(conn: Connection, thing: Thing) -> Room:
         description=thing.description,
         vibe=meta.get("vibe", ""),
         mode=meta.get("access", "open"),
-        nav=meta.get("nav", "on") != "off",
+        models_can_move=meta.get("nav", "on") != "off",
         context_size=meta.get("context_size"),
         members=access.read_members(conn, thing.id),
     )

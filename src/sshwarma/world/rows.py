@@ -69,7 +69,7 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     )  # fmt: skip
     for tag in tags:
         tx.conn.execute(row_tags.insert().values(row_id=row.id, tag=tag))
-    tx.emit(RowAppended(row, audience))
+    tx.publish_on_commit(RowAppended(row, audience))
     return row
 
 

@@ -32,7 +32,7 @@ class UsageTotals:
 class ModelUsageTotals:
     model: str
     agents: tuple[str, ...]  # ids of the agents that answered with it
-    spent: UsageTotals
+    totals: UsageTotals
 
 
 @dataclass(frozen=True, slots=True)

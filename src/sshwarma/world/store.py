@@ -62,7 +62,7 @@ class Change:
         self.events: list[Event] = []
         self._last_seq = last_seq
 
-    def emit(self, happened: Event) -> None:
+    def publish_on_commit(self, happened: Event) -> None:
         """Publish an event after this unit is committed, if it is."""
         self.events.append(happened)
 

@@ -180,7 +180,7 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
         tx.conn.execute(insert(things).values(values))
     except IntegrityError as error:
         raise _name_conflict(tx.conn, thing) from error
-    tx.emit(WorldChanged(parent_id))
+    tx.publish_on_commit(WorldChanged(parent_id))
     return thing
 
 
@@ -205,7 +205,7 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
         raise Conflict(f"A {before.kind} with that name already exists there.") from error
     if structural:
         # A change of a room concerns that room; of anything else, its parent.
-        tx.emit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
+        tx.publish_on_commit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
     return get_live_thing(tx.conn, thing_id)
 
 
@@ -221,7 +221,7 @@ def delete_thing(tx: Change, thing: Thing) -> None:
     tx.conn.execute(
         update(things).where(things.c.id == thing.id).values(deleted_at=tx.now, updated_at=tx.now)
     )
-    tx.emit(WorldChanged(thing.parent_id))
+    tx.publish_on_commit(WorldChanged(thing.parent_id))
 
 
 def restore_thing(tx: Change, thing: Thing) -> Thing:
@@ -239,7 +239,7 @@ def restore_thing(tx: Change, thing: Thing) -> Thing:
         )
     except IntegrityError as error:
         raise _name_conflict(tx.conn, thing) from error
-    tx.emit(WorldChanged(thing.parent_id))
+    tx.publish_on_commit(WorldChanged(thing.parent_id))
     return get_live_thing(tx.conn, thing.id)
 
 

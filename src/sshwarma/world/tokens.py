@@ -65,7 +65,14 @@ def issue_token(
         )
     secret = BEARER_PREFIX + secrets.token_urlsafe(32)
     expires = None if days is None else tx.now + int(days * DAY_MS)
-    token = Token(new_id(), agent_id, label[:200], tx.now, expires, scope)
+    token = Token(
+        id=new_id(),
+        agent_id=agent_id,
+        label=label[:200],
+        created_at=tx.now,
+        expires_at=expires,
+        scope=scope,
+    )
     tx.conn.execute(
         insert(tokens).values(
             id=token.id,
@@ -114,13 +121,18 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
     if len(found) != 1 or not token_id:
         raise NotFound(f"There are {len(found)} tokens whose id starts with {token_id[:40]!r}.")
     tx.conn.execute(update(tokens).where(tokens.c.id == found[0].id).values(deleted_at=tx.now))
-    tx.emit(AgentsChanged(found[0].agent_id))
+    tx.publish_on_commit(AgentsChanged(found[0].agent_id))
     return found[0]
 
 
 def _token_from_row(row: Any) -> Token:
     return Token(
-        row.id, row.agent_id, row.label, row.created_at, row.expires_at, TokenScope(row.scope)
+        id=row.id,
+        agent_id=row.agent_id,
+        label=row.label,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        scope=TokenScope(row.scope),
     )
 
 

@@ -67,7 +67,7 @@ class Turn:
     created_at: int = 0
 
     @property
-    def short(self) -> str:
+    def short_id(self) -> str:
         """The short id that people use."""
         return self.id[-SHORT_ID_CHARACTERS:]
 
@@ -332,14 +332,14 @@ def drop_turn(tx: Change, turn: Turn) -> int:
         Conflict: if it is still running, or already dropped.
     """
     if turn.status == "open":
-        raise Conflict(f"Turn {turn.short} is still running.", hint="Stop it with /stop.")
+        raise Conflict(f"Turn {turn.short_id} is still running.", hint="Stop it with /stop.")
     if turn.status == "dropped":
         raise Conflict(
-            f"Turn {turn.short} is already dropped.", hint=f"/message restore {turn.short}"
+            f"Turn {turn.short_id} is already dropped.", hint=f"/message restore {turn.short_id}"
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
     count = _set_rows_status(tx, turn, "dropped")
-    tx.emit(TurnsChanged(turn.room_id))
+    tx.publish_on_commit(TurnsChanged(turn.room_id))
     return count
 
 
@@ -350,10 +350,10 @@ def restore_turn(tx: Change, turn: Turn) -> int:
         Conflict: if it is not dropped.
     """
     if turn.status != "dropped":
-        raise Conflict(f"Turn {turn.short} is not dropped.")
+        raise Conflict(f"Turn {turn.short_id} is not dropped.")
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
     count = _set_rows_status(tx, turn, "completed")
-    tx.emit(TurnsChanged(turn.room_id))
+    tx.publish_on_commit(TurnsChanged(turn.room_id))
     return count
 
 

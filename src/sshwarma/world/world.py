@@ -62,10 +62,10 @@ class World:
 
     def __init__(self) -> None:
         self.bus = EventBus()
-        self.presence = Presence(self.told)
+        self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
         self.version = 0
-        self.found: dict[str, frozenset[str]] = {}  # detected states, by room
+        self.initial_states: dict[str, frozenset[str]] = {}  # detected states, by room
         self.store: Store
         self.reports: Reports
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
@@ -86,7 +86,7 @@ class World:
         if before != after:
             log.info("schema migrated", before=before, after=after)
         world = cls()
-        world.store = Store(path, world.told)
+        world.store = Store(path, world.publish)
         world.reports = Reports(path)
         try:
             await world.store.write(turns.cancel_open_turns)
@@ -132,20 +132,20 @@ class World:
         Raises:
             NotFound: if it was deleted.
         """
-        return await self.memo(("room", room_id), lambda conn: rooms.read_room(conn, room_id))
+        return await self.memoized(("room", room_id), lambda conn: rooms.read_room(conn, room_id))
 
     async def rooms(self) -> list[Room]:
         """Every live room by name, without bags and exits."""
-        return await self.memo("rooms", rooms.read_rooms)
+        return await self.memoized("rooms", rooms.read_rooms)
 
-    async def room_named(self, name: str) -> Room:
+    async def find_room(self, name: str) -> Room:
         """The live room with that name.
 
         Raises:
             NotFound: if there is no such room.
         """
         wanted = name.lower()
-        room_id = await self.memo(
+        room_id = await self.memoized(
             ("room id", wanted), lambda conn: rooms.find_room_id(conn, wanted)
         )
         if room_id is None:
@@ -154,12 +154,14 @@ class World:
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
         """The things an agent can see and use in a room."""
-        found = self.found.get(room_id or "", frozenset())
+        found = self.initial_states.get(room_id or "", frozenset())
         agent = self.agents.get(agent_id)
 
         def work(conn: Connection) -> Loadout:
             load, now = loadout.compute_loadout(conn, room_id, agent_id, found), now_ms()
-            if agent is None or not any(item.by == "agent" for item in (*load.tools, *load.data)):
+            if agent is None or not any(
+                item.source == "agent" for item in (*load.tools, *load.data)
+            ):
                 return load
 
             def is_open(room: Thing) -> bool:
@@ -169,16 +171,16 @@ class World:
 
             return loadout.filter_reachable(conn, load, is_open)
 
-        return await self.memo(("loadout", room_id, agent_id, agent and agent.role), work)
+        return await self.memoized(("loadout", room_id, agent_id, agent and agent.role), work)
 
     async def states(self, room_id: str) -> frozenset[str]:
         """The states that hold in a room."""
-        found = self.found.get(room_id, frozenset())
-        return await self.memo(
+        found = self.initial_states.get(room_id, frozenset())
+        return await self.memoized(
             ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | found
         )
 
-    async def memo(self, key: Hashable, query: Callable[[Connection], T]) -> T:
+    async def memoized(self, key: Hashable, query: Callable[[Connection], T]) -> T:
         """A cached query about structure, valid until the next structural change."""
         known = self._memos.get(key)
         if known is not None and known[0] == self.version:
@@ -188,7 +190,7 @@ class World:
         self._memos[key] = (version, result)
         return result
 
-    def recent(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
         """A cached value computed from memory; computed again if `version` differs or it is too
         old.
 
@@ -202,7 +204,7 @@ class World:
         self._cached_values[key] = (version, now, made)
         return made
 
-    async def tail(self, room_id: str, limit: int) -> list[Row]:
+    async def last_rows(self, room_id: str, limit: int) -> list[Row]:
         """The last rows of a log, oldest first; up to TAIL_ROWS without reading the database."""
         if limit > TAIL_ROWS:
             return await self.store.read(lambda conn: rows.read_tail(conn, room_id, limit))
@@ -234,7 +236,7 @@ class World:
             if self._closing:
                 return
 
-    def told(self, happened: Event) -> None:
+    def publish(self, happened: Event) -> None:
         """Update the caches before the bus publishes an event, so that they are never behind it."""
         if isinstance(happened, WorldChanged):
             self.version += 1

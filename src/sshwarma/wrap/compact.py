@@ -36,17 +36,18 @@ CUT_STEP_LINES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """A log that fits. `summary` summarizes the turns that were cut, whose ids are `cut`."""
+    """A log that fits. `summary` summarizes the turns that were cut, whose ids are
+    `cut_turn_ids`."""
 
     lines: tuple[ContextMessage, ...]
     summary: str = ""
-    cut: frozenset[str] = frozenset()
+    cut_turn_ids: frozenset[str] = frozenset()
     note: str = ""
 
 
 def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> CompactedLog:
     """The rows as messages of at most about `budget` tokens, as far as possible."""
-    told = [(turn, row, teller.line(row)) for turn, row in assign_turns(rows)]
+    told = [(turn, row, teller.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
     for turn, _, line in told:
         costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
@@ -65,12 +66,14 @@ def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> Compact
     kept = [row for turn, row, _ in told if turn not in cut]
     away = [row for turn, row, _ in told if turn in cut]
     summary = _summarize_turns(away, [turn for turn in order if turn in cut], teller)
-    lines = teller.lines(kept)
+    lines = teller.render_rows(kept)
     note = f"{len(cut)} older turns summarized" if cut else ""
     for results, texts in CUT_TIERS:
         if _count_tokens(lines) <= budget:
             break
-        lines = replace(teller, results=results, texts=texts).lines(kept)
+        lines = replace(
+            teller, max_result_characters=results, max_text_characters=texts
+        ).render_rows(kept)
         note = f"{note}, results cut to {results} characters".lstrip(", ")
     if _count_tokens(lines) > budget:
         lines, left = _newest_that_fit(lines, budget)

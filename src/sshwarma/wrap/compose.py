@@ -66,15 +66,15 @@ class ModelContext:
 
     Attributes:
         turns: the turns of the window, oldest first.
-        in_short: ids of the turns that are summarized in a line.
+        summarized_turn_ids: ids of the turns that are summarized in a line.
         notices: descriptions of problems.
     """
 
     layers: tuple[Layer, ...]
     notices: tuple[str, ...] = ()
     turns: tuple[Turn, ...] = ()
-    in_short: frozenset[str] = frozenset()
-    size: int = 0
+    summarized_turn_ids: frozenset[str] = frozenset()
+    window_size: int = 0
     tools: str = ""  # a digest of the tool descriptions
     tool_tokens: int = 0
 
@@ -83,14 +83,14 @@ class ModelContext:
         return join_system_text(self.layers)
 
     @property
-    def conversation(self) -> tuple[ContextMessage, ...]:
+    def messages(self) -> tuple[ContextMessage, ...]:
         return join_conversation(self.layers)
 
     @property
     def tokens(self) -> int:
         return sum(layer.tokens for layer in self.layers)
 
-    def shared(self, other: ModelContext) -> int:
+    def count_shared_tokens(self, other: ModelContext) -> int:
         """Number of leading tokens shared with another context, tools first.
 
         A provider that saw the other context has them in its cache.
@@ -100,7 +100,7 @@ class ModelContext:
         if self.system != other.system:
             return self.tool_tokens
         same = 0
-        for mine, theirs in zip(self.conversation, other.conversation, strict=False):
+        for mine, theirs in zip(self.messages, other.messages, strict=False):
             if mine != theirs:
                 break
             same += estimate_tokens(mine.text)
@@ -151,7 +151,7 @@ class ContextComposer:
         room = await caller.room()
         load = await world.loadout(room.id, agent.id)
         held = await world.states(room.id)
-        unloaded = await world.memo(
+        unloaded = await world.memoized(
             ("unloaded", room.id, agent.id), lambda conn: _unloaded_namespaces(conn, load, held)
         )
 
@@ -174,13 +174,13 @@ class ContextComposer:
         left = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - taken)
         layers, in_short = await _fit_log_layers(found, seen.rows, teller, left)
         return ModelContext(
-            sort_layers(layers),
-            tuple(notices),
-            seen.turns,
-            in_short,
-            seen.size,
-            hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
-            for_tools,
+            layers=sort_layers(layers),
+            notices=tuple(notices),
+            turns=seen.turns,
+            summarized_turn_ids=in_short,
+            window_size=seen.size,
+            tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
+            tool_tokens=for_tools,
         )
 
     async def _make_layers(
@@ -300,7 +300,7 @@ async def _fit_log_layers(
             if len(chosen) <= MAX_INLINE_ROWS
             else await asyncio.to_thread(compact_log, chosen, teller, left)
         )
-        in_short |= fitted.cut
+        in_short |= fitted.cut_turn_ids
         layers += _log_layers(layer, fitted)
     return layers, in_short
 
@@ -370,7 +370,11 @@ def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Retention
     """The retention policy of each tool that rows name."""
     named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
     known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
-    return {name: RetentionPolicy.of(tool.metadata) for name, tool in known if tool is not None}
+    return {
+        name: RetentionPolicy.from_metadata(tool.metadata)
+        for name, tool in known
+        if tool is not None
+    }
 
 
 def _is_context_data(thing: Thing) -> bool:

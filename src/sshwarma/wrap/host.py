@@ -69,7 +69,7 @@ class LuaHost:
         self._start_task: asyncio.Task[None] | None = None
         self._end_tasks = BackgroundTasks()
         self._starts = BackgroundTasks()
-        self._run_slots = asyncio.Semaphore(limits.workers)
+        self._run_slots = asyncio.Semaphore(limits.max_concurrent_runs)
         self._waiting = 0
         self._closed = False
 
@@ -110,7 +110,7 @@ class LuaHost:
         if not scripts:
             raise LuaInvalidInput("There is no script to run.")
         body = self._encode_data({"scripts": scripts, "entry": entry, "snapshot": snapshot})
-        if self._waiting >= self.limits.waiting:
+        if self._waiting >= self.limits.max_waiting_runs:
             raise LuaQueueFull(f"{self._waiting} scripts are waiting to run. Retry in a moment.")
         self._waiting += 1
         try:
@@ -146,7 +146,7 @@ class LuaHost:
     ) -> tuple[bytes, dict[str, Any]]:
         """Exchange frames until the last one, VALUE or ERROR, and return its content."""
         kind, calls = protocol.RUN, 0
-        running, ends = self.limits.seconds, time.monotonic() + self.limits.total_seconds
+        running, ends = self.limits.run_seconds, time.monotonic() + self.limits.total_seconds
         while True:
             began = time.monotonic()
             kind, body = await self._exchange_with_timeout(
@@ -157,7 +157,7 @@ class LuaHost:
             if kind != protocol.CALL:
                 return kind, said
             calls += 1
-            if calls > self.limits.calls:
+            if calls > self.limits.max_calls:
                 raise LuaWorkerError("The script's process exceeded the limit of calls.")
             name, arguments = said
             kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, ends)
@@ -165,7 +165,7 @@ class LuaHost:
     async def _exchange_with_timeout(
         self, worker: WorkerProcess, kind: bytes, body: bytes, seconds: float
     ) -> tuple[bytes, bytes]:
-        exchange = asyncio.ensure_future(worker.exchange(kind, body))
+        exchange = asyncio.ensure_future(worker.exchange_frames(kind, body))
         try:
             # Not asyncio.timeout: an answer that came while the server was busy is in time.
             done, _ = await asyncio.wait({exchange}, timeout=max(seconds, 0))
@@ -229,10 +229,10 @@ class LuaHost:
         except (TypeError, ValueError, RecursionError) as error:
             raise LuaInvalidInput(f"The input is not data: {error}.") from error
         body = text.encode("utf-8", "replace")
-        if len(body) > self.limits.snapshot:
+        if len(body) > self.limits.max_input_bytes:
             raise LuaInvalidInput(
                 f"The input has {len(body) / MIB:.1f} MiB; "
-                f"the limit is {self.limits.snapshot / MIB:.1f} MiB."
+                f"the limit is {self.limits.max_input_bytes / MIB:.1f} MiB."
             )
         return body
 
@@ -242,7 +242,7 @@ class LuaHost:
         while not self._closed:
             while self._idle:
                 worker = self._idle.pop()
-                if worker.alive:
+                if worker.is_alive:
                     self._busy.add(worker)
                     if not self._idle:
                         self._start_spare()
@@ -253,10 +253,10 @@ class LuaHost:
 
     def _return_worker(self, worker: WorkerProcess, healthy: bool) -> None:
         self._busy.discard(worker)
-        worker.runs += 1
+        worker.run_count += 1
         if self._closed:
             return  # close() ends it
-        if healthy and worker.runs < self.limits.runs:
+        if healthy and worker.run_count < self.limits.max_runs_per_worker:
             self._idle.append(worker)
             return
         self._end_worker(worker)
@@ -277,7 +277,7 @@ class LuaHost:
 
     def _end_worker(self, worker: WorkerProcess) -> None:
         worker.kill()
-        self._end_tasks.spawn(worker.end())
+        self._end_tasks.spawn(worker.wait_closed())
 
 
 def _to_json_value(value: object) -> object:

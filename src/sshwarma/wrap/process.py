@@ -50,7 +50,7 @@ class WorkerProcess:
         self._stdout = process.stdout
         self._stderr_tail = bytearray()
         self._stderr_task = asyncio.create_task(self._read_stderr(process.stderr))
-        self.runs = 0
+        self.run_count = 0
 
     @classmethod
     async def start(cls, limits: LuaLimits) -> WorkerProcess:
@@ -75,16 +75,18 @@ class WorkerProcess:
         worker = cls(process, limits)
         try:
             async with asyncio.timeout(START_TIMEOUT_SECONDS):
-                kind, _ = await worker.exchange(protocol.SETUP, json.dumps(asdict(limits)).encode())
+                kind, _ = await worker.exchange_frames(
+                    protocol.SETUP, json.dumps(asdict(limits)).encode()
+                )
             if kind != protocol.READY:
                 raise LuaWorkerError("The Lua worker did not report that it is ready.")
         except TimeoutError:
-            await worker.end()
+            await worker.wait_closed()
             raise LuaWorkerError(
                 f"The Lua worker was not ready in {START_TIMEOUT_SECONDS:.0f} s."
             ) from None
         except BaseException:
-            await worker.end()
+            await worker.wait_closed()
             raise
         return worker
 
@@ -93,10 +95,10 @@ class WorkerProcess:
         return self._process.pid
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.returncode is None and not self._stdout.at_eof()
 
-    async def exchange(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
+    async def exchange_frames(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         """Send a frame and return the answer: its kind and body.
 
         Raises:
@@ -108,18 +110,18 @@ class WorkerProcess:
             await self._stdin.drain()
             head = await self._stdout.readexactly(protocol.HEADER_BYTES)
             size = int.from_bytes(head[: protocol.LENGTH_BYTES], "big") - 1
-            if not 0 <= size <= self._limits.answer_frame:
+            if not 0 <= size <= self._limits.max_answer_bytes:
                 raise LuaOutputTooLarge("The script's result is too large.")
             return head[protocol.LENGTH_BYTES :], await self._stdout.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._explain_exit() from None
 
     def kill(self) -> None:
-        """Kill the process at once. `end` waits for it."""
+        """Kill the process at once. `wait_closed` waits for it."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-    async def end(self) -> None:
+    async def wait_closed(self) -> None:
         """Kill the process and wait until it has ended."""
         self.kill()
         await self._process.wait()
@@ -150,8 +152,8 @@ class WorkerProcess:
 
 
 def memory_error_text(limits: LuaLimits) -> str:
-    return f"The script exceeded its memory limit of {limits.memory // protocol.MIB} MiB."
+    return f"The script exceeded its memory limit of {limits.max_memory_bytes // protocol.MIB} MiB."
 
 
 def timeout_error_text(limits: LuaLimits) -> str:
-    return f"The script timed out after {limits.seconds:g} s."
+    return f"The script timed out after {limits.run_seconds:g} s."

@@ -42,28 +42,30 @@ MIB: Final = 1 << 20
 class LuaLimits:
     """Limits of one run, and of the number of runs. Sizes in bytes, times in seconds."""
 
-    seconds: float = 1.0  # of running, without the time waiting for host.call
+    run_seconds: float = 1.0  # of running, without the time waiting for host.call
     total_seconds: float = 60.0  # with waiting
-    early: float = 0.9  # fraction of `seconds` after which an interruptible script is stopped
-    memory: int = 256 * MIB  # address space of the process over its size at the start
+    interrupt_fraction: float = (
+        0.9  # fraction of `seconds` after which an interruptible script is stopped
+    )
+    max_memory_bytes: int = 256 * MIB  # address space of the process over its size at the start
     output: int = MIB  # JSON of the result, and of the arguments of each call
     log: int = 65_536  # of printed text; the rest is dropped with a note
-    snapshot: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
-    calls: int = 256  # of host.call in one run
-    workers: int = 4  # concurrent runs; there is one process more, the spare
-    waiting: int = 256  # runs that may wait for a worker
-    runs: int = 1_000  # runs after which a worker is replaced
+    max_input_bytes: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
+    max_calls: int = 256  # of host.call in one run
+    max_concurrent_runs: int = 4  # concurrent runs; there is one process more, the spare
+    max_waiting_runs: int = 256  # runs that may wait for a worker
+    max_runs_per_worker: int = 1_000  # runs after which a worker is replaced
 
     @property
-    def lua_memory(self) -> int:
+    def max_lua_bytes(self) -> int:
         """Bytes the Lua state may hold, with snapshot and scripts.
 
         The rest is for the worker itself: frames, and the snapshot in transit.
         """
-        return self.memory * 3 // 4
+        return self.max_memory_bytes * 3 // 4
 
     @property
-    def answer_frame(self) -> int:
+    def max_answer_bytes(self) -> int:
         """The longest frame a worker may send."""
         return self.output + MAX_ESCAPE_BYTES * self.log + MAX_ENVELOPE_BYTES
 

@@ -22,15 +22,15 @@ RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
 class RetentionPolicy:
     """How much of a tool's calls is kept once their turn is over.
 
-    KEEP the result, its start (SHORT, `characters` of it), the call without its result
+    KEEP the result, its start (SHORT, `max_characters` of it), the call without its result
     (PARAMS_ONLY), or nothing (OMIT).
     """
 
-    leave: RetentionMode = "SHORT"
-    characters: int = MAX_CONTEXT_RESULT_CHARACTERS
+    mode: RetentionMode = "SHORT"
+    max_characters: int = MAX_CONTEXT_RESULT_CHARACTERS
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
         """A tool's policy, from `leave_out` and `short_amount` of its metadata."""
         leave = str(metadata.get("leave_out", "SHORT")).upper()
         amount = metadata.get("short_amount", MAX_CONTEXT_RESULT_CHARACTERS)
@@ -53,23 +53,25 @@ class Transcript:
     """Formats log rows as chat messages for one model.
 
     The model's own messages are `assistant`, all others `user`, each line with its speaker. A row
-    is formatted the same whatever follows it, so a provider's cache of the log holds. `results` and
-    `texts` are the most characters of each.
+    is formatted the same whatever follows it, so a provider's cache of the log holds.
+    `max_result_characters` and `max_text_characters` are the most characters of each.
     """
 
     model_id: str
     agents: AgentDirectory
     policies: Mapping[str, RetentionPolicy]
-    results: int = MAX_KEPT_RESULT_CHARACTERS
-    texts: int = MAX_CONTEXT_TEXT_CHARACTERS
+    max_result_characters: int = MAX_KEPT_RESULT_CHARACTERS
+    max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
 
-    def lines(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
-        return tuple(line for row in rows if (line := self.line(row)) is not None)
+    def render_rows(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
+        return tuple(line for row in rows if (line := self.render_row(row)) is not None)
 
-    def line(self, row: Row) -> ContextMessage | None:
+    def render_row(self, row: Row) -> ContextMessage | None:
         """A row as a message; None if its tool's policy leaves it out."""
         if row.author_id == self.model_id and row.kind == "chat":
-            return ContextMessage("assistant", clip_text(row.content, self.texts, row.seq))
+            return ContextMessage(
+                "assistant", clip_text(row.content, self.max_text_characters, row.seq)
+            )
         text = self._render_event(row)
         return None if text is None else ContextMessage("user", text)
 
@@ -79,14 +81,14 @@ class Transcript:
         policy = self.policies.get(tool, RetentionPolicy())
         match row.kind:
             case "chat":
-                return f"<{name}> {clip_text(row.content, self.texts, row.seq)}"
+                return f"<{name}> {clip_text(row.content, self.max_text_characters, row.seq)}"
             case "emote":
-                return f"<{name}> * {clip_text(row.content, self.texts, row.seq)}"
-            case _ if row.kind.startswith("tool.") and policy.leave == "OMIT":
+                return f"<{name}> * {clip_text(row.content, self.max_text_characters, row.seq)}"
+            case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
             case "tool.call":
                 return f"[{name} called {tool} {self._clip_result(row, RetentionPolicy())}]"
-            case "tool.result" if policy.leave == "PARAMS_ONLY":
+            case "tool.result" if policy.mode == "PARAMS_ONLY":
                 return f"[{tool} returned {len(row.content)} characters to {name}: row {row.seq}]"
             case "tool.result":
                 return f"[{tool} returned to {name}: {self._clip_result(row, policy)}]"
@@ -94,10 +96,13 @@ class Transcript:
                 return f"[{tool} failed for {name}: {self._clip_result(row, RetentionPolicy())}]"
             case kind:
                 label = kind.removeprefix("journal.")
-                return f"[{name} noted a {label}: {clip_text(row.content, self.texts, row.seq)}]"
+                text = clip_text(row.content, self.max_text_characters, row.seq)
+                return f"[{name} noted a {label}: {text}]"
 
     def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
-        return clip_text(row.content, min(policy.characters, self.results), row.seq)
+        return clip_text(
+            row.content, min(policy.max_characters, self.max_result_characters), row.seq
+        )
 
 
 def clip_text(text: str, characters: int, seq: int) -> str:

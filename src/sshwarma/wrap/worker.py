@@ -56,7 +56,7 @@ class LuaState:
         """Bytes the state holds now."""
         return int(self._lua.get_memory_used(total=True))
 
-    def prepare(self, scripts: list[tuple[str, str]], entry: str, snapshot: Any) -> None:
+    def prepare_run(self, scripts: list[tuple[str, str]], entry: str, snapshot: Any) -> None:
         """Load scripts and snapshot. From here on the memory limit applies."""
         limits = self._limits
         self._prepare(
@@ -65,12 +65,12 @@ class LuaState:
             entry,
             self._to_lua(snapshot),
             # An interruptible script learns its line; the server kills the others.
-            limits.seconds * limits.early,
+            limits.run_seconds * limits.interrupt_fraction,
             limits.output,
             limits.log,
-            limits.calls,
+            limits.max_calls,
         )
-        self._lua.set_max_memory(limits.lua_memory, total=True)
+        self._lua.set_max_memory(limits.max_lua_bytes, total=True)
 
     def step(self) -> tuple[str, str]:
         """Run until the next message: `call`, `value` or `error`, and its JSON."""
@@ -82,9 +82,9 @@ class LuaState:
 
     def answer(self, ok: bool, value: Any) -> None:
         """Pass in the answer to the call that step() returned."""
-        self._lua.set_max_memory(self._limits.lua_memory + ANSWER_SLACK_BYTES, total=True)
+        self._lua.set_max_memory(self._limits.max_lua_bytes + ANSWER_SLACK_BYTES, total=True)
         self._inbox[1], self._inbox[2] = ok, self._to_lua(value)
-        self._lua.set_max_memory(self._limits.lua_memory, total=True)
+        self._lua.set_max_memory(self._limits.max_lua_bytes, total=True)
 
     def _to_lua(self, value: Any) -> Any:
         if not isinstance(value, dict | list):
@@ -153,7 +153,7 @@ def _read_exactly(size: int) -> bytes | None:
 def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
     """Execute one run; returns its last frame, or None when the server has closed the stream."""
     asked = json.loads(body)
-    state.prepare(asked["scripts"], asked["entry"], asked["snapshot"])
+    state.prepare_run(asked["scripts"], asked["entry"], asked["snapshot"])
     del asked
     while True:
         kind, said = state.step()
@@ -176,10 +176,10 @@ def serve_requests() -> None:
         return
     limits = LuaLimits(**json.loads(setup[1]))
     state: LuaState | None = LuaState(limits)
-    confine_process(limits.memory)
+    confine_process(limits.max_memory_bytes)
     send_frame(protocol.READY, b"")
     while (asked := receive_frame()) is not None:
-        extend_cpu_limit(limits.seconds)
+        extend_cpu_limit(limits.run_seconds)
         state = state or LuaState(limits)
         last = run_script(state, asked[1])
         large = state.memory > LARGE_STATE_BYTES

@@ -214,7 +214,7 @@ async def test_arguments_that_are_no_object_are_broken(
     assert failed is None
     (call,) = calls(parts)
     assert (call.id, call.name, call.arguments) == ("call_a", "look", {})
-    assert "must be a JSON object" in call.broken
+    assert "must be a JSON object" in call.parse_error
 
 
 USE = {"type": "tool_use", "id": "call_a", "name": "look", "input": {}}

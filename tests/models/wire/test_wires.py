@@ -132,7 +132,7 @@ async def test_a_conversation_too_long_is_known_as_such(
 ) -> None:
     _, failed = await heard(backend(wire, mock.url), question(f"too long {wire}"))
     assert failed is not None
-    assert failed.too_long
+    assert failed.is_context_too_long
     assert "exceeds the context window" in str(failed)
 
 
@@ -175,7 +175,7 @@ async def test_arguments_that_are_no_json_are_said_to_be_broken(
     assert failed is None
     broken, whole = calls(parts)
     assert (broken.id, broken.name, broken.arguments) == ("call_a", "look", {})
-    assert "must be a JSON object" in broken.broken
+    assert "must be a JSON object" in broken.parse_error
     assert whole == ToolCall("call_b", "say", {"text": "hi"})
 
 

@@ -601,7 +601,7 @@ class Everything(McpHandlers):
 
     async def toggle_equipment(self, name: str, *, kind: str) -> None:
         """Equip something in the lobby, or unequip it, as people would."""
-        world = self.guests.world
+        world = self.clients.world
 
         def toggle(tx: Any) -> None:
             bag = "internal" if kind == "tool" else "lobby"
@@ -614,7 +614,7 @@ class Everything(McpHandlers):
                 content="Now and then.",
             )
             rows = equipment.read_equipped_rows(tx.conn, ["lobby"])
-            if any(row.thing.id == thing.id and row.live for row in rows):
+            if any(row.thing.id == thing.id and row.equipped for row in rows):
                 equipment.unequip_things(tx, "lobby", [thing])
             else:
                 equipment.equip_things(tx, "lobby", [thing])
@@ -651,7 +651,7 @@ class Open(endpoint.McpEndpoint):
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
-            self.protocol.server,
+            self.handlers.server,
             security_settings=settings,
             max_request_body_size=MAX_CLIENT_MESSAGE_BYTES,
             event_store=Events(),
@@ -680,7 +680,7 @@ async def serve() -> None:
         serving = Open(guests, services.tools, HttpSettings(), pace)
         await serving.start()
         api = HttpApi(world, services, limits, pace)
-        http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.http})
+        http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.serve_http})
         await http.start("127.0.0.1", 0)
         sys.stdout.write(f"http://127.0.0.1:{http.port}/mcp\n")
         sys.stdout.flush()

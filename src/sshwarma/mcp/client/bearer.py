@@ -41,9 +41,9 @@ class BearerAuth(httpx2.Auth):
     Renews the token when it has expired or the server rejects it.
 
     Attributes:
-        refused: Why no token can be obtained; empty while one can. `lost` is called with it.
-        trouble: Why no token can be obtained at the moment; empty if one can.
-        wants: Number of responses that asked for more scopes.
+        refusal_reason: Why no token can be obtained; empty while one can. `lost` is called with it.
+        outage_reason: Why no token can be obtained at the moment; empty if one can.
+        scope_refusal_count: Number of responses that asked for more scopes.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class BearerAuth(httpx2.Auth):
         lost: Callable[[str], None],
         resolve: Resolver = resolve_host,
     ) -> None:
-        self.refused = ""
-        self.trouble = ""
-        self.wants = 0
+        self.refusal_reason = ""
+        self.outage_reason = ""
+        self.scope_refusal_count = 0
         self._settings = settings
         self._credentials = credentials
         self._on_lost = lost
@@ -70,7 +70,7 @@ class BearerAuth(httpx2.Auth):
         if _url_origin(str(request.url)) != _url_origin(self._settings.url or ""):
             yield request
             return
-        if credentials.token and credentials.expired(RENEW_EARLY_SECONDS):
+        if credentials.token and credentials.is_expired(RENEW_EARLY_SECONDS):
             await self._renew_once(credentials.token)
         token = self._sign(request)
         response = yield request
@@ -80,27 +80,27 @@ class BearerAuth(httpx2.Auth):
                 self._sign(request)
                 response = yield request
         if response.status_code != 401:
-            self.trouble = ""  # the token works
-        elif not self.trouble:
+            self.outage_reason = ""  # the token works
+        elif not self.outage_reason:
             self._mark_refused()
         if _is_insufficient_scope(response):
             credentials.challenge = read_challenge(response)
-            credentials.wanted = (
+            credentials.wanted_scope = (
                 strip_invisible(extract_scope_from_www_auth(response) or "")[:100] or "more"
             )
-            self.wants += 1
+            self.scope_refusal_count += 1
 
     @property
-    def machine(self) -> bool:
+    def is_machine(self) -> bool:
         """Whether the server signs in by itself, without a person."""
         return self._settings.oauth_machine
 
     @property
-    def lacking(self) -> str:
+    def scope_message(self) -> str:
         """Message for a call that was refused for missing scopes."""
         name = self._settings.name
         return (
-            f"The server requires more scopes for this call ({self._credentials.wanted})."
+            f"The server requires more scopes for this call ({self._credentials.wanted_scope})."
             f" An owner can grant them: sign in to {name} again."
         )
 
@@ -111,14 +111,16 @@ class BearerAuth(httpx2.Auth):
         return token
 
     def _mark_refused(self) -> None:
-        if not self.refused:
-            ended = self._credentials.kept.ended
-            if self.machine:
-                self.refused = f"its authorization server issued no token: {ended or 'no reason'}"
+        if not self.refusal_reason:
+            ended = self._credentials.stored.ended
+            if self.is_machine:
+                self.refusal_reason = (
+                    f"its authorization server issued no token: {ended or 'no reason'}"
+                )
             else:
                 said = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
-                self.refused = f"{said}: /mcp login {self._settings.name}"
-            self._on_lost(self.refused)
+                self.refusal_reason = f"{said}: /mcp login {self._settings.name}"
+            self._on_lost(self.refusal_reason)
 
     async def _renew_once(self, token: str) -> bool:
         """Renew the token unless that has happened; return whether the token changed."""
@@ -133,21 +135,21 @@ class BearerAuth(httpx2.Auth):
     async def _renew(self, token: str) -> None:
         credentials = self._credentials
         async with credentials.lock:
-            able = credentials.renews or self._settings.oauth_machine
+            able = credentials.has_refresh_token or self._settings.oauth_machine
             if credentials.token != token or not able or time.monotonic() < self._retry_at:
                 return
             try:
                 async with asyncio.timeout(2 * OAUTH_REQUEST_TIMEOUT_SECONDS):
                     await renew_tokens(self._settings, credentials, self._resolve)
-                self.trouble = ""
+                self.outage_reason = ""
             except SignInEnded as ended:
-                self.trouble = ""
-                kept = credentials.kept
+                self.outage_reason = ""
+                kept = credentials.stored
                 await credentials.store(
                     replace(kept, tokens=None, expires_at=None, ended=str(ended))
                 )
             except (AuthorizationServerError, TimeoutError) as error:
-                self.trouble = f"its authorization server failed: {describe_error(error)}"
+                self.outage_reason = f"its authorization server failed: {describe_error(error)}"
                 self._retry_at = time.monotonic() + RENEW_RETRY_SECONDS
 
 

@@ -26,7 +26,7 @@ class UserPrompter(Protocol):
     async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
         """Ask a person; return the answers by field, or None if they decline."""
 
-    def tell(self, person_id: str, words: str) -> None:
+    def notify(self, person_id: str, words: str) -> None:
         """Notify a person of something that needs no answer."""
 
 
@@ -39,29 +39,29 @@ class _RunningCall:
 
     person_id: str | None
     clock: asyncio.Timeout
-    asking: int = 0
-    left: float = 0.0
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    open_questions: int = 0
+    seconds_left: float = 0.0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def hold_clock(self) -> None:
-        self.asking += 1
+    def pause_clock(self) -> None:
+        self.open_questions += 1
         when = self.clock.when()
-        if self.asking == 1 and when is not None:
-            self.left = when - asyncio.get_running_loop().time()
+        if self.open_questions == 1 and when is not None:
+            self.seconds_left = when - asyncio.get_running_loop().time()
             self.clock.reschedule(None)
 
-    def let_clock(self) -> None:
-        self.asking -= 1
-        if self.asking == 0 and not self.over.is_set():
+    def resume_clock(self) -> None:
+        self.open_questions -= 1
+        if self.open_questions == 0 and not self.ended.is_set():
             loop = asyncio.get_running_loop()
-            self.clock.reschedule(loop.time() + max(1.0, self.left))
+            self.clock.reschedule(loop.time() + max(1.0, self.seconds_left))
 
 
 class CallQueue:
     """Limits the concurrent calls to a server; its length is the number running.
 
     Attributes:
-        queued: Number of calls that wait to start.
+        queued_count: Number of calls that wait to start.
     """
 
     def __init__(self, settings: McpSettings, asker: UserPrompter, ring: LogBuffer) -> None:
@@ -70,13 +70,13 @@ class CallQueue:
         self._log = ring
         self._running: dict[object, _RunningCall] = {}
         self._free = asyncio.Semaphore(settings.calls_at_once)
-        self.queued = 0
+        self.queued_count = 0
 
     def __len__(self) -> int:
         return len(self._running)
 
     @asynccontextmanager
-    async def one(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
+    async def acquire(self, person_id: str | None, seconds: float) -> AsyncIterator[object]:
         """Run a call when a slot is free.
 
         Yields the call's mark, which links the server's questions to the call. `seconds` includes
@@ -86,7 +86,7 @@ class CallQueue:
             Unavailable: if MAX_QUEUED_CALLS calls are waiting.
             TimeoutError: if the call takes longer than `seconds`.
         """
-        if self._free.locked() and self.queued >= MAX_QUEUED_CALLS:
+        if self._free.locked() and self.queued_count >= MAX_QUEUED_CALLS:
             raise Unavailable(
                 f"{self._settings.name} is busy: {self._settings.calls_at_once} calls are running "
                 f"and {MAX_QUEUED_CALLS} are queued, the limit."
@@ -99,7 +99,7 @@ class CallQueue:
                 yield mark
             finally:
                 del self._running[mark]
-                working.over.set()
+                working.ended.set()
                 self._free.release()
 
     async def ask(self, question: ElicitationRequest, mark: object | None) -> dict[str, Any] | None:
@@ -117,32 +117,32 @@ class CallQueue:
         asking = asyncio.create_task(self._asker.ask(person_id, question))
         over = asyncio.create_task(_wait_for_calls(concerned))
         for working in concerned:
-            working.hold_clock()
+            working.pause_clock()
         try:
             await asyncio.wait({asking, over}, return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else None
         finally:
             for working in concerned:
-                working.let_clock()
+                working.resume_clock()
             for task in (asking, over):
                 task.cancel()
             await asyncio.gather(asking, over, return_exceptions=True)
 
     def _decline(self, question: ElicitationRequest, people: Iterable[str | None]) -> None:
-        self._log.note(f"a question was declined, no one person to ask: {question.message}")
+        self._log.append(f"a question was declined, no one person to ask: {question.message}")
         for person_id in people:
             if person_id is not None:
-                self._asker.tell(person_id, AMBIGUOUS_MESSAGE)
+                self._asker.notify(person_id, AMBIGUOUS_MESSAGE)
 
     async def _wait_for_turn(self) -> None:
-        self.queued += 1
+        self.queued_count += 1
         try:
             await self._free.acquire()
         finally:
-            self.queued -= 1
+            self.queued_count -= 1
 
 
 async def _wait_for_calls(concerned: list[_RunningCall]) -> None:
     """Return when all of these calls have ended and nobody needs the answer."""
     for working in concerned:
-        await working.over.wait()
+        await working.ended.wait()

@@ -52,13 +52,13 @@ class CredentialStore:
     Attributes:
         lock: Held while tokens are requested.
         challenge: The server's last 401 or 403 response.
-        wanted: Scopes that a tool call was refused for.
+        wanted_scope: Scopes that a tool call was refused for.
     """
 
     def __init__(self, path: Path, url: str) -> None:
         self.lock = asyncio.Lock()
         self.challenge: AuthChallenge | None = None
-        self.wanted = ""
+        self.wanted_scope = ""
         self._path = path
         self._url = url
         self._kept: StoredCredentials | None = None
@@ -67,7 +67,7 @@ class CredentialStore:
         return f"CredentialStore({self._path.name})"
 
     @property
-    def kept(self) -> StoredCredentials:
+    def stored(self) -> StoredCredentials:
         """The stored credentials, once loaded; empty ones before."""
         return self._kept or StoredCredentials(self._url)
 
@@ -95,10 +95,10 @@ class CredentialStore:
         writing = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)
         await asyncio.shield(writing)
 
-    async def forget(self) -> None:
+    async def delete(self) -> None:
         """Delete the credentials and their file."""
         self._kept = StoredCredentials(self._url)
-        self.challenge, self.wanted = None, ""
+        self.challenge, self.wanted_scope = None, ""
         await asyncio.get_running_loop().run_in_executor(
             None, lambda: self._path.unlink(missing_ok=True)
         )
@@ -106,17 +106,17 @@ class CredentialStore:
     @property
     def token(self) -> str:
         """The access token, or an empty string."""
-        return str((self.kept.tokens or {}).get("access_token") or "")
+        return str((self.stored.tokens or {}).get("access_token") or "")
 
-    def expired(self, early: float = 0.0) -> bool:
+    def is_expired(self, early: float = 0.0) -> bool:
         """Return whether the access token expires within `early` seconds."""
-        at = self.kept.expires_at
+        at = self.stored.expires_at
         return at is not None and time.time() >= at - early
 
     @property
-    def renews(self) -> bool:
+    def has_refresh_token(self) -> bool:
         """Whether there is a refresh token."""
-        return bool((self.kept.tokens or {}).get("refresh_token"))
+        return bool((self.stored.tokens or {}).get("refresh_token"))
 
 
 def _read_file(path: Path, url: str) -> StoredCredentials:

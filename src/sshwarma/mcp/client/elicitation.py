@@ -70,11 +70,11 @@ class Elicitation:
             async with lock:
                 return await self._ask_form(agent_id, who, question)
         except asyncio.CancelledError:
-            self.tell(agent_id, who, "The call ended; no answer is needed.")
+            self.notify(agent_id, who, "The call ended; no answer is needed.")
             raise
         except ElicitationDeclined as declined:
             if str(declined):
-                self.tell(agent_id, who, str(declined))
+                self.notify(agent_id, who, str(declined))
             return None
         finally:
             if not lock.locked() and not self._waiting.get(agent_id):
@@ -141,7 +141,7 @@ class Elicitation:
         waiting = self._waiting.setdefault(agent_id, deque())
         asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         waiting.append(asked)
-        self.tell(agent_id, who, text, hint)
+        self.notify(agent_id, who, text, hint)
         try:
             async with asyncio.timeout(ELICITATION_TIMEOUT_SECONDS):
                 said = await asked
@@ -156,7 +156,7 @@ class Elicitation:
             raise ElicitationDeclined
         return said
 
-    def tell(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
+    def notify(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
         """Show a server's text to one person, in their terminals only.
 
         A `hint` says how to answer it.
@@ -164,7 +164,7 @@ class Elicitation:
         self._world.bus.publish(QuestionAsked(agent_id, who, text, hint))
 
     def _is_at_terminal(self, agent_id: str) -> bool:
-        return any(link.door == "ssh" for link in self._world.presence.links_of(agent_id))
+        return any(link.door == "ssh" for link in self._world.presence.connections_of(agent_id))
 
 
 def parse_field_value(asked: ElicitationField, said: str) -> Any:

@@ -75,22 +75,22 @@ class CheckedTransport(GuardedTransport):
     """Transport that bounds responses and records error statuses.
 
     Attributes:
-        refused: The last 401 or 403 status, or 0.
-        failed: The last other error status, or 0.
+        refused_status: The last 401 or 403 status, or 0.
+        error_status: The last other error status, or 0.
     """
 
     def __init__(
         self, context: ssl.SSLContext, backend: CheckedNetworkBackend, connections: int
     ) -> None:
         super().__init__(context, backend, connections)
-        self.refused = self.failed = 0
+        self.refused_status = self.error_status = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
         if response.status_code in (401, 403):
-            self.refused = response.status_code
+            self.refused_status = response.status_code
         elif response.is_error:
-            self.failed = response.status_code
+            self.error_status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.RemoteProtocolError(
@@ -134,7 +134,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     f"The response is over {self._most // (1024 * 1024)} MiB, the limit."
                 )
             if self._events:
-                await self._flow.take(_count_events(part), len(part))
+                await self._flow.acquire(_count_events(part), len(part))
             yield part
 
     async def aclose(self) -> None:

@@ -82,8 +82,8 @@ class Hub:
         timing: SupervisorTiming | None = None,
         dial: Dialer | None = None,
     ) -> None:
-        self.asking = Elicitation(world)
-        self.signing = OAuthLogins(world, folder.with_name("signins"), self._connect_signed_in)
+        self.elicitation = Elicitation(world)
+        self.oauth_logins = OAuthLogins(world, folder.with_name("signins"), self._connect_signed_in)
         self.world = world
         self._folder = folder
         self._timing = timing or SupervisorTiming()
@@ -104,7 +104,7 @@ class Hub:
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
-        await self.signing.close()
+        await self.oauth_logins.close()
         stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
         self._servers.clear()
         if stopping:
@@ -113,7 +113,7 @@ class Hub:
                 log.error("an mcp server did not stop in time", seconds=STOP_TIMEOUT_SECONDS)
                 task.cancel()
 
-    async def offer(self, caller: Caller, name: str, lines: LineStream) -> None:
+    async def add_offer(self, caller: Caller, name: str, lines: LineStream) -> None:
         """Add the tools of a server that the caller offers to the caller's room.
 
         Returns when `lines` end. The caller must have the build right there.
@@ -128,10 +128,10 @@ class Hub:
         ends = _OfferedLines(lines)
 
         async def dial() -> Dialer:
-            if ends.dialled:
-                ends.over.set()
+            if ends.is_dialled:
+                ends.ended.set()
                 raise LinkLost("the channel closed")
-            ends.dialled = True
+            ends.is_dialled = True
             over = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
             return partial(over, lines=ends)
 
@@ -144,15 +144,15 @@ class Hub:
             running = self._supervise(server, dial)
             self._offers[server.id] = ends
         try:
-            await running.settled(settings.start_seconds)
-            if not running.up:
+            await running.wait_until_settled(settings.start_seconds)
+            if not running.is_up:
                 raise Unavailable(
                     f"{name} is not a working MCP server: {running.reason or 'no response'}."
                 )
             await self.world.change(lambda tx: _announce_offer(tx, caller, server))
-            await ends.over.wait()
-            if ends.why:
-                raise Unavailable(ends.why)
+            await ends.ended.wait()
+            if ends.reason:
+                raise Unavailable(ends.reason)
         finally:
             self._offers.pop(server.id, None)
             await asyncio.shield(self._take_back(caller, server))
@@ -166,8 +166,8 @@ class Hub:
         if ends is None:
             return False
         await caller.change(lambda tx: None, tell=f"disconnected the offered server {name}")
-        ends.why = f"{caller.agent.name} disconnected it."
-        ends.over.set()
+        ends.reason = f"{caller.agent.name} disconnected it."
+        ends.ended.set()
         return True
 
     async def _take_back(self, caller: Caller, server: Thing) -> None:
@@ -177,7 +177,7 @@ class Hub:
             known = things.get_thing(tx.conn, server.id)
             if known is not None and known.deleted_at is None:
                 server_records.remove_server(tx, known)
-                caller.tell(tx, f"disconnected; the tools of {server.name} are gone")
+                caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
 
         await self.world.change(work)
 
@@ -225,7 +225,7 @@ class Hub:
                 ),
                 tell=f"removed the MCP server {name}",
             )
-            await self.signing.forget(server)
+            await self.oauth_logins.forget(server)
 
     async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Enable or disable a server; connect or disconnect it now."""
@@ -237,22 +237,22 @@ class Hub:
                 tell=f"{word} the MCP server {name}",
             )
             if not wanted:
-                await self.signing.cancel(server)
+                await self.oauth_logins.cancel(server)
                 await self._end(server.id)
             elif server.id not in self._servers:
                 self._supervise(changed)
         return changed
 
-    async def settled(self, name: str, seconds: float) -> ServerStatus:
+    async def wait_until_settled(self, name: str, seconds: float) -> ServerStatus:
         """Return a server's status when it is up or an attempt failed.
 
         Waits at most `seconds`.
         """
         server = await self.find(name)
         running = self._servers.get(server.id)
-        if running is not None and not running.up and not running.reason:
-            await running.settled(seconds)
-        return self.condition(server)
+        if running is not None and not running.is_up and not running.reason:
+            await running.wait_until_settled(seconds)
+        return self.status_of(server)
 
     async def refresh(self, name: str, seconds: float) -> None:
         """Read a server's tool listing now, or connect to it now.
@@ -265,7 +265,7 @@ class Hub:
         if running is None:
             raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name}")
         await running.refresh(seconds)
-        if not running.up:
+        if not running.is_up:
             said = f": {running.reason}" if running.reason else ""
             raise Unavailable(f"{name} is not connected{said}.")
 
@@ -288,7 +288,7 @@ class Hub:
         approved = f"{tool} of {name}" if tool else f"the tools of {name}"
         return await caller.change(work, tell=f"approved {approved}")
 
-    def has_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
+    def mark_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
         """Record that the caller was shown the current text of these tools."""
         key = (caller.agent.id, server.id)
         self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
@@ -301,7 +301,7 @@ class Hub:
         """
         return await self.world.store.read(lambda conn: server_records.find_server(conn, name))
 
-    def condition(self, server: Thing) -> ServerStatus:
+    def status_of(self, server: Thing) -> ServerStatus:
         """Return the current status of a server."""
         running = self._servers.get(server.id)
         if running is None:
@@ -318,7 +318,7 @@ class Hub:
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""
         running = self._servers.get(server.id)
-        return running.ring.last() if running else []
+        return running.log_buffer.last_lines() if running else []
 
     # Provider of their tools.
 
@@ -327,10 +327,10 @@ class Hub:
         running = self._servers.get(tool.parent_id or "")
         if running is None:
             raise Unavailable(f"{tool.label} has no running server.")
-        asker = self.world.agents.get(caller.behind or caller.agent.id)
+        asker = self.world.agents.get(caller.person_id or caller.agent.id)
         person_id = asker.id if asker is not None and asker.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
-        return await running.call(remote, arguments, person_id=person_id, report=caller.report)
+        return await running.call(remote, arguments, person_id=person_id, report=caller.on_progress)
 
     # Running servers.
 
@@ -341,13 +341,13 @@ class Hub:
         era: ProtocolEra = "legacy" if server.metadata.get("era") == "legacy" else "auto"
         keeper = _HubListener(self, server.id, settings)
         running = Supervisor(
-            settings,
-            self._folder / server.name,
-            era,
-            dial or partial(self._dial, server),
-            keeper,
-            self._timing,
-            self._slots,
+            settings=settings,
+            folder=self._folder / server.name,
+            era=era,
+            dial=dial or partial(self._dial, server),
+            keeper=keeper,
+            timing=self._timing,
+            slots=self._slots,
         )
         self._servers[server.id] = running
         running.start()
@@ -365,7 +365,7 @@ class Hub:
     async def _connect_signed_in(self, server: Thing) -> None:
         """Reconnect a server after a sign-in or sign-out."""
         running = self._servers.get(server.id)
-        credentials = self.signing.credentials(server)
+        credentials = self.oauth_logins.credentials(server)
         if running is None or credentials is None:
             return
         if credentials.token:
@@ -379,7 +379,7 @@ class Hub:
             return self._dialled
         async with self._loading:
             signed = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
-        return partial(signed, credentials=self.signing.credentials(server))
+        return partial(signed, credentials=self.oauth_logins.credentials(server))
 
     def _lock_for(self, name: str) -> asyncio.Lock:
         """Return the lock that serializes changes of one server."""
@@ -396,13 +396,13 @@ def _load_dial() -> SdkDial:
 
 
 class _OfferedLines:
-    """Line stream that sets `over` when it ends."""
+    """Line stream that sets `ended` when it ends."""
 
     def __init__(self, lines: LineStream) -> None:
         self._lines = lines
-        self.over = asyncio.Event()
-        self.dialled = False
-        self.why = ""  # set if another agent disconnected it
+        self.ended = asyncio.Event()
+        self.is_dialled = False
+        self.reason = ""  # set if another agent disconnected it
 
     async def read_line(self, limit: int) -> bytes | None:
         line = None
@@ -410,7 +410,7 @@ class _OfferedLines:
             line = await self._lines.read_line(limit)
         finally:
             if line is None:
-                self.over.set()
+                self.ended.set()
         return line
 
     async def write(self, data: bytes) -> None:
@@ -422,7 +422,7 @@ def _announce_offer(tx: Change, caller: Caller, server: Thing) -> None:
     found = things.read_children(tx.conn, server.id, "tool")
     names = ", ".join(tool.name for tool in found[:MAX_NAMED_TOOLS])
     more = f" and {len(found) - MAX_NAMED_TOOLS} more" if len(found) > MAX_NAMED_TOOLS else ""
-    caller.tell(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
+    caller.append_notice(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
 
 
 class _HubListener:
@@ -435,20 +435,20 @@ class _HubListener:
         self._last_reason = ""
         self._was_up = False
 
-    async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
+    async def on_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
         self._last_reason, self._was_up = "", True
         published = await self._hub.world.change(
             lambda tx: server_records.publish_listing(
                 tx, self._id, greeting, listing, trust=self._settings.trust
             )
         )
-        if published.waiting:
+        if published.pending:
             log.warning(
                 "tools of an mcp server wait for approval",
                 server=self._settings.name,
-                tools=list(published.waiting)[:20],
+                tools=list(published.pending)[:20],
             )
-            self._tell_admins(published.waiting)
+            self._tell_admins(published.pending)
 
     def _tell_admins(self, waiting: Sequence[str]) -> None:
         """Notify connected owners and admins of waiting tools; others see them in /mcp."""
@@ -459,9 +459,9 @@ class _HubListener:
         words = f"Tools to approve: {named}. Read /mcp show {name}, then /mcp approve {name}."
         for agent in self._hub.world.agents:
             if agent.role in ("owner", "admin"):
-                self.tell(agent.id, words)
+                self.notify(agent.id, words)
 
-    async def went_down(self) -> None:
+    async def on_down(self) -> None:
         try:
             await self._hub.set_down(self._id)
         except WorldError as refused:  # the disk is full, or the world is closing
@@ -472,16 +472,16 @@ class _HubListener:
             )
 
     async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
-        return await self._hub.asking.ask(person_id, self._settings.name, question)
+        return await self._hub.elicitation.ask(person_id, self._settings.name, question)
 
-    def tell(self, person_id: str, words: str) -> None:
-        self._hub.asking.tell(person_id, self._settings.name, words)
+    def notify(self, person_id: str, words: str) -> None:
+        self._hub.elicitation.notify(person_id, self._settings.name, words)
 
-    def wants_sign_in(self, reason: str) -> None:
+    def on_sign_in_required(self, reason: str) -> None:
         # A server that was never up is being added, and the verb's result says so.
         if self._was_up and reason != self._last_reason:
             self._last_reason = reason
-            self._hub.signing.tell_owners(self._settings.name, reason)
+            self._hub.oauth_logins.notify_owners(self._settings.name, reason)
 
 
 def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:

@@ -80,15 +80,15 @@ class LinkCallbacks:
     """Callbacks of a connection.
 
     Attributes:
-        changed: The tool listing has changed.
-        ended: The connection ended, with the reason.
-        ask: Asks a question of the server. Takes the mark of the call it belongs to, if known;
-            returns the answers, or None if it was declined.
+        on_listing_changed: The tool listing has changed.
+        on_ended: The connection ended, with the reason.
+        on_elicitation: Asks a question of the server. Takes the mark of the call it belongs to, if
+            known; returns the answers, or None if it was declined.
     """
 
-    changed: Callable[[], None]
-    ended: Callable[[str], None]
-    ask: Callable[[ElicitationRequest, object | None], Awaitable[dict[str, Any] | None]]
+    on_listing_changed: Callable[[], None]
+    on_ended: Callable[[str], None]
+    on_elicitation: Callable[[ElicitationRequest, object | None], Awaitable[dict[str, Any] | None]]
 
 
 class ServerLink(Protocol):

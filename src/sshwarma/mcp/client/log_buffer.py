@@ -20,13 +20,13 @@ class LogBuffer:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def begin(self) -> None:
+    def start_section(self) -> None:
         """Start a new process: forget the previous one's last line."""
         self._last_line, self._partial_line = "", b""
 
     @property
-    def said(self) -> str:
-        """The server's last line on stderr since `begin`, or an empty string."""
+    def last_line(self) -> str:
+        """The server's last line on stderr since `start_section`, or an empty string."""
         return self._partial_line.decode("utf-8", "replace").strip() or self._last_line
 
     def feed(self, data: bytes) -> None:
@@ -34,15 +34,15 @@ class LogBuffer:
         *whole, part = (self._partial_line + data).split(b"\n")
         for line in whole[-MAX_LINES:]:
             text = line.decode("utf-8", "replace")
-            self.note(text)
+            self.append(text)
             self._last_line = text.strip()[:MAX_LINE_CHARACTERS] or self._last_line
         self._partial_line = part[-MAX_LINE_CHARACTERS:]
 
-    def note(self, text: str) -> None:
+    def append(self, text: str) -> None:
         """Add one line of text."""
         self._lines.append(text.rstrip("\r")[:MAX_LINE_CHARACTERS])
 
-    def last(self, count: int = MAX_LINES) -> list[str]:
+    def last_lines(self, count: int = MAX_LINES) -> list[str]:
         """Return the last `count` lines, oldest first."""
         lines = [
             *self._lines,

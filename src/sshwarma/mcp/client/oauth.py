@@ -86,10 +86,10 @@ async def sign_in(
             OSError,
         ) as error:
             if "invalid_client" in str(error):  # the server has forgotten our registration
-                await credentials.store(replace(credentials.kept, client=None))
+                await credentials.store(replace(credentials.stored, client=None))
             why = _no_way(provider, error) or describe_error(error)
             raise Unavailable(f"The sign-in to {settings.name} failed: {why}.") from error
-    credentials.challenge, credentials.wanted = None, ""
+    credentials.challenge, credentials.wanted_scope = None, ""
 
 
 def _no_way(provider: UserOAuthProvider, error: Exception) -> str:
@@ -116,7 +116,7 @@ async def renew_tokens(
         SignInEnded: if the authorization server refuses.
         AuthorizationServerError: if the authorization server fails or cannot be reached.
     """
-    kept = credentials.kept
+    kept = credentials.stored
     request, answer = _make_ping_request(settings), None
     provider: UserOAuthProvider | MachineOAuthProvider
     if settings.oauth_machine:

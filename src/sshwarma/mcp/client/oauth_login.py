@@ -48,7 +48,7 @@ class OAuthLogins:
     def __init__(
         self, world: World, folder: Path, redial: Callable[[Thing], Awaitable[None]]
     ) -> None:
-        self.ours = ClientMetadata()
+        self.client_metadata = ClientMetadata()
         self._world = world
         self._folder = folder
         self._redial = redial
@@ -91,8 +91,15 @@ class OAuthLogins:
         await self.cancel(server)
         await credentials.load()
         flow = await asyncio.get_running_loop().run_in_executor(None, _load_sign_in)
-        under_way = PendingSignIn(server.name, self.ours)
-        work = self._run_sign_in(caller, server, settings, credentials, flow, under_way)
+        under_way = PendingSignIn(server.name, self.client_metadata)
+        work = self._run_sign_in(
+            caller,
+            server=server,
+            settings=settings,
+            credentials=credentials,
+            flow=flow,
+            under_way=under_way,
+        )
         under_way.task = asyncio.create_task(work, name=f"sign-in {server.name}")
         under_way.task.add_done_callback(lambda _: self._on_ended(server, under_way))
         self._pending[server.id] = under_way
@@ -102,7 +109,7 @@ class OAuthLogins:
             under_way.task.cancel()
             raise
 
-    async def hand_in(self, server: Thing, address: str, seconds: float) -> bool:
+    async def submit_address(self, server: Thing, address: str, seconds: float) -> bool:
         """Take the pasted redirect URL; return whether the sign-in finished.
 
         Waits at most `seconds`.
@@ -133,7 +140,7 @@ class OAuthLogins:
             under_way.task.result()
         return bool(done)
 
-    def came_back(self, query: Mapping[str, str]) -> str:
+    def accept_callback(self, query: Mapping[str, str]) -> str:
         """Take the query of a redirect to our http port; return the server's name.
 
         Raises:
@@ -161,7 +168,7 @@ class OAuthLogins:
         settings = server_records.read_settings(server)
         async with credentials.lock:
             # Delete before revoking: deletion must not depend on another server.
-            await credentials.forget()
+            await credentials.delete()
         await revoke(settings, kept)
         await caller.change(lambda _: None, tell=f"signed out of the MCP server {server.name}")
         await self._redial(server)
@@ -171,7 +178,7 @@ class OAuthLogins:
         await self.cancel(server)
         credentials = self.credentials(server)
         if credentials is not None:
-            await credentials.forget()
+            await credentials.delete()
         self._stores.pop(server.id, None)
 
     async def cancel(self, server: Thing) -> None:
@@ -189,7 +196,7 @@ class OAuthLogins:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def standing(self, server: Thing) -> str:
+    def describe_status(self, server: Thing) -> str:
         """Describe the state of a server's sign-in; empty if the server has none."""
         credentials = self._stores.get(server.id)
         if credentials is None:
@@ -197,15 +204,17 @@ class OAuthLogins:
         under_way = self._pending.get(server.id)
         if under_way is not None and under_way.page is not None:
             return f"in progress at {under_way.page.host}"
-        if credentials.wanted:
-            return f"a tool needs more scopes ({credentials.wanted}): /mcp login {server.name}"
+        if credentials.wanted_scope:
+            return (
+                f"a tool needs more scopes ({credentials.wanted_scope}): /mcp login {server.name}"
+            )
         if not credentials.token:
-            return credentials.kept.ended
-        where = urlsplit(str((credentials.kept.issuer or {}).get("issuer", ""))).netloc
-        renews = "; renews automatically" if credentials.renews else ""
+            return credentials.stored.ended
+        where = urlsplit(str((credentials.stored.issuer or {}).get("issuer", ""))).netloc
+        renews = "; renews automatically" if credentials.has_refresh_token else ""
         return f"signed in{f' through {where}' if where else ''}{renews}"
 
-    def tell_owners(self, name: str, reason: str) -> None:
+    def notify_owners(self, name: str, reason: str) -> None:
         """Notify connected owners that a server requires a sign-in."""
         for agent in self._world.agents:
             if agent.role == "owner" and agent.kind == "person":
@@ -266,7 +275,7 @@ def _load_revoke() -> Revocation:
 
 def _redact_caller(caller: Caller, server: Thing) -> Caller:
     """Return the caller with a loggable line: the typed one may hold a code."""
-    return caller.asking(caller.verb, f"/mcp login {server.name}")
+    return caller.with_verb(caller.verb, f"/mcp login {server.name}")
 
 
 def _parse_query(address: str) -> dict[str, str]:

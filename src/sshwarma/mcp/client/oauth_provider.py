@@ -50,13 +50,13 @@ class OAuthStorage:
         self.context: OAuthContext | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens = self._credentials.kept.tokens
+        tokens = self._credentials.stored.tokens
         if self._settings.oauth_machine:
             return None  # client credentials request a new token and use no refresh token
         return OAuthToken.model_validate(tokens) if tokens else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        context, kept = self.context, self._credentials.kept
+        context, kept = self.context, self._credentials.stored
         assert context is not None  # noqa: S101 - it is set where this is made
         new = replace(
             kept,
@@ -76,7 +76,7 @@ class OAuthStorage:
             await self._credentials.store(new)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        settings, kept = self._settings, self._credentials.kept
+        settings, kept = self._settings, self._credentials.stored
         if settings.oauth_client_id:
             return make_registered_client(settings, self._client_metadata)
         if kept.client is None:
@@ -91,7 +91,7 @@ class OAuthStorage:
         return None if elsewhere or over else client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        kept = self._credentials.kept
+        kept = self._credentials.stored
         await self._credentials.store(replace(kept, client=dump_model(client_info)))
 
 

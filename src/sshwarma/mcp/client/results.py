@@ -23,7 +23,7 @@ def convert_result(answer: types.CallToolResult) -> ToolResult:
     structured = answer.structured_content
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False, indent=2)
-    return ToolResult(text, structured, failed=bool(answer.is_error), given=tuple(given))
+    return ToolResult(text, structured, is_error=bool(answer.is_error), attachments=tuple(given))
 
 
 def _block_texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[str]:

@@ -41,7 +41,7 @@ class RejectedTool:
     """Stands for a tool that was refused before sanitizing."""
 
     name: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def canonical_json(value: Any) -> str:
 
 def _sanitize_tool(said: Any, before: Mapping[str, SanitizedTool]) -> SanitizedTool:
     if isinstance(said, RejectedTool):
-        raise UnusableTool(said.why)
+        raise UnusableTool(said.reason)
     if not isinstance(said, dict):
         raise UnusableTool("it is not an object")
     remote = said.get("name")
@@ -144,15 +144,15 @@ def _sanitize_tool(said: Any, before: Mapping[str, SanitizedTool]) -> SanitizedT
         if isinstance(hints, dict) and isinstance(value := hints.get(hint), bool)
     }
     return SanitizedTool(
-        name,
-        remote,
-        title,
-        description,
-        input_schema,
-        output_schema,
-        annotations,
-        fingerprint,
-        tuple(notes),
+        name=name,
+        remote=remote,
+        title=title,
+        description=description,
+        input_schema=input_schema,
+        output_schema=output_schema,
+        annotations=annotations,
+        fingerprint=fingerprint,
+        mended=tuple(notes),
     )
 
 

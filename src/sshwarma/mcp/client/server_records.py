@@ -46,8 +46,8 @@ class ListingChanges:
     """Changes of a tool listing, by tool names."""
 
     added: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()  # tools that newly wait for approval
-    gone: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()  # tools that newly wait for approval
+    removed: tuple[str, ...] = ()
 
 
 def server_thing_id(name: str) -> str:
@@ -242,7 +242,7 @@ def mark_unavailable(tx: Change, server_ids: Sequence[str]) -> None:
             )
             .values(available=0, updated_at=tx.now)
         )
-    tx.emit(WorldChanged(SERVERS_PARENT_ID))
+    tx.publish_on_commit(WorldChanged(SERVERS_PARENT_ID))
 
 
 def publish_listing(
@@ -263,7 +263,7 @@ def publish_listing(
     _mark_tools_gone(tx, gone)
     updated = _update_server(tx, server, greeting, refused)
     if updated or found.made or found.changed or gone:
-        tx.emit(WorldChanged(SERVERS_PARENT_ID))
+        tx.publish_on_commit(WorldChanged(SERVERS_PARENT_ID))
     return ListingChanges(
         tuple(found.added), tuple(found.waiting), tuple(tool.name for tool in gone)
     )

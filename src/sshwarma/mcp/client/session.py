@@ -116,7 +116,7 @@ class _EndListener:
 
     def on_end(self, reason: str) -> None:
         if self._greeted:
-            self._hooks.ended(reason)
+            self._hooks.on_ended(reason)
         else:
             self.reasons.append(reason)
 
@@ -124,7 +124,7 @@ class _EndListener:
         """Pass reasons on from now, beginning with those that are there."""
         self._greeted = True
         for reason in self.reasons:
-            self._hooks.ended(reason)
+            self._hooks.on_ended(reason)
 
 
 @asynccontextmanager
@@ -155,7 +155,15 @@ async def dial(
         SignInRequired: if the server requires a sign-in.
         WorldError, MCPError, OSError, ExceptionGroup: if connecting fails.
     """
-    request = _DialRequest(settings, folder, ring, hooks, resolve, lines, credentials)
+    request = _DialRequest(
+        settings,
+        folder=folder,
+        ring=ring,
+        hooks=hooks,
+        resolve=resolve,
+        lines=lines,
+        credentials=credentials,
+    )
     async with AsyncExitStack() as stack:
         try:
             client, bearer = await _connect(stack, request, era)
@@ -163,7 +171,7 @@ async def dial(
             once = settings.url is not None or lines is not None
             if era == "legacy" or once or not _may_need_handshake(error):
                 raise
-            ring.note("it exited at version discovery; retrying with the older handshake")
+            ring.append("it exited at version discovery; retrying with the older handshake")
             era = "legacy"
             client, bearer = await _connect(stack, request, era)
         session = McpSession(client, era, hooks, bearer)
@@ -184,7 +192,7 @@ async def _connect(
 
     async def heard(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            hooks.changed()
+            hooks.on_listing_changed()
 
     async def asked(context: ClientRequestContext, params: Any) -> types.ElicitResult:
         return await _ask_user(hooks, params)
@@ -222,7 +230,14 @@ async def _open_transport(
     memory = settings.memory_mib * 1024 * 1024
     folder = settings.cwd or request.folder
     return _Transport(
-        program_transport(settings.command, env, folder, memory, request.ring, end.on_end)
+        program_transport(
+            settings.command,
+            env=env,
+            cwd=folder,
+            memory=memory,
+            ring=request.ring,
+            ended=end.on_end,
+        )
     )
 
 
@@ -264,12 +279,12 @@ def _check_connection_error(transport: _Transport, end: _EndListener, error: Exc
     """
     _check_authorized(transport.bearer, error)
     sender = transport.sender
-    if sender is not None and sender.refused:
-        raise KeyRequired(f"it refused the connection (HTTP {sender.refused})") from error
+    if sender is not None and sender.refused_status:
+        raise KeyRequired(f"it refused the connection (HTTP {sender.refused_status})") from error
     if end.reasons:
         raise LinkLost(end.reasons[0]) from error
-    if sender is not None and sender.failed:
-        words = f"it responded with HTTP {sender.failed}; check the path of the URL"
+    if sender is not None and sender.error_status:
+        words = f"it responded with HTTP {sender.error_status}; check the path of the URL"
         raise LinkLost(words) from error
 
 
@@ -282,10 +297,12 @@ def _check_authorized(bearer: BearerAuth | None, error: Exception) -> None:
     """
     if bearer is None:
         return
-    if bearer.refused:
-        raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
-    if bearer.trouble:
-        raise LinkLost(bearer.trouble) from error
+    if bearer.refusal_reason:
+        raise (KeyRequired if bearer.is_machine else SignInRequired)(
+            bearer.refusal_reason
+        ) from error
+    if bearer.outage_reason:
+        raise LinkLost(bearer.outage_reason) from error
 
 
 def _may_need_handshake(error: BaseException) -> bool:
@@ -359,33 +376,37 @@ class McpSession:
 
         was = _current_call.set(mark)
         bearer = self._bearer
-        wanted = bearer.wants if bearer is not None else 0
+        wanted = bearer.scope_refusal_count if bearer is not None else 0
         try:
             answer = await self._client.call_tool(tool, arguments, progress_callback=progressed)
         except MCPError as error:
             said = strip_invisible(error.message)[:MAX_SERVER_TEXT_CHARACTERS]
-            if bearer is not None and bearer.refused:
-                raise (KeyRequired if bearer.machine else SignInRequired)(bearer.refused) from error
-            if bearer is not None and bearer.wants != wanted:
-                return ToolResult(bearer.lacking, failed=True)
-            if bearer is not None and bearer.trouble:
-                return ToolResult(f"The tool was not called: {bearer.trouble}.", failed=True)
+            if bearer is not None and bearer.refusal_reason:
+                raise (KeyRequired if bearer.is_machine else SignInRequired)(
+                    bearer.refusal_reason
+                ) from error
+            if bearer is not None and bearer.scope_refusal_count != wanted:
+                return ToolResult(bearer.scope_message, is_error=True)
+            if bearer is not None and bearer.outage_reason:
+                return ToolResult(
+                    f"The tool was not called: {bearer.outage_reason}.", is_error=True
+                )
             if error.code == types.CONNECTION_CLOSED:
                 lost = error.message == "Connection closed"
                 raise (LinkLost if lost else LinkDoubtful)(said) from error
             if error.code == types.INVALID_REQUEST and "session" in said.lower():
                 raise LinkLost(said) from error  # the server restarted and lost our session
             if error.code == ANSWER_REFUSED_CODE:
-                return ToolResult(said, failed=True)
-            return ToolResult(f"The server refused: {said}", failed=True)
+                return ToolResult(said, is_error=True)
+            return ToolResult(f"The server refused: {said}", is_error=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             said = f"The server's response violates the MCP protocol: {where}: {first['msg']}."
-            return ToolResult(strip_invisible(said)[:MAX_SERVER_TEXT_CHARACTERS], failed=True)
+            return ToolResult(strip_invisible(said)[:MAX_SERVER_TEXT_CHARACTERS], is_error=True)
         except RuntimeError as error:  # its result violates its schema, or it asks without end
             said = strip_invisible(str(error).partition("\n")[0])[:MAX_SERVER_TEXT_CHARACTERS]
-            return ToolResult(f"The server's response was rejected: {said}", failed=True)
+            return ToolResult(f"The server's response was rejected: {said}", is_error=True)
         finally:
             _current_call.reset(was)
         return convert_result(answer)
@@ -400,11 +421,11 @@ class McpSession:
                 try:
                     async with self._client.listen(tools_list_changed=True) as changes:
                         async for _ in changes:
-                            self._hooks.changed()
+                            self._hooks.on_listing_changed()
                 except (MCPError, ListenNotSupportedError):
                     return  # not supported; the listing is read at intervals
             await asyncio.sleep(LISTEN_RETRY_SECONDS)
-            self._hooks.changed()
+            self._hooks.on_listing_changed()
 
 
 async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
@@ -457,7 +478,7 @@ async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return declined
-        answer = await hooks.ask(
+        answer = await hooks.on_elicitation(
             ElicitationRequest(message, url=strip_invisible(params.url)[:1_000]),
             _current_call.get(),
         )
@@ -465,7 +486,7 @@ async def _ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
     fields = _parse_form(params.requested_schema)
     if fields is None:
         return declined
-    answer = await hooks.ask(ElicitationRequest(message, fields), _current_call.get())
+    answer = await hooks.on_elicitation(ElicitationRequest(message, fields), _current_call.get())
     return declined if answer is None else types.ElicitResult(action="accept", content=answer)
 
 
@@ -491,13 +512,13 @@ def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
         }
         made.append(
             ElicitationField(
-                str(name),
-                kind,
-                strip_invisible(title)[:200],
-                isinstance(required, list) and name in required,
-                said.get("default"),
-                _parse_options(items if kind == "choices" and items else said),
-                limits,
+                name=str(name),
+                kind=kind,
+                title=strip_invisible(title)[:200],
+                required=isinstance(required, list) and name in required,
+                default=said.get("default"),
+                options=_parse_options(items if kind == "choices" and items else said),
+                limits=limits,
             )
         )
     return tuple(made)

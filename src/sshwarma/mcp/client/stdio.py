@@ -86,7 +86,7 @@ async def program_transport(
     Raises:
         Unavailable: if the program cannot be started.
     """
-    ring.begin()
+    ring.start_section()
     process = await _start_program(command, env, cwd, memory)
     heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
     write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
@@ -188,7 +188,8 @@ async def _wait_until_gone(
         leaving.cancel()
     if reading.done() and not reading.cancelled() and (why := reading.result()):
         return why
-    return f"it {_describe_exit(process.returncode)}{f': {ring.said[:200]}' if ring.said else ''}"
+    last = f": {ring.last_line[:200]}" if ring.last_line else ""
+    return f"it {_describe_exit(process.returncode)}{last}"
 
 
 def _describe_exit(status: int | None) -> str:
@@ -220,7 +221,7 @@ async def forward_messages(
     junk = 0
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in lines:
-            await flow.take(1)
+            await flow.acquire(1)
             message = parse_message(line, ring)
             if message is not None:
                 junk = 0
@@ -240,7 +241,7 @@ async def _read_lines(
     line = bytearray()
     head = b""
     while piece := await stdout.read(READ_BYTES):
-        await flow.take(0, len(piece))
+        await flow.acquire(0, len(piece))
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
             line += piece[start:end]
@@ -269,7 +270,7 @@ def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> Session
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        ring.note(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+        ring.append(f"not a message: {line[:200].decode('utf-8', 'replace')}")
         return None
 
 
@@ -280,7 +281,7 @@ def count_quotes(data: bytes) -> int:
 
 def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> SessionMessage | None:
     """Build the error response to a rejected message, if its edges show the id."""
-    ring.note(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
+    ring.append(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
     found = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
     if found is None or b'"method"' in edges[0]:
         return None

@@ -70,23 +70,23 @@ class SupervisorTiming:
     probe: float = 30.0
     probe_timeout: float = 10.0
     refresh: float = 300.0
-    settle: float = 1.0  # delay between a change notification and reading the listing
-    first_wait: float = 1.0
-    longest_wait: float = 60.0
-    steady: float = 30.0  # uptime after which the backoff restarts at first_wait
-    knock: float = 2.0  # interval of port checks while the server's port is closed
+    debounce_seconds: float = 1.0  # delay between a change notification and reading the listing
+    first_retry_seconds: float = 1.0
+    max_retry_seconds: float = 60.0
+    stable_seconds: float = 30.0  # uptime after which the backoff restarts at first_wait
+    port_check_seconds: float = 2.0  # interval of port checks while the server's port is closed
 
 
 class SupervisorListener(UserPrompter, Protocol):
     """Receives the events of a server, and can reach people."""
 
-    async def came_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
+    async def on_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
         """Handle a new connection or a new tool listing."""
 
-    async def went_down(self) -> None:
+    async def on_down(self) -> None:
         """Handle the end of a connection."""
 
-    def wants_sign_in(self, reason: str) -> None:
+    def on_sign_in_required(self, reason: str) -> None:
         """Handle a server that requires a sign-in."""
 
 
@@ -107,7 +107,7 @@ class Supervisor:
         slots: asyncio.Semaphore,
     ) -> None:
         self.settings = settings
-        self.ring = LogBuffer()
+        self.log_buffer = LogBuffer()
         self.state: ServerState = "new"
         self.reason = ""
         self.since = time.monotonic()
@@ -126,7 +126,7 @@ class Supervisor:
         self._doubtful = False
         self._relist_at: float | None = None
         self._unsettled: list[asyncio.Future[None]] = []
-        self._calls = CallQueue(settings, keeper, self.ring)
+        self._calls = CallQueue(settings, keeper, self.log_buffer)
         self._timeouts = 0
         self._unreachable = False
 
@@ -147,7 +147,7 @@ class Supervisor:
         return self.state == "stopped"
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether the server is connected and its tools are published."""
         return self._link is not None and self.state in ("up", "degraded")
 
@@ -156,7 +156,7 @@ class Supervisor:
         """Number of running calls."""
         return len(self._calls)
 
-    async def settled(self, seconds: float) -> None:
+    async def wait_until_settled(self, seconds: float) -> None:
         """Wait until the server is up or an attempt failed, at most `seconds`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unsettled.append(done)
@@ -168,7 +168,7 @@ class Supervisor:
             self._era = "auto"
         self._relist_at = 0.0
         self._wake.set()
-        await self.settled(seconds)
+        await self.wait_until_settled(seconds)
 
     def redial(self, reason: str) -> None:
         """Close the connection and reconnect now."""
@@ -194,7 +194,7 @@ class Supervisor:
             raise self._is_down()
         seconds = self.settings.call_seconds
         try:
-            async with self._calls.one(person_id, seconds) as mark:
+            async with self._calls.acquire(person_id, seconds) as mark:
                 return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
             self._timed_out()
@@ -236,7 +236,7 @@ class Supervisor:
     def why_down(self) -> str:
         """Why the server is not connected; empty if it is up."""
         said = f": {self.reason}" if self.reason else ""
-        return "" if self.up else f"{self.settings.name} is not connected{said}"
+        return "" if self.is_up else f"{self.settings.name} is not connected{said}"
 
     def _is_down(self) -> Unavailable:
         wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
@@ -260,7 +260,7 @@ class Supervisor:
             reason = await self._connected()
             if self._stopped():
                 return
-            if time.monotonic() - began > self._timing.steady and self._was_up:
+            if time.monotonic() - began > self._timing.stable_seconds and self._was_up:
                 failures = 0
             failures += 1
             self._resolve_settled()
@@ -305,14 +305,14 @@ class Supervisor:
             async with self._slots, asyncio.timeout(settings.start_seconds):
                 dial = await self._dial()
                 link = await stack.enter_async_context(
-                    dial(settings, self._folder, self._era, self.ring, hooks)
+                    dial(settings, self._folder, self._era, self.log_buffer, hooks)
                 )
                 listing = await link.tools(settings.max_tools)
             self._era = link.greeting.era
             self.greeting = link.greeting
             self._link, self._was_up = link, True
             try:
-                await self._keeper.came_up(link.greeting, listing)
+                await self._keeper.on_up(link.greeting, listing)
                 self._set("up")
                 self._resolve_settled()
                 await self._watch(link)
@@ -326,7 +326,7 @@ class Supervisor:
             self._link = None
             self._set("down", self._broken)
             # In a separate task: the broken connection may be cancelling this one.
-            marking.append(asyncio.create_task(self._keeper.went_down()))
+            marking.append(asyncio.create_task(self._keeper.on_down()))
 
     async def _watch(self, link: ServerLink) -> None:
         timing, strikes = self._timing, 0
@@ -357,10 +357,10 @@ class Supervisor:
             async with asyncio.timeout(self.settings.start_seconds):
                 listing = await link.tools(self.settings.max_tools)
         except Exception as error:  # noqa: BLE001 - as above
-            self.ring.note(f"its listing could not be read: {self._describe_error(error)}")
+            self.log_buffer.append(f"its listing could not be read: {self._describe_error(error)}")
             self._doubtful = True
         else:
-            await self._keeper.came_up(link.greeting, listing)
+            await self._keeper.on_up(link.greeting, listing)
         self._resolve_settled()
 
     async def _answers_probe(self, link: ServerLink) -> bool:
@@ -368,7 +368,7 @@ class Supervisor:
             async with asyncio.timeout(self._timing.probe_timeout):
                 await link.probe()
         except Exception as error:  # noqa: BLE001 - as above
-            self.ring.note(f"a probe failed: {self._describe_error(error)}")
+            self.log_buffer.append(f"a probe failed: {self._describe_error(error)}")
             return False
         return True
 
@@ -391,7 +391,9 @@ class Supervisor:
         self._wake.clear()
         while (left := until - time.monotonic()) > 0:
             knocks = self._unreachable and self.settings.url is not None
-            if await self._wait_for_wake(min(left, self._timing.knock) if knocks else left):
+            if await self._wait_for_wake(
+                min(left, self._timing.port_check_seconds) if knocks else left
+            ):
                 break
             if knocks and await self._is_port_open():
                 break
@@ -402,7 +404,7 @@ class Supervisor:
         parts = urlsplit(self.settings.url or "")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
-            async with asyncio.timeout(self._timing.knock):
+            async with asyncio.timeout(self._timing.port_check_seconds):
                 addresses = await resolve_allowed(
                     parts.hostname or "", port, allow_private=self.settings.allow_private
                 )
@@ -416,14 +418,16 @@ class Supervisor:
         timing = self._timing
         if self.state in LOCKED_OUT_STATES:
             return timing.refresh
-        longest = min(timing.longest_wait, timing.first_wait * 2 ** min(failures - 1, 20))
+        longest = min(
+            timing.max_retry_seconds, timing.first_retry_seconds * 2 ** min(failures - 1, 20)
+        )
         return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, so that servers do not retry together
 
     # Callbacks of the connection.
 
     def _changed(self) -> None:
         if self._relist_at is None:
-            self._relist_at = time.monotonic() + self._timing.settle
+            self._relist_at = time.monotonic() + self._timing.debounce_seconds
             self._wake.set()
 
     def _break(self, reason: str) -> None:
@@ -451,7 +455,7 @@ class Supervisor:
         leaf = _first_error(error)
         if isinstance(leaf, SignInRequired):
             self._set("needs-sign-in", str(leaf))
-            self._keeper.wants_sign_in(str(leaf))
+            self._keeper.on_sign_in_required(str(leaf))
         elif isinstance(leaf, KeyRequired):
             self._set("needs-key", str(leaf))
         self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")

@@ -28,7 +28,7 @@ class Throttle:
         self._bucket = TokenBucket(rate, burst)
         self._taken = 0.0
 
-    async def take(self, messages: float, size: int = 0) -> None:
+    async def acquire(self, messages: float, size: int = 0) -> None:
         """Wait until `messages` messages of `size` bytes in total may be read."""
         cost = messages + size / BYTES_PER_MESSAGE
         self._taken += cost

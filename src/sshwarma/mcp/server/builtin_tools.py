@@ -147,7 +147,7 @@ def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
 async def _run_verb(
     verb: str, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
 ) -> ToolResult:
-    caller: Caller = visit.caller(report)
+    caller: Caller = visit.make_caller(report)
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
@@ -158,9 +158,12 @@ async def _use_tool(
     tools: Tools, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
 ) -> ToolResult:
     asked = _validate_arguments(UseToolArguments, arguments)
-    outcome = await tools.call(visit.caller(report), asked.name, asked.arguments)
+    outcome = await tools.call(visit.make_caller(report), asked.name, asked.arguments)
     return ToolResult(
-        outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
+        outcome.text,
+        outcome.structured,
+        outcome.ending != "result",
+        attachments=outcome.attachments,
     )
 
 
@@ -169,7 +172,7 @@ async def _wait_events(
 ) -> ToolResult:
     asked = _validate_arguments(WaitEventsArguments, arguments)
     happened, text = await wait_events(
-        partial(visit.caller, report), visit.guest, asked.cursor, asked.timeout
+        partial(visit.make_caller, report), visit.client, asked.cursor, asked.timeout
     )
     return ToolResult(text, _BATCH_ADAPTER.dump_python(happened, mode="json"))
 

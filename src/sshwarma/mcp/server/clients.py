@@ -47,24 +47,24 @@ class Visit:
 
     Attributes:
         token: The token that authenticated it; None for an ssh key.
-        stays: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
-        session: Whether it is a session of the older protocol.
+        lingers: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
+        is_session: Whether it is a session of the older protocol.
         ended: Set when it must stop.
         reason: Why it must stop.
     """
 
     def __init__(self, guest: McpClient, token: Token | None, stays: bool) -> None:
-        self.guest = guest
+        self.client = guest
         self.token = token
-        self.stays = stays
-        self.session = False
+        self.lingers = stays
+        self.is_session = False
         self.ended = asyncio.Event()
         self.reason = ""
         self._expiry: asyncio.TimerHandle | None = None
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                _seconds_left(token), guest.end, "The token expired.", {token.id}
+                _seconds_left(token), guest.end_visits, "The token expired.", {token.id}
             )
 
     @property
@@ -80,45 +80,45 @@ class Visit:
         """Ask it to stop, and cancel its running calls."""
         self.reason = self.reason or reason
         self.ended.set()
-        self.guest.stop_calls(self.credential)
+        self.client.stop_calls(self.credential)
 
     def close(self) -> None:
         """Remove it from its client."""
         if self._expiry is not None:
             self._expiry.cancel()
-        self.guest.closed(self)
+        self.client.remove_visit(self)
 
-    def caller(self, report: Callable[[str], None] | None = None) -> Caller:
+    def make_caller(self, report: Callable[[str], None] | None = None) -> Caller:
         """Return the agent as a caller, in its current room.
 
         Raises:
             Forbidden: if its access has ended.
         """
-        guests = self.guest.guests
-        agent = guests.world.agents.get(self.guest.agent_id)
-        link = self.guest.link
+        guests = self.client.clients
+        agent = guests.world.agents.get(self.client.agent_id)
+        link = self.client.link
         if agent is None or agent.disabled or link is None or self.ended.is_set():
             raise Forbidden(self.reason or "Your access has ended.")
         return Caller(
-            guests.world,
-            guests.services,
-            guests.limits,
-            agent,
-            link.room_id,
-            "mcp",
-            link,
+            world=guests.world,
+            services=guests.services,
+            limits=guests.limits,
+            agent=agent,
+            room_id=link.room_id,
+            door="mcp",
+            link=link,
             scope=self.scope,
-            report=report,
+            on_progress=report,
         )
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a call in its own task; cancel it if the request or the visit ends.
 
         Raises:
             Unavailable: if the agent has MAX_CLIENT_CALLS_PER_AGENT calls running.
             Forbidden: if the visit ended during the call.
         """
-        calls = self.guest.calls
+        calls = self.client.calls
         if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
             work.close()
             raise Unavailable(
@@ -154,42 +154,42 @@ def _seconds_left(token: Token) -> float:
 class McpClient:
     """A connected agent; `notices` are messages to it that are in no log."""
 
-    guests: McpClients
+    clients: McpClients
     agent_id: str
     link: AgentConnection | None = None
     visits: set[Visit] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NOTICES))
-    entering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     stop_listening: Callable[[], None] | None = None
     _stay_until: dict[str, float] = field(
         default_factory=dict
     )  # by token, seconds of time.monotonic
     _leave_timer: asyncio.TimerHandle | None = None
 
-    def opened(self, visit: Visit) -> None:
+    def add_visit(self, visit: Visit) -> None:
         self.visits.add(visit)
         if self._leave_timer is not None:
             self._leave_timer.cancel()
             self._leave_timer = None
 
-    def closed(self, visit: Visit) -> None:
+    def remove_visit(self, visit: Visit) -> None:
         self.visits.discard(visit)
-        if visit.stays and visit.token is not None and not visit.ended.is_set():
+        if visit.lingers and visit.token is not None and not visit.ended.is_set():
             stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(visit.token))
             self._stay_until[visit.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
-    def forget(self, token_ids: set[str]) -> None:
+    def forget_tokens(self, token_ids: set[str]) -> None:
         """Stop lingering for requests of these tokens."""
         for token_id in token_ids:
             self._stay_until.pop(token_id, None)
         self.leave_when_done()
 
     @property
-    def sessions(self) -> int:
+    def session_count(self) -> int:
         """Number of open sessions of the older protocol."""
-        return sum(visit.session for visit in self.visits)
+        return sum(visit.is_session for visit in self.visits)
 
     @property
     def token_ids(self) -> set[str]:
@@ -205,7 +205,7 @@ class McpClient:
             self._leave_timer = None
         wait = max(self._stay_until.values(), default=0.0) - time.monotonic()
         if wait <= 0:
-            self.guests.part(self)
+            self.clients.remove_client(self)
         else:
             self._leave_timer = asyncio.get_running_loop().call_later(wait, self.leave_when_done)
 
@@ -214,13 +214,13 @@ class McpClient:
             if let_in_by == credential:
                 task.cancel()
 
-    def end(self, reason: str, token_ids: set[str] | None = None) -> None:
+    def end_visits(self, reason: str, token_ids: set[str] | None = None) -> None:
         """End all visits of the agent, or those of the given tokens."""
         for visit in list(self.visits):
             if token_ids is None or visit.credential in token_ids:
                 visit.end(reason)
                 visit.close()
-        self.forget(self.token_ids if token_ids is None else token_ids)
+        self.forget_tokens(self.token_ids if token_ids is None else token_ids)
 
 
 class McpClients:
@@ -237,7 +237,7 @@ class McpClients:
     def __iter__(self) -> Iterator[McpClient]:
         return iter(list(self._clients.values()))
 
-    async def enter(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
+    async def open_visit(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
         """Open a visit; the first one brings the agent into the world.
 
         With `stays`, the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
@@ -257,9 +257,9 @@ class McpClients:
                 f"You have {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams open, the limit."
             )
         visit = Visit(guest, token, stays)
-        guest.opened(visit)
+        guest.add_visit(visit)
         try:
-            async with guest.entering:
+            async with guest.enter_lock:
                 await self._arrive(guest)
             if visit.ended.is_set():
                 raise Forbidden(visit.reason)
@@ -273,14 +273,21 @@ class McpClients:
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
         if guest.link is None:
-            caller = Caller(self.world, self.services, self.limits, agent, agent.room_id, "mcp")
-            room_id = (await caller.where_it_may_be()).room_id
+            caller = Caller(
+                world=self.world,
+                services=self.services,
+                limits=self.limits,
+                agent=agent,
+                room_id=agent.room_id,
+                door="mcp",
+            )
+            room_id = (await caller.in_accessible_room()).room_id
             guest.link = AgentConnection(agent.id, room_id, "mcp")
             await moving.record_arrival(self.world, guest.link)
         if self._clients.get(agent.id) is not guest:  # it was removed while arriving
             await moving.record_departure(self.world, guest.link)
 
-    def part(self, guest: McpClient) -> None:
+    def remove_client(self, guest: McpClient) -> None:
         """Remove a client without open visits; its agent leaves the world."""
         if self._clients.get(guest.agent_id) is guest:
             del self._clients[guest.agent_id]
@@ -294,14 +301,14 @@ class McpClients:
         self._stopped = True
         calls = [task for guest in self for task in guest.calls]
         for guest in self:
-            guest.end("The server is shutting down.")
+            guest.end_visits("The server is shutting down.")
         await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, guest: McpClient) -> Callable[[Any], None]:
         def told(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
-                    guest.end(event.reason)
+                    guest.end_visits(event.reason)
                 elif guest.link is not None and event.room_id == guest.link.room_id:
                     self._background.spawn(self._move_out(guest, event.reason))
             elif isinstance(event, AgentsChanged):
@@ -315,13 +322,13 @@ class McpClients:
         if agent is not None and guest.link is not None:
             await moving.move_out_of_room(
                 Caller(
-                    self.world,
-                    self.services,
-                    self.limits,
-                    agent,
-                    guest.link.room_id,
-                    "mcp",
-                    guest.link,
+                    world=self.world,
+                    services=self.services,
+                    limits=self.limits,
+                    agent=agent,
+                    room_id=guest.link.room_id,
+                    door="mcp",
+                    link=guest.link,
                 )
             )
 
@@ -329,7 +336,7 @@ class McpClients:
         """Check a changed agent: it may be disabled, or a token revoked."""
         agent = self.world.agents.get(guest.agent_id)
         if agent is None or agent.disabled:
-            guest.end("Your account is disabled.")
+            guest.end_visits("Your account is disabled.")
         elif guest.token_ids:
             self._background.spawn(self._end_revoked(guest))
 
@@ -339,4 +346,4 @@ class McpClients:
         )
         revoked = guest.token_ids - {token.id for token in known}
         if revoked:
-            guest.end("The token was revoked.", revoked)
+            guest.end_visits("The token was revoked.", revoked)

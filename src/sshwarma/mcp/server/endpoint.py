@@ -52,7 +52,7 @@ class McpEndpoint:
         self._pace = LineRateLimiter(
             guests.limits.requests_per_10_seconds, "requests", "then ask again"
         )
-        self.protocol = self._protocol(guests, tools, lines)
+        self.handlers = self._protocol(guests, tools, lines)
         self._hosts = http.hosts
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
@@ -64,7 +64,7 @@ class McpEndpoint:
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
-            self.protocol.server,
+            self.handlers.server,
             security_settings=settings,
             max_request_body_size=MAX_CLIENT_MESSAGE_BYTES,
             session_idle_timeout=MCP_SESSION_IDLE_SECONDS,
@@ -72,7 +72,7 @@ class McpEndpoint:
         )
 
     async def start(self) -> None:
-        self.protocol.start()
+        self.handlers.start()
         self._manager = self._session_manager(make_security_settings(self._hosts))
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._ready.wait()
@@ -81,7 +81,7 @@ class McpEndpoint:
         self._stopping.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
-        await self.protocol.stop()
+        await self.handlers.stop()
 
     async def _run(self) -> None:
         """Run the session manager, which one task must enter and leave."""
@@ -89,15 +89,15 @@ class McpEndpoint:
             self._ready.set()
             await self._stopping.wait()
 
-    async def lines(self, agent_id: str, lines: LineStream) -> None:
+    async def serve_lines(self, agent_id: str, lines: LineStream) -> None:
         """Serve an agent over an ssh channel until the channel or its access ends.
 
         Raises:
             Forbidden: if the agent's access ends.
         """
-        visit = await self._guests.enter(agent_id, None)
+        visit = await self._guests.open_visit(agent_id, None)
         messages = MessageStream(lines, agent_id, self._pace)
-        server = self.protocol.server
+        server = self.handlers.server
         serving = asyncio.get_running_loop().create_task(
             serve_dual_era_loop(
                 server,
@@ -123,7 +123,7 @@ class McpEndpoint:
             finally:
                 visit.close()
 
-    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         try:
             token = await self._token(scope)
@@ -137,7 +137,7 @@ class McpEndpoint:
             if scope["method"] == "POST":
                 self._pace.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
-            visit = await self._guests.enter(token.agent_id, token, stays=stays)
+            visit = await self._guests.open_visit(token.agent_id, token, stays=stays)
         except Unavailable as busy:
             await _send_refusal(send, 429, str(busy))
             return
@@ -146,7 +146,7 @@ class McpEndpoint:
             return
         answer = _HttpExchange(visit, receive, send)
         try:
-            if _opens_session(scope) and visit.guest.sessions >= MAX_MCP_SESSIONS_PER_AGENT:
+            if _opens_session(scope) and visit.client.session_count >= MAX_MCP_SESSIONS_PER_AGENT:
                 words = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
                 await _send_refusal(send, 429, words)
                 return
@@ -156,7 +156,7 @@ class McpEndpoint:
         finally:
             visit.close()
             if scope["method"] == "DELETE" and answer.status == 200:
-                visit.guest.forget({token.id})  # the client closed its session
+                visit.client.forget_tokens({token.id})  # the client closed its session
 
     async def _token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""

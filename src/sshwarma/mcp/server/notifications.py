@@ -44,19 +44,19 @@ SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 @dataclass(eq=False)
 class ChangeListener:
-    """A client that receives notifications; `lists` are the list events it wants."""
+    """A client that receives notifications; `list_kinds` are the list events it wants."""
 
     visit: Visit
     send: SendEvent
-    lists: frozenset[type]
+    list_kinds: frozenset[type]
     uris: dict[str, object] = field(default_factory=dict)  # with their signatures
-    told: dict[type, object] = field(default_factory=dict)
-    waiting: dict[ServerEvent, None] = field(default_factory=dict)
-    sending: asyncio.Task[None] | None = None
+    last_signatures: dict[type, object] = field(default_factory=dict)
+    pending_events: dict[ServerEvent, None] = field(default_factory=dict)
+    send_task: asyncio.Task[None] | None = None
 
     @property
-    def guest(self) -> McpClient:
-        return self.visit.guest
+    def client(self) -> McpClient:
+        return self.visit.client
 
 
 class ChangeNotifier:
@@ -79,25 +79,25 @@ class ChangeNotifier:
     def start(self) -> None:
         bus = self._world.bus
         self._stops = [
-            bus.on(WorldChanged, self._on_room_changed),
-            bus.on(PresenceChanged, self._on_room_changed),
-            bus.on(RowAppended, self._on_row),
+            bus.on_event(WorldChanged, self._on_room_changed),
+            bus.on_event(PresenceChanged, self._on_room_changed),
+            bus.on_event(RowAppended, self._on_row),
         ]
 
-    async def add(self, listener: ChangeListener) -> None:
+    async def add_listener(self, listener: ChangeListener) -> None:
         """Start notifying a listener."""
-        caller = listener.visit.caller()
-        for kind in listener.lists:
-            listener.told[kind] = await self._signature(kind, caller)
+        caller = listener.visit.make_caller()
+        for kind in listener.list_kinds:
+            listener.last_signatures[kind] = await self._signature(kind, caller)
         for uri in listener.uris:
             listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
         self._listeners[listener] = None
         self._schedule()  # something may have changed since the signatures were read
 
-    def remove(self, listener: ChangeListener) -> None:
+    def remove_listener(self, listener: ChangeListener) -> None:
         self._listeners.pop(listener, None)
-        if listener.sending is not None:
-            listener.sending.cancel()
+        if listener.send_task is not None:
+            listener.send_task.cancel()
 
     async def subscribe(self, listener: ChangeListener, uri: str) -> None:
         """Subscribe a listener to a resource.
@@ -107,7 +107,7 @@ class ChangeNotifier:
             Forbidden: if the agent may not read it.
             Invalid: if the listener has MAX_SUBSCRIBED_RESOURCES subscriptions.
         """
-        caller = listener.visit.caller()
+        caller = listener.visit.make_caller()
         await resources.check_readable(caller, uri)
         if len(listener.uris) >= MAX_SUBSCRIBED_RESOURCES and uri not in listener.uris:
             raise Invalid(f"You have {MAX_SUBSCRIBED_RESOURCES} subscriptions, the limit.")
@@ -119,7 +119,7 @@ class ChangeNotifier:
         if self._timer is not None:
             self._timer.cancel()
         for listener in list(self._listeners):
-            self.remove(listener)
+            self.remove_listener(listener)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -161,11 +161,11 @@ class ChangeNotifier:
                 return
 
     async def _compare(self, listener: ChangeListener, changed: set[str], said: set[str]) -> None:
-        caller = listener.visit.caller()
-        for kind in listener.lists:
+        caller = listener.visit.make_caller()
+        for kind in listener.list_kinds:
             signature = await self._signature(kind, caller)
-            if signature != listener.told[kind]:
-                listener.told[kind] = signature
+            if signature != listener.last_signatures[kind]:
+                listener.last_signatures[kind] = signature
                 self._send(listener, kind())
         for uri, before in list(listener.uris.items()):
             try:
@@ -178,31 +178,31 @@ class ChangeNotifier:
 
     async def _signature(self, kind: type, caller: Caller) -> object:
         if kind is ToolsListChanged:
-            return (await self._tool_lists.of(caller)).signature
+            return (await self._tool_lists.get_tool_list(caller)).signature
         if kind is PromptsListChanged:
             return await prompts.prompts_signature(caller)
         now = now_ms()
         rooms = await self._world.rooms()
         return caller.room_id, tuple(
-            (room.id, room.name) for room in rooms if room.listed_for(caller.agent, now)
+            (room.id, room.name) for room in rooms if room.is_listed_for(caller.agent, now)
         )
 
     def _send(self, listener: ChangeListener, event: ServerEvent) -> None:
-        listener.waiting[event] = None  # equal events are sent once
-        if listener.sending is None or listener.sending.done():
+        listener.pending_events[event] = None  # equal events are sent once
+        if listener.send_task is None or listener.send_task.done():
             work = self._deliver(listener)
-            listener.sending = asyncio.get_running_loop().create_task(work)
-            listener.sending.add_done_callback(_log_delivery_error)
+            listener.send_task = asyncio.get_running_loop().create_task(work)
+            listener.send_task.add_done_callback(_log_delivery_error)
 
     async def _deliver(self, listener: ChangeListener) -> None:
-        while listener.waiting:
-            event = next(iter(listener.waiting))
-            del listener.waiting[event]
+        while listener.pending_events:
+            event = next(iter(listener.pending_events))
+            del listener.pending_events[event]
             try:
                 async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                     await listener.send(event)
             except TimeoutError:
-                log.info("sending a notification timed out", agent=listener.guest.agent_id)
+                log.info("sending a notification timed out", agent=listener.client.agent_id)
 
 
 def _log_delivery_error(sending: asyncio.Task[None]) -> None:

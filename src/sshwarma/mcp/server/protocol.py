@@ -133,7 +133,7 @@ class McpHandlers:
     """
 
     def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
-        self.guests = guests
+        self.clients = guests
         self._tools = tools
         self._pace = lines
         self._builtin_tools = make_builtin_tools(tools)
@@ -178,7 +178,7 @@ class McpHandlers:
     def caller(self, ctx: RequestContext) -> Caller:
         """Return the caller of a request, in its current room."""
         try:
-            return self.visit(ctx).caller()
+            return self.visit(ctx).make_caller()
         except WorldError as refused:
             raise to_mcp_error(refused) from refused
 
@@ -188,7 +188,7 @@ class McpHandlers:
         self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         caller = self.caller(ctx)
-        catalogue = await self._tool_lists.of(caller)
+        catalogue = await self._tool_lists.get_tool_list(caller)
         cursor = params.cursor if params else None
         shown, following = paginate(catalogue.tools, cursor, lambda tool: tool.name)
         if cursor is None:
@@ -202,11 +202,11 @@ class McpHandlers:
         visit = self.visit(ctx)
         try:
             async with _progress_reporter(ctx) as report:
-                caller = visit.caller(report)
+                caller = visit.make_caller(report)
                 if caller.link is not None:
-                    caller.link.touch()
+                    caller.link.mark_active()
                 work = self._call(visit, caller, params.name, params.arguments or {}, report)
-                return _to_call_result(await visit.run(work))
+                return _to_call_result(await visit.run_call(work))
         except WorldError as refused:
             return make_refusal(str(refused))
         except Exception:
@@ -225,13 +225,16 @@ class McpHandlers:
         if standing is not None:
             self._check_scope(caller, standing.scope)
             return await standing.run(visit, arguments, report)
-        item = (await self._tool_lists.of(caller)).names.find(name)
+        item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
         )
         outcome = await self._tools.call(caller, name, arguments)
         return ToolResult(
-            outcome.text, outcome.structured, outcome.how != "result", given=outcome.given
+            outcome.text,
+            outcome.structured,
+            outcome.ending != "result",
+            attachments=outcome.attachments,
         )
 
     def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
@@ -297,13 +300,13 @@ class McpHandlers:
         stream = ListenHandler(bus, max_subscriptions=1)
         listener = ChangeListener(visit, bus.publish, wanted, readable)
         honoured = asked.model_copy(update={"resource_subscriptions": list(readable) or None})
-        await _with_mcp_errors(self._notifier.add(listener))
+        await _with_mcp_errors(self._notifier.add_listener(listener))
         ending = asyncio.get_running_loop().create_task(_close_when_ended(visit, stream))
         try:
             return await stream(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
             ending.cancel()
-            self._notifier.remove(listener)
+            self._notifier.remove_listener(listener)
 
     # Prompts.
 
@@ -373,17 +376,17 @@ class McpHandlers:
     async def _begin_session(
         self, opened: Visit, connection: Any, send: SendEvent
     ) -> _LegacySession:
-        visit = await self.guests.enter(opened.guest.agent_id, opened.token)
-        visit.session = True
+        visit = await self.clients.open_visit(opened.client.agent_id, opened.token)
+        visit.is_session = True
         session = _LegacySession(visit, ChangeListener(visit, send, LIST_EVENTS))
         connection.exit_stack.callback(self._end_session, session)
-        await self._notifier.add(session.listener)
-        if opened not in opened.guest.visits:  # it closed meanwhile, so nothing else ends this
+        await self._notifier.add_listener(session.listener)
+        if opened not in opened.client.visits:  # it closed meanwhile, so nothing else ends this
             self._end_session(session)
         return session
 
     def _end_session(self, session: _LegacySession) -> None:
-        self._notifier.remove(session.listener)
+        self._notifier.remove_listener(session.listener)
         session.visit.close()
 
 
@@ -399,22 +402,22 @@ def to_mcp_error(refused: WorldError) -> MCPError:
 def _to_call_result(result: ToolResult) -> CallToolResult:
     structured = result.structured if isinstance(result.structured, dict) else None
     return CallToolResult(
-        content=[TextContent(text=result.text), *map(_to_content_block, result.given)],
-        structured_content=None if result.failed else structured,
-        is_error=result.failed,
+        content=[TextContent(text=result.text), *map(_to_content_block, result.attachments)],
+        structured_content=None if result.is_error else structured,
+        is_error=result.is_error,
     )
 
 
 def _to_content_block(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
     """Convert an attachment to a content block of MCP."""
     data = b64encode(given.data).decode()
-    match given.kind.partition("/")[0]:
+    match given.media_type.partition("/")[0]:
         case "image":
-            return ImageContent(data=data, mime_type=given.kind)
+            return ImageContent(data=data, mime_type=given.media_type)
         case "audio":
-            return AudioContent(data=data, mime_type=given.kind)
+            return AudioContent(data=data, mime_type=given.media_type)
     digest = hashlib.sha256(given.data).hexdigest()
-    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=given.kind, blob=data)
+    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=given.media_type, blob=data)
     return EmbeddedResource(resource=blob)
 
 

@@ -142,7 +142,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
     ]
     room = await caller.room()
     for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
-        inside = await world.memo(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
+        inside = await world.memoized(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
         found += [
             Resource(
                 uri=make_uri("thing", bag, thing.name),
@@ -180,18 +180,18 @@ async def read_resource(
     match place.kind:
         case "room":
             try:
-                there = await caller.elsewhere(place.bag)
+                there = await caller.in_room(place.bag)
             except NotFound:
                 space = await _find_namespace(caller, place.bag)
                 return _make_contents(address, render_plain(draw_result(space)), dump_json(space))
             seen = await read_room_details(there)
             return _make_contents(address, render_plain(draw_result(seen)), dump_json(seen))
         case "log":
-            there = await caller.elsewhere(place.bag)
-            found = await caller.world.tail(there.room_id, MAX_RESOURCE_LOG_ROWS)
+            there = await caller.in_room(place.bag)
+            found = await caller.world.last_rows(there.room_id, MAX_RESOURCE_LOG_ROWS)
             return _make_contents(address, *_render_rows(caller, found))
         case "row":
-            there = await caller.elsewhere(place.bag)
+            there = await caller.in_room(place.bag)
             seq = int(place.name)
             found = await caller.world.store.read(
                 lambda conn: rows.read_tail(conn, there.room_id, 1, before=seq + 1)
@@ -200,7 +200,7 @@ async def read_resource(
                 raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
             return _make_contents(address, *_render_rows(caller, found))
         case "attachment":
-            there = await caller.elsewhere(place.bag)
+            there = await caller.in_room(place.bag)
             kept = await read_attachment(there, int(place.name), place.number)
             return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
         case "thing":
@@ -221,7 +221,7 @@ async def check_readable(caller: Caller, address: str) -> None:
         await _find_thing(caller, place)
         return
     try:
-        await caller.elsewhere(place.bag)
+        await caller.in_room(place.bag)
     except NotFound:
         if place.kind != "room":
             raise
@@ -250,7 +250,7 @@ async def resource_signature(
         thing = await _find_thing(caller, place)
         return thing.id, thing.updated_at
     try:
-        room_id = (await caller.elsewhere(place.bag)).room_id
+        room_id = (await caller.in_room(place.bag)).room_id
     except NotFound:
         if place.kind != "room":
             raise
@@ -288,7 +288,7 @@ async def _find_thing(caller: Caller, place: ResourceAddress) -> Thing:
 
 
 async def _find_bag_id(caller: Caller, bag: str) -> str:
-    return caller.agent.id if bag == "me" else (await caller.elsewhere(bag)).room_id
+    return caller.agent.id if bag == "me" else (await caller.in_room(bag)).room_id
 
 
 def _list_texts(conn: Connection, bag_id: str) -> list[Thing]:

@@ -42,7 +42,7 @@ class McpServer:
         http: HttpSettings,
         pace: LineRateLimiter,
     ) -> None:
-        self.guests = McpClients(world, services, limits)
+        self.clients = McpClients(world, services, limits)
         self._endpoint_args = (services.tools, http, pace)
         self._service: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
@@ -52,7 +52,7 @@ class McpServer:
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     async def stop(self) -> None:
-        await self.guests.stop()
+        await self.clients.stop()
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
@@ -68,7 +68,7 @@ class McpServer:
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": str(unavailable).encode()})
             return
-        await serving.http(scope, receive, send)
+        await serving.serve_http(scope, receive, send)
 
     async def lines(self, agent_id: str, lines: LineStream) -> None:
         """Serve an agent over a channel until it ends.
@@ -76,7 +76,7 @@ class McpServer:
         Raises:
             WorldError: if the agent may not connect.
         """
-        await (await self._wait_until_loaded()).lines(agent_id, lines)
+        await (await self._wait_until_loaded()).serve_lines(agent_id, lines)
 
     async def _load(self) -> McpEndpoint:
         serving = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
@@ -93,7 +93,7 @@ class McpServer:
         with serialize_imports():
             from sshwarma.mcp.server.endpoint import McpEndpoint
 
-            return McpEndpoint(self.guests, *self._endpoint_args)
+            return McpEndpoint(self.clients, *self._endpoint_args)
 
     async def _wait_until_loaded(self) -> McpEndpoint:
         if self._service is not None:

@@ -36,17 +36,17 @@ _CURSOR_PREFIX: Final = "after:"
 class AgentToolList:
     """Tools that one agent can call in one room, sorted by name."""
 
-    load: Loadout
+    loadout: Loadout
     tools: tuple[Tool, ...]
 
     @cached_property
     def names(self) -> NameTable:
-        return NameTable(self.load.tools)
+        return NameTable(self.loadout.tools)
 
     @cached_property
     def signature(self) -> tuple[tuple[str, int], ...]:
         """Value that is equal for equal lists."""
-        return tuple((item.thing.id, item.thing.updated_at) for item in self.load.usable)
+        return tuple((item.thing.id, item.thing.updated_at) for item in self.loadout.usable)
 
 
 class ToolListCache:
@@ -65,12 +65,12 @@ class ToolListCache:
             MAX_CACHED_TOOL_LISTS
         )
 
-    async def of(self, caller: Caller) -> AgentToolList:
+    async def get_tool_list(self, caller: Caller) -> AgentToolList:
         """Return the tools that the caller can call in its room within its token's scope."""
         load = await caller.world.loadout(caller.room_id, caller.agent.id)
         key = (caller.room_id, caller.agent.id, caller.scope)
         known = self._lists.get(key)
-        if known is None or known.load is not load:
+        if known is None or known.loadout is not load:
             known = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
         return known
 

@@ -87,13 +87,15 @@ async def wait_events(
                 room = await caller().room()
             left = deadline - time.monotonic()
             if found or told or left <= 0:
-                return _make_batch(now, room.name, since, found, told, more)
+                return _make_batch(
+                    now, room=room.name, since=since, found=found, told=told, more=more
+                )
             try:
                 async with asyncio.timeout(min(left, REPORT_INTERVAL_SECONDS)):
                     await happened.wait()
             except TimeoutError:
-                if now.report is not None:
-                    now.report("Nothing has happened yet.")
+                if now.on_progress is not None:
+                    now.on_progress("Nothing has happened yet.")
         finally:
             for stop in stops:
                 stop()
@@ -156,17 +158,20 @@ def _make_batch(
     agents, me = caller.world.agents, caller.agent
     events = [
         Event(
-            row.kind,
-            agents.name_of(row.author_id),
-            row.content,
-            row.created_at,
-            row.seq,
-            row.kind == "tell" or mentions.has_mention(row.content, me.name),
+            kind=row.kind,
+            who=agents.name_of(row.author_id),
+            text=row.content,
+            at=row.created_at,
+            seq=row.seq,
+            mention=row.kind == "tell" or mentions.has_mention(row.content, me.name),
         )
         for row in found
     ]
     now = int(time.time() * 1000)
-    events += [Event("put_out", "sshwarma", words, now, 0, True) for words in told]
+    events += [
+        Event(kind="put_out", who="sshwarma", text=words, at=now, seq=0, mention=True)
+        for words in told
+    ]
     lines = [
         render_plain(draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True)))
         for row in found

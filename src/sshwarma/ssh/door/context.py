@@ -38,28 +38,28 @@ class SshContext:
 
     Attributes:
         channels: line services by name, which `ssh host NAME` runs instead of a verb.
-        farewells: callbacks that end open channels when the server stops; each takes the reason.
+        on_stop: callbacks that end open channels when the server stops; each takes the reason.
     """
 
     world: World
     services: Services
-    gate: WorldAuthenticator
+    authenticator: WorldAuthenticator
     limits: LimitSettings
     clock: FrameClock
     motd: str
-    pace: LineRateLimiter
-    feeds: StatusLines = field(init=False)
-    answers: LiveAnswerFeed = field(init=False)
+    rate_limiter: LineRateLimiter
+    status_lines: StatusLines = field(init=False)
+    live_answers: LiveAnswerFeed = field(init=False)
     channels: dict[str, LineService] = field(default_factory=dict)
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
-    farewells: set[Callable[[str], None]] = field(default_factory=set)
-    _typed: list[tuple[str, str]] = field(default_factory=list)
+    on_stop: set[Callable[[str], None]] = field(default_factory=set)
+    _unsaved_input: list[tuple[str, str]] = field(default_factory=list)
     _typed_timer: asyncio.TimerHandle | None = None
-    _storing: asyncio.Task[Any] | None = None
+    _store_task: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
-        self.feeds = StatusLines(self.world, self.background.spawn)
-        self.answers = LiveAnswerFeed(self.world, self.background.spawn)
+        self.status_lines = StatusLines(self.world, self.background.spawn)
+        self.live_answers = LiveAnswerFeed(self.world, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Queue a typed line for its agent's input history, unless it seems to hold a secret.
@@ -68,7 +68,7 @@ class SshContext:
         """
         if is_secret_line(typed):
             return
-        self._typed.append((agent_id, typed))
+        self._unsaved_input.append((agent_id, typed))
         if self._typed_timer is None:
             loop = asyncio.get_running_loop()
             self._typed_timer = loop.call_later(INPUT_HISTORY_DELAY_SECONDS, self._store_input)
@@ -77,26 +77,26 @@ class SshContext:
         if self._typed_timer is not None:
             self._typed_timer.cancel()
             self._typed_timer = None
-        typed, self._typed = self._typed, []
+        typed, self._unsaved_input = self._unsaved_input, []
         if typed:
-            self._storing = self.background.spawn(
+            self._store_task = self.background.spawn(
                 self.world.store.write(lambda tx: agents.append_input_history(tx, typed))
             )
 
-    async def input_history(self, agent_id: str) -> list[str]:
+    async def load_input_history(self, agent_id: str) -> list[str]:
         """Return the lines that the agent typed, oldest first, including queued ones."""
-        if any(typer == agent_id for typer, _ in self._typed):
+        if any(typer == agent_id for typer, _ in self._unsaved_input):
             self._store_input()
-        if self._storing is not None:
-            await asyncio.wait({self._storing})
+        if self._store_task is not None:
+            await asyncio.wait({self._store_task})
         return await self.world.store.read(lambda conn: agents.read_input_history(conn, agent_id))
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Store queued input and wait for all background tasks."""
         self._store_input()
         await self.background.join()
 
-    def agent(self, agent_id: str) -> Agent:
+    def require_agent(self, agent_id: str) -> Agent:
         """Return the agent's current state.
 
         Raises:
@@ -107,10 +107,18 @@ class SshContext:
             raise Forbidden("Your account is disabled.")
         return agent
 
-    def caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
-        agent = self.agent(agent_id)
+    def make_caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
+        agent = self.require_agent(agent_id)
         room_id = link.room_id if link else agent.room_id
-        return Caller(self.world, self.services, self.limits, agent, room_id, door, link)
+        return Caller(
+            world=self.world,
+            services=self.services,
+            limits=self.limits,
+            agent=agent,
+            room_id=room_id,
+            door=door,
+            link=link,
+        )
 
     def utf8(self, env: dict[str, str]) -> bool:
         """Return whether a client's locale is UTF-8; True if the client sent no locale."""
@@ -121,8 +129,8 @@ class SshContext:
 def draw_refusal(refused: WorldError, typed: str = "") -> Block:
     """Draw a refusal, with a mark under the typed word that it is about, if any."""
     lines: list[Line] = []
-    if refused.at is not None and typed and "\n" not in typed and refused.at[1] > 0:
-        start, end = refused.at
+    if refused.span is not None and typed and "\n" not in typed and refused.span[1] > 0:
+        start, end = refused.span
         lines.append(line("  ", typed))
         lines.append(line("  ", " " * start, ("error", "^" * max(1, end - start))))
     words = [("error", refused.message)]
@@ -136,7 +144,7 @@ def draw_question(event: QuestionAsked) -> Block:
     """Draw a tool's question or private message to one person."""
     does = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []
-    return block(*lines_with_head(("tool", event.who), does, text=event.text), *hint)
+    return block(*lines_with_head(("tool", event.asked_by), does, text=event.text), *hint)
 
 
 def is_concurrent_line(typed: str) -> bool:

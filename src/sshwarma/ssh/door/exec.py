@@ -88,7 +88,7 @@ class ExecHandler:
 
     async def _run(self, command: str) -> None:
         try:
-            status = await self._carry_out(command)
+            status = await self._run_line(command)
         except asyncio.CancelledError:
             self._channel.exit(130)
             raise
@@ -98,16 +98,16 @@ class ExecHandler:
             status = 70
         self._channel.exit(status)
 
-    async def _carry_out(self, command: str) -> int:
+    async def _run_line(self, command: str) -> int:
         line, room_name = self._door_flags(command.strip())
         try:
-            caller = self._house.caller(self._agent_id, "exec", None)
-            caller = await caller.where_it_may_be()
+            caller = self._house.make_caller(self._agent_id, "exec", None)
+            caller = await caller.in_accessible_room()
             if room_name:
-                caller = await caller.elsewhere(room_name)
+                caller = await caller.in_room(room_name)
             line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
-            self._house.pace.check(self._agent_id)
+            self._house.rate_limiter.check(self._agent_id)
             result = await run_line(caller, line, piped)
             if isinstance(result, SentMessage) and result.turns:
                 result = await wait_for_answers(caller, result)
@@ -175,7 +175,7 @@ class ExecHandler:
                 return None
             else:
                 # An alias takes no piped text; a command made in the world does.
-                if first[1:].lower() in self._house.agent(self._agent_id).aliases:
+                if first[1:].lower() in self._house.require_agent(self._agent_id).aliases:
                     return None
                 lacks = False
         else:
@@ -198,7 +198,7 @@ class ExecHandler:
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}
             )
             return
-        drawn = draw_refusal(refused) if refused.at is None else draw_refusal(refused, line)
+        drawn = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)
         self._channel.write_stderr(
             encode_plain_block(drawn, utf8=self._utf8, newline=self._newline)
         )

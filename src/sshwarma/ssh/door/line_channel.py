@@ -58,7 +58,7 @@ class LineChannel:
                 line = bytes(self._buffer[:at])
                 del self._buffer[: at + 1]
                 self._searched = 0
-                self._flow()
+                self._update_flow_control()
                 return line
             self._searched = len(self._buffer)
             if self._ended:
@@ -66,7 +66,7 @@ class LineChannel:
                 self._buffer.clear()
                 self._searched = 0
                 return rest or None
-            self._flow()
+            self._update_flow_control()
             self._came.clear()
             await self._came.wait()
 
@@ -90,7 +90,7 @@ class LineChannel:
             return
         self._buffer += data
         self._came.set()
-        self._flow()
+        self._update_flow_control()
 
     def eof(self) -> None:
         self._ended = True
@@ -107,7 +107,7 @@ class LineChannel:
         self._came.set()
         self._room.set()
 
-    def _flow(self) -> None:
+    def _update_flow_control(self) -> None:
         """Pause reading while a whole line is unread and the buffer is over its limit."""
         much = (
             len(self._buffer) > MAX_UNREAD_BYTES and self._buffer.find(b"\n", self._searched) >= 0

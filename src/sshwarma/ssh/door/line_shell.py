@@ -56,10 +56,10 @@ class LineShellHandler:
         self._standing = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
         self._task = asyncio.get_running_loop().create_task(self._run())
-        house.farewells.add(self._farewell)
+        house.on_stop.add(self._farewell)
 
     def data(self, data: bytes) -> None:
-        self._standing.touch()
+        self._standing.mark_active()
         self._partial += data
         *whole, rest = self._partial.split(b"\n")
         self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
@@ -67,12 +67,12 @@ class LineShellHandler:
             if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
                 self._say(b"Too many lines at once; the rest was ignored.\n")
                 return
-            self._take(raw.decode("utf-8", "replace").rstrip("\r"))
+            self._enqueue_line(raw.decode("utf-8", "replace").rstrip("\r"))
 
-    def _take(self, typed: str) -> None:
+    def _enqueue_line(self, typed: str) -> None:
         """Queue a line, or run it at once if the running line may be waiting for it."""
         if self._running and is_concurrent_line(typed):
-            self._house.background.spawn(self._carry_out(typed))
+            self._house.background.spawn(self._run_line(typed))
         else:
             self._lines.put_nowait(typed)
 
@@ -98,23 +98,26 @@ class LineShellHandler:
 
     async def _run(self) -> None:
         world = self._house.world
-        stops = [world.bus.on_agent(self._agent_id, self._told)]
+        stops = [world.bus.on_agent(self._agent_id, self._on_private_event)]
         room_id, stop_room = "", _do_nothing
         try:
             # A client that hangs up during this has arrived and then departs.
             await moving.record_arrival(world, self._standing)
-            room_id, stop_room = self._standing.room_id, world.bus.on_room("lobby", self._heard)
+            room_id, stop_room = (
+                self._standing.room_id,
+                world.bus.on_room("lobby", self._on_room_event),
+            )
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
                     continue
                 self._running = True
-                if not await self._carry_out(typed):
+                if not await self._run_line(typed):
                     break
                 self._running = False
                 if self._standing.room_id != room_id:
                     stop_room()
                     room_id = self._standing.room_id
-                    stop_room = world.bus.on_room(room_id, self._heard)
+                    stop_room = world.bus.on_room(room_id, self._on_room_event)
         except Exception:
             log.exception("plain shell failed")
             self._say(b"Internal error. The server's log has the details.\n")
@@ -123,14 +126,14 @@ class LineShellHandler:
             for stop in stops:
                 stop()
             self._house.background.spawn(moving.record_departure(world, self._standing))
-            self._house.farewells.discard(self._farewell)
+            self._house.on_stop.discard(self._farewell)
             self._channel.exit(0)
 
-    async def _carry_out(self, typed: str) -> bool:
+    async def _run_line(self, typed: str) -> bool:
         """Run one line and print its result; return False after a goodbye."""
         try:
-            self._house.pace.check(self._agent_id)
-            caller = self._house.caller(self._agent_id, "ssh", self._standing)
+            self._house.rate_limiter.check(self._agent_id)
+            caller = self._house.make_caller(self._agent_id, "ssh", self._standing)
             result = await run_line(caller, typed)
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
@@ -143,20 +146,22 @@ class LineShellHandler:
             self._print(
                 draw_result(
                     await run_line(
-                        self._house.caller(self._agent_id, "ssh", self._standing), "/look"
+                        self._house.make_caller(self._agent_id, "ssh", self._standing), "/look"
                     )
                 )
             )
         return not isinstance(result, Goodbye)
 
-    def _heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
+    def _on_room_event(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
             return  # the row is printed when it is final
         self._print(draw_row(event.row, self._house.world.agents, self._agent_id))
 
-    def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
+    def _on_private_event(
+        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
+    ) -> None:
         if isinstance(event, RowAppended):
-            self._heard(event)
+            self._on_room_event(event)
         elif isinstance(event, QuestionAsked):
             self._print(draw_question(event))
         elif isinstance(event, AgentEvicted) and event.room_id in (None, self._standing.room_id):

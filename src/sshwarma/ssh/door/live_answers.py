@@ -44,13 +44,13 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class LiveAnswerView:
     """A running answer as drawn: its text so far and its progress line.
 
-    A tool that a person called shows its progress too; `answers` is then False.
+    A tool that a person called shows its progress too; `is_answer` is then False.
     """
 
-    who: str
+    author_name: str
     text: Block
     progress: Line
-    answers: bool = True
+    is_answer: bool = True
 
 
 class AnswerWatcher(Protocol):
@@ -67,11 +67,11 @@ class _LiveTurn:
         self.who = who
         self.answers = answers
         self.event = event
-        self.heard_at = time.monotonic()
+        self.last_event_at = time.monotonic()
         self.fences = 0  # fences in the text at the last check for finished code
         self._drawn: tuple[str, Block] = ("", Block())
 
-    def coming(self, now: float) -> LiveAnswerView:
+    def draw(self, now: float) -> LiveAnswerView:
         text = self.event.text.strip()
         if self._drawn[0] != text:
             lines = (
@@ -94,18 +94,18 @@ class LiveAnswerFeed:
         self._watchers: dict[str, dict[AnswerWatcher, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._preparing: asyncio.Task[Any] | None = None
-        world.bus.on(StreamUpdated, self._streams)
-        world.bus.on(StreamEnded, self._ended)
+        world.bus.on_event(StreamUpdated, self._on_streaming)
+        world.bus.on_event(StreamEnded, self._on_stream_ended)
 
     def watch(self, room_id: str, watcher: AnswerWatcher) -> None:
         """Show the running answers of a room to a watcher, now and after each change."""
         self._watchers.setdefault(room_id, {})[watcher] = None
         now = time.monotonic()
         for turn_id, answer in self._rooms.get(room_id, {}).items():
-            watcher.show_answer(turn_id, answer.coming(now))
+            watcher.show_answer(turn_id, answer.draw(now))
         self._set_timer()
 
-    def stop(self, room_id: str, watcher: AnswerWatcher) -> None:
+    def unwatch(self, room_id: str, watcher: AnswerWatcher) -> None:
         """Unsubscribe a watcher and remove the answers it shows."""
         watchers = self._watchers.get(room_id, {})
         if watcher not in watchers:
@@ -117,7 +117,7 @@ class LiveAnswerFeed:
             watcher.show_answer(turn_id, None)
         self._set_timer()
 
-    def _streams(self, event: StreamUpdated) -> None:
+    def _on_streaming(self, event: StreamUpdated) -> None:
         answers = self._rooms.setdefault(event.room_id, {})
         answer = answers.get(event.turn_id)
         if answer is None:
@@ -126,13 +126,13 @@ class LiveAnswerFeed:
             is_model = author is not None and author.kind == "model"
             answer = answers[event.turn_id] = _LiveTurn(who, is_model, event)
         answer.event = event
-        answer.heard_at = time.monotonic()
+        answer.last_event_at = time.monotonic()
         if event.room_id in self._watchers:
-            self._prepare(answer)
-            self._show(event.room_id, event.turn_id, answer.coming(answer.heard_at))
+            self._highlight_finished_code(answer)
+            self._show(event.room_id, event.turn_id, answer.draw(answer.last_event_at))
             self._set_timer()
 
-    def _ended(self, event: StreamEnded) -> None:
+    def _on_stream_ended(self, event: StreamEnded) -> None:
         answers = self._rooms.get(event.room_id, {})
         if answers.pop(event.turn_id, None) is not None:
             self._show(event.room_id, event.turn_id, None)
@@ -144,7 +144,7 @@ class LiveAnswerFeed:
         for watcher in list(self._watchers.get(room_id, ())):
             watcher.show_answer(turn_id, coming)
 
-    def _prepare(self, answer: _LiveTurn) -> None:
+    def _highlight_finished_code(self, answer: _LiveTurn) -> None:
         """Highlight a code block in a thread as soon as it is complete.
 
         Highlighting is the slowest part of drawing an answer; this way it is cached when the
@@ -176,10 +176,10 @@ class LiveAnswerFeed:
         now = time.monotonic()
         for room_id, answers in list(self._rooms.items()):
             for turn_id, answer in list(answers.items()):
-                if now - answer.heard_at > MAX_SILENT_TURN_SECONDS:
-                    self._ended(StreamEnded(room_id, turn_id))
+                if now - answer.last_event_at > MAX_SILENT_TURN_SECONDS:
+                    self._on_stream_ended(StreamEnded(room_id, turn_id))
                 elif room_id in self._watchers:
-                    self._show(room_id, turn_id, answer.coming(now))
+                    self._show(room_id, turn_id, answer.draw(now))
         self._set_timer()
 
 
@@ -205,10 +205,10 @@ def _draw_progress(who: str, event: StreamUpdated, now: float) -> Line:
     about = [_format_elapsed(elapsed)]
     if event.tokens:
         about.append(f"{_format_token_count(event.tokens)} tokens")
-    if event.doing:
-        about.append(_format_tool_names(event.doing))
-    if event.waiting:
-        about.append(event.waiting)
+    if event.active_tools:
+        about.append(_format_tool_names(event.active_tools))
+    if event.wait_reason:
+        about.append(event.wait_reason)
     return line(("mark", f"{turn} "), ("model", who), ("dim", f" {' · '.join(about)}"))
 
 

@@ -25,7 +25,7 @@ class UnregisteredUser:
     """A peer with a verified key that belongs to no agent; it may only register."""
 
     peer: Peer
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class WorldAuthenticator:
             max_keys=MAX_COUNTED_ADDRESSES,
         )
 
-    def acceptable(self, username: str, fingerprint: str) -> bool:
-        agent = self._world.agents.by_key(fingerprint)
+    def is_acceptable(self, username: str, fingerprint: str) -> bool:
+        agent = self._world.agents.find_by_key(fingerprint)
         if agent is not None:
             return not agent.disabled
         return self._registration.mode != "closed"
 
     async def enter(self, peer: Peer) -> RegisteredUser | UnregisteredUser:
-        agent = self._world.agents.by_key(peer.fingerprint)
+        agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
                 raise ports.Rejected("Your account is disabled. Ask an administrator.")
@@ -78,7 +78,7 @@ class WorldAuthenticator:
         """
         if self._registration.mode != "open":
             raise WorldError("Registration needs an invite code.")
-        self._count(peer.address)
+        self._check_registration_rate(peer.address)
         role = self._registration.role
         agent = await self._world.change(
             lambda tx: agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
@@ -86,7 +86,7 @@ class WorldAuthenticator:
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
         return agent
 
-    async def redeem(self, peer: Peer, name: str, code: str) -> agents.Agent:
+    async def redeem_invite(self, peer: Peer, name: str, code: str) -> agents.Agent:
         """Create an agent for an unregistered peer with an invite code.
 
         Raises:
@@ -95,7 +95,7 @@ class WorldAuthenticator:
         """
         if self._registration.mode == "closed":
             raise WorldError("Registration is closed.")
-        self._count(peer.address)
+        self._check_registration_rate(peer.address)
         agent = await self._world.change(
             lambda tx: agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
         )
@@ -106,7 +106,7 @@ class WorldAuthenticator:
     def needs_invite(self) -> bool:
         return self._registration.mode == "invite"
 
-    def _count(self, address: str) -> None:
+    def _check_registration_rate(self, address: str) -> None:
         """Count one attempt to register, so that invite codes cannot be guessed fast.
 
         Raises:

@@ -25,11 +25,11 @@ async def serve_offer(
             MCP server.
     """
     name, room = _parse_offer_arguments(words)
-    caller = await house.caller(agent_id, "mcp", None).where_it_may_be()
+    caller = await house.make_caller(agent_id, "mcp", None).in_accessible_room()
     if room is not None:
-        caller = await caller.elsewhere(room)
+        caller = await caller.in_room(room)
     await caller.require(Right.BUILD)
-    await house.services.hub.offer(caller.asking("offer", f"offer {name}"), name, lines)
+    await house.services.hub.add_offer(caller.with_verb("offer", f"offer {name}"), name, lines)
 
 
 def _parse_offer_arguments(words: Sequence[str]) -> tuple[str, str | None]:

@@ -84,7 +84,7 @@ class RegistrationShellHandler:
 
     async def _register(self) -> bool:
         peer = self._newcomer.peer
-        self._say(f"{escape_controls(self._newcomer.why)}\r\n")
+        self._say(f"{escape_controls(self._newcomer.reason)}\r\n")
         wanted, code = peer.username, ""
         for _ in range(MAX_REGISTRATION_TRIES):
             name = await self._ask(f"Your name here [{escape_controls(wanted)}]: ")
@@ -97,7 +97,7 @@ class RegistrationShellHandler:
                 code = answer
             try:
                 if self._gate.needs_invite:
-                    agent = await self._gate.redeem(peer, name or wanted, code)
+                    agent = await self._gate.redeem_invite(peer, name or wanted, code)
                 else:
                     agent = await self._gate.register(peer, name or wanted)
             except WorldError as refused:
@@ -159,13 +159,13 @@ class RegistrationExecHandler:
                 else "ssh NAME@HOST register"
             )
             self._channel.write_stderr(
-                f"{escape_controls(self._newcomer.why)} Register: {how}\n".encode()
+                f"{escape_controls(self._newcomer.reason)} Register: {how}\n".encode()
             )
             self._channel.exit(1)
             return
         try:
             if self._gate.needs_invite:
-                agent = await self._gate.redeem(peer, peer.username, " ".join(words[1:]))
+                agent = await self._gate.redeem_invite(peer, peer.username, " ".join(words[1:]))
             else:
                 agent = await self._gate.register(peer, peer.username)
         except WorldError as refused:

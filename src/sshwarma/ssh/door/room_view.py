@@ -37,20 +37,20 @@ class RoomView:
         self._agent_id = agent_id
         self._terminal = terminal
         self._announced: set[str] = set()  # turns announced on a plain terminal
-        self._reading = RowDisplayOptions()
-        self._rings = True
+        self._row_options = RowDisplayOptions()
+        self._has_bell = True
         self.configure()
 
     def configure(self) -> None:
         """Apply the agent's preferences to rows drawn from now on."""
         agent = self._world.agents.get(self._agent_id)
         prefs = agent.prefs if agent is not None else {}
-        self._reading = RowDisplayOptions(
+        self._row_options = RowDisplayOptions(
             timestamps=read_preference(prefs, "timestamps") == "on",
             markdown=read_preference(prefs, "markdown") == "on",
             tools=cast(ToolView, read_preference(prefs, "tools")),
         )
-        self._rings = read_preference(prefs, "bell") == "on"
+        self._has_bell = read_preference(prefs, "bell") == "on"
 
     # Recent rows
 
@@ -61,25 +61,25 @@ class RoomView:
         """
         agents = self._world.agents
         texts = [cut_answer_text(row) for row in rows if is_by_model(row, agents)]
-        if texts and self._reading.markdown:
+        if texts and self._row_options.markdown:
             await asyncio.to_thread(lambda: [render_markdown(text=text) for text in texts])
 
-    def last(self, rows: Iterable[Row], count: int) -> list[Row]:
+    def select_last(self, rows: Iterable[Row], count: int) -> list[Row]:
         """Return the last `count` visible rows to show on entry, without presence rows."""
         said = [
-            row for row in rows if row.kind != "presence" and is_row_visible(row, self._reading)
+            row for row in rows if row.kind != "presence" and is_row_visible(row, self._row_options)
         ]
         return said[max(0, len(said) - count) :]
 
-    def replay(self, rows: Iterable[Row]) -> None:
+    def print_rows(self, rows: Iterable[Row]) -> None:
         """Print recent rows with their times."""
-        reading = replace(self._reading, timestamps=True)
+        reading = replace(self._row_options, timestamps=True)
         for row in rows:
             self._terminal.print(draw_row(row, self._world.agents, self._agent_id, reading))
 
     # New rows
 
-    def heard(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
+    def on_room_event(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         """Print a new row of the room; streamed text comes by `show_answer`."""
         if not isinstance(event, RowAppended):
             return
@@ -87,21 +87,21 @@ class RoomView:
         mine = row.author_id == self._agent_id
         if mine and row.kind in ("presence", "notice"):
             return  # the result of its own line says so
-        called = not mine and "@" in row.content and self._is_called(row.content)
+        called = not mine and "@" in row.content and self._is_mentioned(row.content)
         own_view = mine or called or row.kind == "tell"
         viewer_id = self._agent_id if own_view else None
-        key = (viewer_id, self._reading)
-        drawn = event.drawn.get(key)
+        key = (viewer_id, self._row_options)
+        drawn = event.view_cache.get(key)
         if drawn is None:
-            drawn = draw_row(row, self._world.agents, viewer_id, self._reading)
-            event.drawn[key] = drawn
+            drawn = draw_row(row, self._world.agents, viewer_id, self._row_options)
+            event.view_cache[key] = drawn
         assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
         if drawn.lines:
             self._terminal.print(drawn)
-        if self._rings and (called or (row.kind == "tell" and not mine)):
+        if self._has_bell and (called or (row.kind == "tell" and not mine)):
             self._terminal.bell()
 
-    def _is_called(self, text: str) -> bool:
+    def _is_mentioned(self, text: str) -> bool:
         agent = self._world.agents.get(self._agent_id)
         return agent is not None and mentions.has_mention(text, agent.name)
 
@@ -112,9 +112,9 @@ class RoomView:
         """
         if coming is None:
             self._announced.discard(turn_id)
-            self._terminal.set_live(turn_id, None)
+            self._terminal.set_live_block(turn_id, None)
         elif not self._terminal.look.plain:
-            self._terminal.set_live(turn_id, coming.text, coming.progress)
-        elif turn_id not in self._announced and coming.answers:
+            self._terminal.set_live_block(turn_id, coming.text, coming.progress)
+        elif turn_id not in self._announced and coming.is_answer:
             self._announced.add(turn_id)
-            self._terminal.print(block(line(("dim", f"· {coming.who} is answering"))))
+            self._terminal.print(block(line(("dim", f"· {coming.author_name} is answering"))))

@@ -25,7 +25,7 @@ class SessionRouter:
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
-                return RegistrationShellHandler(self._house.gate, newcomer, link, channel)
+                return RegistrationShellHandler(self._house.authenticator, newcomer, link, channel)
             case RegisteredUser(agent_id) if channel.has_pty:
                 return ShellHandler(self._house, agent_id, link, channel)
             case RegisteredUser(agent_id):
@@ -35,7 +35,9 @@ class SessionRouter:
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
-                return RegistrationExecHandler(self._house.gate, newcomer, channel, command)
+                return RegistrationExecHandler(
+                    self._house.authenticator, newcomer, channel, command
+                )
             case RegisteredUser(agent_id):
                 service = self._service(command)
                 if service is not None:

@@ -37,7 +37,7 @@ class ServiceHandler:
         self._waits = waits
         self._interrupted = False
         self._task = asyncio.get_running_loop().create_task(self._run(agent_id))
-        house.farewells.add(self._farewell)
+        house.on_stop.add(self._farewell)
 
     def data(self, data: bytes) -> None:
         self._lines.data(data)
@@ -89,5 +89,5 @@ class ServiceHandler:
             self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
             status = 70
         finally:
-            self._house.farewells.discard(self._farewell)
+            self._house.on_stop.discard(self._farewell)
             self._channel.exit(status)

@@ -70,21 +70,21 @@ class ShellHandler:
         self._early: bytearray | None = bytearray()  # typed before the history was read
         self._ended = False
         env = dict(channel.env)
-        prefs = house.agent(agent_id).prefs
+        prefs = house.require_agent(agent_id).prefs
         columns, rows = channel.size
         self._dumb = channel.term in ("", "dumb")
         self._no_colour = "NO_COLOR" in env
         self.terminal = Terminal(
             channel.write,
             TerminalCallbacks(
-                on_line=self._entered,
-                on_interrupt=self._interrupted,
+                on_line=self._on_submit,
+                on_interrupt=self._on_interrupt,
                 on_eof=self._leave,
                 complete=self._complete,
                 echo=_is_echoed,
             ),
             TerminalOptions(
-                theme=self._theme(prefs),
+                theme=self._choose_theme(prefs),
                 utf8=house.utf8(env),
                 plain=self._dumb or _is_preference_on(prefs, "plain"),
                 vi=_is_preference_on(prefs, "vi"),
@@ -96,13 +96,13 @@ class ShellHandler:
         )
         self.terminal.submit_limit = house.limits.line_bytes
         self._hearing = RoomView(self._world, agent_id, self.terminal)
-        self._task = asyncio.get_running_loop().create_task(self._live(self._come_in()))
-        house.farewells.add(self._farewell)
+        self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
+        house.on_stop.add(self._farewell)
 
     # Channel events: see `ports.ChannelHandler`.
 
     def data(self, data: bytes) -> None:
-        self._standing.touch()
+        self._standing.mark_active()
         if self._early is None:
             self.terminal.feed(data)
             return
@@ -114,7 +114,7 @@ class ShellHandler:
 
     async def _read_history(self) -> None:
         try:
-            self._history.extend(await self._house.input_history(self._agent_id))
+            self._history.extend(await self._house.load_input_history(self._agent_id))
         except WorldError as refused:
             log.warning("input history could not be read", error=str(refused))
         early, self._early = self._early or b"", None
@@ -127,7 +127,7 @@ class ShellHandler:
         self.terminal.resize(columns, rows)
 
     def interrupt(self) -> None:
-        self._interrupted()
+        self._on_interrupt()
 
     def pause(self) -> None:
         self.terminal.pause()
@@ -140,7 +140,7 @@ class ShellHandler:
 
     # Terminal events
 
-    def _entered(self, typed: str) -> None:
+    def _on_submit(self, typed: str) -> None:
         if not typed.strip():
             return
         if len(self._lines) >= MAX_TYPED_AHEAD_LINES:
@@ -157,13 +157,15 @@ class ShellHandler:
             return
         self._house.remember_input(self._agent_id, typed)
         if self._running and is_concurrent_line(typed):
-            self._background(self._carry_out_aside(typed))
+            self._background(self._run_concurrent_line(typed))
             return
         self._lines.append(typed)
         if self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._live(self._work()))
+            self._task = asyncio.get_running_loop().create_task(
+                self._run_session(self._run_queued_lines())
+            )
 
-    def _interrupted(self) -> None:
+    def _on_interrupt(self) -> None:
         if self._running:
             self._task.cancel()
         elif not self._stop_answers():
@@ -178,11 +180,11 @@ class ShellHandler:
         self._farewell("Goodbye.")
 
     async def _complete(self, text: str, cursor: int) -> Sequence[Candidate]:
-        return await complete(self._caller(), text, cursor)
+        return await complete(self._make_caller(), text, cursor)
 
     # Lifecycle
 
-    async def _live(self, part: Coroutine[Any, Any, None]) -> None:
+    async def _run_session(self, part: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine of the shell; its failure ends this connection and no other."""
         try:
             await part
@@ -192,20 +194,20 @@ class ShellHandler:
             log.exception("shell failed", agent=self._agent_id)
             self._farewell("Internal error. The server's log has the details.")
 
-    async def _work(self) -> None:
+    async def _run_queued_lines(self) -> None:
         """Run the queued lines, one after another."""
         while self._lines and not self._ended:
-            await self._carry_out(self._lines.popleft())
+            await self._run_line(self._lines.popleft())
 
-    async def _come_in(self) -> None:
-        world, agent = self._world, self._house.agent(self._agent_id)
+    async def _enter_world(self) -> None:
+        world, agent = self._world, self._house.require_agent(self._agent_id)
         came_from = agent.room_id
         start = came_from if agent.prefs.get("start") == "last" else "lobby"
-        self._standing.room_id = await self._room_to_start_in(agent, start)
+        self._standing.room_id = await self._find_start_room(agent, start)
         if self._ended:
             return
         bus = world.bus
-        self._stops.append(bus.on_agent(agent.id, self._told))
+        self._stops.append(bus.on_agent(agent.id, self._on_agent_event))
         if self._house.motd:
             self._print(block(*self._house.motd.split("\n")))
         self._print(
@@ -218,19 +220,19 @@ class ShellHandler:
         await moving.record_arrival(world, self._standing)
         await self._enter_room()
         if came_from != self._standing.room_id and start == "lobby":
-            await self._remind_of(came_from)
+            await self._print_missed_rows(came_from)
         # Write the first screen in one frame.
         self.terminal.start()
-        await self._work()
+        await self._run_queued_lines()
 
-    async def _room_to_start_in(self, agent: agents.Agent, wanted: str) -> str:
+    async def _find_start_room(self, agent: agents.Agent, wanted: str) -> str:
         try:
             room = await self._world.room(wanted)
         except NotFound:
             return "lobby"
         return wanted if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
 
-    async def _remind_of(self, room_id: str) -> None:
+    async def _print_missed_rows(self, room_id: str) -> None:
         try:
             room = await self._world.room(room_id)
         except NotFound:
@@ -245,41 +247,41 @@ class ShellHandler:
         room_id = self._room_id = self._standing.room_id
         hearing, world = self._hearing, self._world
         room = await world.room(room_id)
-        shown = int(read_preference(self._house.agent(self._agent_id).prefs, "history"))
+        shown = int(read_preference(self._house.require_agent(self._agent_id).prefs, "history"))
         # Read more rows than are shown, because presence rows are left out.
-        before = await world.tail(room_id, TAIL_ROWS)
-        await hearing.draw_ahead(hearing.last(before, shown))
-        before = await world.tail(room_id, TAIL_ROWS)  # includes rows added meanwhile
+        before = await world.last_rows(room_id, TAIL_ROWS)
+        await hearing.draw_ahead(hearing.select_last(before, shown))
+        before = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
         if self._ended:
             return
         # No await between reading the tail and subscribing: no row is missed or printed twice.
-        self._stop_room = world.bus.on_room(room_id, hearing.heard)
-        hearing.replay(hearing.last(before, shown))
-        self._house.feeds.watch(room, self)
-        self._house.answers.watch(room_id, hearing)
-        self._print(draw_result(await read_room_details(self._caller())))
+        self._stop_room = world.bus.on_room(room_id, hearing.on_room_event)
+        hearing.print_rows(hearing.select_last(before, shown))
+        self._house.status_lines.watch(room, self)
+        self._house.live_answers.watch(room_id, hearing)
+        self._print(draw_result(await read_room_details(self._make_caller())))
 
     def _leave_room(self) -> None:
         """Unsubscribe from the room and remove its status and live answers."""
         self._stop_room()
         self._stop_room = lambda: None
-        self._house.feeds.stop(self._room_id, self)
-        self._house.answers.stop(self._room_id, self._hearing)
+        self._house.status_lines.unwatch(self._room_id, self)
+        self._house.live_answers.unwatch(self._room_id, self._hearing)
 
-    async def _carry_out_aside(self, typed: str) -> None:
+    async def _run_concurrent_line(self, typed: str) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
-            self._house.pace.check(self._agent_id)
-            self._print(draw_result(await run_line(self._caller(), typed)))
+            self._house.rate_limiter.check(self._agent_id)
+            self._print(draw_result(await run_line(self._make_caller(), typed)))
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
 
-    async def _carry_out(self, typed: str) -> None:
+    async def _run_line(self, typed: str) -> None:
         """Run one line and show its result."""
         self._running = True
         try:
-            self._house.pace.check(self._agent_id)
-            result = await run_line(self._caller(), typed)
+            self._house.rate_limiter.check(self._agent_id)
+            result = await run_line(self._make_caller(), typed)
         except WorldError as refused:
             if not _is_echoed(typed):
                 self._print(block(line(("dim", "not sent: "), typed)))
@@ -318,28 +320,30 @@ class ShellHandler:
         self.terminal.set_prompt(prompt)
         self.terminal.set_status(status)
 
-    def _told(self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted) -> None:
+    def _on_agent_event(
+        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
+    ) -> None:
         if isinstance(event, RowAppended):
-            self._hearing.heard(event)
+            self._hearing.on_room_event(event)
         elif isinstance(event, QuestionAsked):
-            self._asked(event)
+            self._on_question(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
         elif event.room_id is None:
             self._farewell(event.reason)
         elif event.room_id == self._standing.room_id:
-            self._background(self._put_out(event.reason))
+            self._background(self._on_moved_out(event.reason))
 
-    def _asked(self, event: QuestionAsked) -> None:
+    def _on_question(self, event: QuestionAsked) -> None:
         """Show a question to this agent alone."""
         self._print(draw_question(event))
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and agent.prefs.get("bell", "on") == "on":
             self.terminal.bell()
 
-    async def _put_out(self, reason: str) -> None:
+    async def _on_moved_out(self, reason: str) -> None:
         self._print(block(line(("warn", reason))))
-        await moving.move_out_of_room(self._caller())
+        await moving.move_out_of_room(self._make_caller())
         await self._enter_room()
 
     def _configure(self) -> None:
@@ -348,7 +352,7 @@ class ShellHandler:
             return
         self._hearing.configure()
         self.terminal.configure(
-            theme=self._theme(agent.prefs),
+            theme=self._choose_theme(agent.prefs),
             plain=self._dumb or _is_preference_on(agent.prefs, "plain"),
             vi=_is_preference_on(agent.prefs, "vi"),
         )
@@ -368,7 +372,7 @@ class ShellHandler:
         if self._ended:
             return
         self._ended = True
-        self._house.farewells.discard(self._farewell)
+        self._house.on_stop.discard(self._farewell)
         self._leave_room()
         for stop in self._stops:
             stop()
@@ -382,14 +386,14 @@ class ShellHandler:
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
         self._house.background.spawn(work)
 
-    def _caller(self) -> Caller:
-        return self._house.caller(self._agent_id, "ssh", self._standing)
+    def _make_caller(self) -> Caller:
+        return self._house.make_caller(self._agent_id, "ssh", self._standing)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
             self.terminal.print(drawn)
 
-    def _theme(self, prefs: dict[str, Any]) -> str:
+    def _choose_theme(self, prefs: dict[str, Any]) -> str:
         return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
 
 

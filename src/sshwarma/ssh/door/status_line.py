@@ -37,43 +37,45 @@ class StatusLines:
         self._watchers: dict[str, set[StatusWatcher]] = {}
         self._changed: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
-        world.bus.on(PresenceChanged, self._told)
-        world.bus.on(WorldChanged, self._told)
+        world.bus.on_event(PresenceChanged, self._on_room_changed)
+        world.bus.on_event(WorldChanged, self._on_room_changed)
 
     def watch(self, room: Room, watcher: StatusWatcher) -> None:
         """Show a room's prompt and status to a watcher, now and after each change."""
         self._watchers.setdefault(room.id, set()).add(watcher)
-        watcher.show_room(*self._shown(room))
+        watcher.show_room(*self._draw_status(room))
 
-    def stop(self, room_id: str, watcher: StatusWatcher) -> None:
+    def unwatch(self, room_id: str, watcher: StatusWatcher) -> None:
         watchers = self._watchers.get(room_id, set())
         watchers.discard(watcher)
         if not watchers:
             self._watchers.pop(room_id, None)
 
-    def _told(self, event: PresenceChanged | WorldChanged) -> None:
+    def _on_room_changed(self, event: PresenceChanged | WorldChanged) -> None:
         if event.room_id in self._watchers:
             self._changed.add(event.room_id)
             if self._timer is None:
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(STATUS_REDRAW_DELAY_SECONDS, self._settled)
+                self._timer = loop.call_later(
+                    STATUS_REDRAW_DELAY_SECONDS, self._redraw_changed_rooms
+                )
 
-    def _settled(self) -> None:
+    def _redraw_changed_rooms(self) -> None:
         self._timer = None
         changed, self._changed = self._changed, set()
         for room_id in changed:
-            self._in_background(self._show(room_id))
+            self._in_background(self._redraw_room(room_id))
 
-    async def _show(self, room_id: str) -> None:
+    async def _redraw_room(self, room_id: str) -> None:
         try:
             room = await self._world.room(room_id)
         except NotFound:
             return  # the room is being deleted and its people are moved out
-        prompt, status = self._shown(room)
+        prompt, status = self._draw_status(room)
         for watcher in list(self._watchers.get(room_id, ())):
             watcher.show_room(prompt, status)
 
-    def _shown(self, room: Room) -> tuple[Span, Line]:
+    def _draw_status(self, room: Room) -> tuple[Span, Line]:
         here = self._world.presence.count(room.id)
         mood = f" · {room.vibe}" if room.vibe else ""
         status = line(("status", f"{room.name} · {here} here{mood} · /help"))

@@ -42,66 +42,66 @@ class AdmissionLimits:
     """
 
     # Before authentication. A handshake costs about 5 ms of CPU, a silent socket one slot.
-    pending: int = DEFAULTS.max_pending
+    max_pending: int = DEFAULTS.max_pending
     """Unauthenticated connections in all, as OpenSSH's MaxStartups."""
-    pending_per_address: int = DEFAULTS.max_pending_per_address
+    max_pending_per_address: int = DEFAULTS.max_pending_per_address
     """Unauthenticated connections from one address, so that one address cannot take all slots."""
-    silent_seconds: float = 0.25
+    first_byte_seconds: float = 0.25
     """Silence after which a connection may lose its slot; real clients send at once."""
-    patience_seconds: float = 2.0
+    handshake_seconds: float = 2.0
     """Age at which a handshake may lose its slot when all slots are taken."""
     login_seconds: float = DEFAULTS.login_seconds
     """Time from connect to authenticated, after which the connection is dropped."""
     enter_seconds: float = 10.0
     """Time the world may take to admit an authenticated peer."""
-    key_tries: int = 10
+    max_refused_keys: int = 10
     """Keys refused on one connection; more than any honest agent holds."""
-    auth_requests: int = 40
+    max_auth_requests: int = 40
     """Authentication requests of any kind on one connection; each key may take a query and a
     signature."""
-    failures: int = 10
+    max_free_failures: int = 10
     """Failed connections of one address without delay; each further one doubles the delay."""
-    failure_half_life: float = 60.0
+    failure_half_life_seconds: float = 60.0
     """Half-life of the failure count."""
-    shut_seconds_max: float = 60.0
+    max_lockout_seconds: float = 60.0
     """Longest time an address is shut out; many people may share one address."""
     exempt_loopback: bool = not DEFAULTS.limit_loopback
     """Exempt 127.0.0.1 and ::1 from limits per address, for tests and behind a local proxy."""
 
     # After authentication.
-    connections: int = DEFAULTS.max_connections
+    max_connections: int = DEFAULTS.max_connections
     """Connections in all: about 30 KiB each, and one file descriptor of the usual 4096 or more."""
-    connections_per_address: int = DEFAULTS.max_connections_per_address
+    max_connections_per_address: int = DEFAULTS.max_connections_per_address
     """Connections from one address: enough for an office behind one router, not for a flood."""
-    connections_per_key: int = DEFAULTS.max_connections_per_key
+    max_connections_per_key: int = DEFAULTS.max_connections_per_key
     """Connections with one key: a person's terminals and scripts."""
-    channels: int = 10
+    max_channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
     keepalive_seconds: float = DEFAULTS.keepalive_seconds
     """Silence after which a keepalive is sent."""
-    keepalive_misses: int = 3
+    max_keepalive_misses: int = 3
     """Silent intervals before a peer counts as dead: 45 s, so no ghost lasts a minute."""
-    rekey_burst: int = 16
+    max_rekey_burst: int = 16
     """Key exchanges a client may request at once; each costs about 1 ms of CPU."""
-    rekeys_per_second: float = 4.0
+    max_rekeys_per_second: float = 4.0
     """Rate of further key exchanges; above it the exchange and the client's input wait."""
-    rekey_grace: float = 20.0
+    rekey_timeout_seconds: float = 20.0
     """Time to finish a key exchange, after which the connection ends."""
     farewell_seconds: float = 2.0
     """Time that closing waits for the peer to read the buffered data."""
 
     # One channel.
-    send_buffer_high: int = 64 * 1024
+    send_buffer_high_bytes: int = 64 * 1024
     """Unsent bytes above which the handler's `pause` is called: a few full screens."""
-    send_buffer_low: int = 16 * 1024
+    send_buffer_low_bytes: int = 16 * 1024
     """Unsent bytes at or below which the handler's `resume` is called."""
-    send_buffer_hard: int = 1024 * 1024
+    max_send_buffer_bytes: int = 1024 * 1024
     """Unsent bytes at which the connection is closed, because its handler ignores `pause`."""
-    receive_window: int = 512 * 1024
+    receive_window_bytes: int = 512 * 1024
     """Bytes a client may send ahead while its handler has paused reading."""
-    command_bytes: int = 64 * 1024
+    max_command_bytes: int = 64 * 1024
     """Longest `ssh host COMMAND`; longer text comes by standard input."""
-    env_bytes: int = 256
+    max_env_bytes: int = 256
     """Longest environment value kept."""
     columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
     """Smallest and largest terminal width used."""
@@ -110,20 +110,20 @@ class AdmissionLimits:
     resize_seconds: float = 0.03
     """Resizes within this time are delivered as one; dragging a window sends hundreds."""
 
-    log_window: float = 10.0
+    log_window_seconds: float = 10.0
     """Each kind of refusal is logged once per window, with the number left out before."""
 
     @classmethod
     def of(cls, settings: SshSettings) -> AdmissionLimits:
         """Return the limits of a server with these settings."""
         return cls(
-            pending=settings.max_pending,
-            pending_per_address=settings.max_pending_per_address,
+            max_pending=settings.max_pending,
+            max_pending_per_address=settings.max_pending_per_address,
             login_seconds=settings.login_seconds,
             exempt_loopback=not settings.limit_loopback,
-            connections=settings.max_connections,
-            connections_per_address=settings.max_connections_per_address,
-            connections_per_key=settings.max_connections_per_key,
+            max_connections=settings.max_connections,
+            max_connections_per_address=settings.max_connections_per_address,
+            max_connections_per_key=settings.max_connections_per_key,
             keepalive_seconds=settings.keepalive_seconds,
         )
 
@@ -151,10 +151,10 @@ class AdmissionRefused(Exception):
 class AdmissionTicket:
     """One connection's slot, from accept to close."""
 
-    group: str | None
-    since: float
+    address_group: str | None
+    accepted_at: float
     drop: Callable[[], None]
-    spoke: bool = False
+    has_sent_bytes: bool = False
     key: str | None = None
 
 
@@ -162,10 +162,10 @@ class AdmissionTicket:
 class _AddressRecord:
     """The record of one address (an IPv6 /64 counts as one)."""
 
-    open: int = 0
+    open_connections: int = 0
     failures: float = 0.0
     failed_at: float = 0.0
-    shut_until: float = 0.0
+    locked_until: float = 0.0
 
 
 class Admission:
@@ -199,23 +199,23 @@ class Admission:
         """
         limits, now = self._limits, self._clock()
         group = self._group(address)
-        if self.connections >= limits.connections:
+        if self.connections >= limits.max_connections:
             raise AdmissionRefused("connections")
         if group is not None:
             known = self._addresses.get(group, _AddressRecord())
-            if now < known.shut_until:
+            if now < known.locked_until:
                 raise AdmissionRefused("failures")
-            if known.open >= limits.connections_per_address:
+            if known.open_connections >= limits.max_connections_per_address:
                 raise AdmissionRefused("connections_per_address")
-            mine = [ticket for ticket in self._pending if ticket.group == group]
-            if len(mine) >= limits.pending_per_address and not self._make_room(mine, now):
+            mine = [ticket for ticket in self._pending if ticket.address_group == group]
+            if len(mine) >= limits.max_pending_per_address and not self._make_room(mine, now):
                 raise AdmissionRefused("pending_per_address")
-        if len(self._pending) >= limits.pending and not self._make_room(self._pending, now):
+        if len(self._pending) >= limits.max_pending and not self._make_room(self._pending, now):
             raise AdmissionRefused("pending")
         ticket = AdmissionTicket(group, now, drop)
         self._pending[ticket] = None
         if group is not None:
-            self._remember(group).open += 1
+            self._remember(group).open_connections += 1
         return ticket
 
     def authenticated(self, ticket: AdmissionTicket, fingerprint: str) -> None:
@@ -226,7 +226,7 @@ class Admission:
         """
         if ticket not in self._pending:
             return
-        most = self._limits.connections_per_key
+        most = self._limits.max_connections_per_key
         if self._keys[fingerprint] >= most:
             raise Rejected(f"this key already has {most} connections (the limit)")
         del self._pending[ticket]
@@ -236,16 +236,16 @@ class Admission:
 
     def failed(self, ticket: AdmissionTicket) -> None:
         """Count a failed authentication against the connection's address."""
-        if ticket.group is None:
+        if ticket.address_group is None:
             return
-        limits, now, known = self._limits, self._clock(), self._remember(ticket.group)
+        limits, now, known = self._limits, self._clock(), self._remember(ticket.address_group)
         known.failures = 1 + known.failures * 0.5 ** (
-            (now - known.failed_at) / limits.failure_half_life
+            (now - known.failed_at) / limits.failure_half_life_seconds
         )
         known.failed_at = now
-        excess = known.failures - limits.failures
+        excess = known.failures - limits.max_free_failures
         if excess > 0:
-            known.shut_until = now + min(limits.shut_seconds_max, 2 ** min(excess, 16))
+            known.locked_until = now + min(limits.max_lockout_seconds, 2 ** min(excess, 16))
 
     def leave(self, ticket: AdmissionTicket) -> None:
         """Release a slot; a second call does nothing."""
@@ -259,14 +259,18 @@ class Admission:
             self._keys[ticket.key] -= 1
             if not self._keys[ticket.key]:
                 del self._keys[ticket.key]
-        if ticket.group is not None:
-            self._remember(ticket.group).open -= 1
+        if ticket.address_group is not None:
+            self._remember(ticket.address_group).open_connections -= 1
 
     def _make_room(self, among: Iterable[AdmissionTicket], now: float) -> bool:
         """Drop the oldest silent connection, else the oldest slow one; return False if none."""
-        waiting = [(now - ticket.since, ticket) for ticket in among]
-        silent = (t for age, t in waiting if not t.spoke and age >= self._limits.silent_seconds)
-        slow = (t for age, t in waiting if age >= self._limits.patience_seconds)
+        waiting = [(now - ticket.accepted_at, ticket) for ticket in among]
+        silent = (
+            t
+            for age, t in waiting
+            if not t.has_sent_bytes and age >= self._limits.first_byte_seconds
+        )
+        slow = (t for age, t in waiting if age >= self._limits.handshake_seconds)
         victim = next(silent, None) or next(slow, None)
         if victim is None:
             return False
@@ -298,7 +302,7 @@ class Admission:
 
     def _forget_idle(self) -> None:
         """Drop the older half of the addresses without a connection."""
-        idle = [group for group, known in self._addresses.items() if not known.open]
+        idle = [group for group, known in self._addresses.items() if not known.open_connections]
         for group in idle[: len(idle) // 2 + 1]:
             del self._addresses[group]
 

@@ -43,10 +43,10 @@ class LeanChannel(AsyncsshChannel):
         max_packet_bytes: int,
     ) -> None:
         """Open a channel; `farewell` ends the connection of a peer that does not read."""
-        super().__init__(connection, limits.send_buffer_hard, window, max_packet_bytes)
+        super().__init__(connection, limits.max_send_buffer_bytes, window, max_packet_bytes)
         self._limits = limits
         self._farewell = farewell
-        self.set_write_buffer_limits(limits.send_buffer_high, limits.send_buffer_low)
+        self.set_write_buffer_limits(limits.send_buffer_high_bytes, limits.send_buffer_low_bytes)
 
     @property
     def term(self) -> str:
@@ -76,7 +76,7 @@ class LeanChannel(AsyncsshChannel):
 
     def accepts_env(self, name: bytes, value: bytes) -> bool:
         """Accept allowed names with short, printable values; refuse all others."""
-        if name not in ALLOWED_ENV_NAMES or len(value) > self._limits.env_bytes:
+        if name not in ALLOWED_ENV_NAMES or len(value) > self._limits.max_env_bytes:
             return False
         try:
             return value.decode("utf-8").isprintable()

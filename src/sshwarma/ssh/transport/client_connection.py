@@ -42,7 +42,7 @@ class Acceptor(Protocol):
     admission: Admission
     counters: AdmissionCounters
 
-    def forget(self, visitor: ClientConnection) -> None:
+    def remove_client(self, visitor: ClientConnection) -> None:
         """Remove a connection that has ended."""
 
     def refuse(self, reason: str, address: str) -> None:
@@ -53,7 +53,7 @@ class Acceptor(Protocol):
     ) -> None:
         """Count and log a connection that tried to authenticate and failed."""
 
-    def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
+    def on_crash(self, error: BaseException | None, peer: Peer | None) -> None:
         """Count and log a failure of our own code on one connection."""
 
 
@@ -103,7 +103,7 @@ class ClientConnection(ConnectionOwner):
 
     def close(self, reason: str) -> None:
         """Disconnect after sending buffered data and the reason."""
-        self._conn.farewell(reason)
+        self._conn.close_gracefully(reason)
 
     def abort(self) -> None:
         """Drop the connection without a message."""
@@ -131,27 +131,27 @@ class ClientConnection(ConnectionOwner):
         """
         self._proof = None
         self._requests += 1
-        if self._requests > self.server.limits.auth_requests:
+        if self._requests > self.server.limits.max_auth_requests:
             raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many requests")
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Return whether a signature by this key should be checked; it proves nothing."""
         self._last_key = key.get_fingerprint()
-        return is_acceptable_key(key) and self.server.gate.acceptable(
+        return is_acceptable_key(key) and self.server.gate.is_acceptable(
             username[:MAX_USERNAME_CHARACTERS], self._last_key
         )
 
-    def key_failed(self) -> None:
+    def on_key_rejected(self) -> None:
         """Count a refused key or invalid signature.
 
         Raises:
             asyncssh.DisconnectError: if there were too many.
         """
         self._failures += 1
-        if self._failures >= self.server.limits.key_tries:
+        if self._failures >= self.server.limits.max_refused_keys:
             raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many keys tried")
 
-    def proved(self, username: str, key_data: bytes) -> None:
+    def on_key_verified(self, username: str, key_data: bytes) -> None:
         """Store the key whose signature was just verified for this connection."""
         self._proof = (username, key_data)
 
@@ -183,23 +183,23 @@ class ClientConnection(ConnectionOwner):
                 self._identity = await server.gate.enter(peer)
         except Rejected as no:
             server.refuse("gate", peer.address)
-            self._conn.farewell(no.reason)
+            self._conn.close_gracefully(no.reason)
         except TimeoutError:
             server.refuse("gate_slow", peer.address)
             limit = server.limits.enter_seconds
-            self._conn.farewell(f"login timed out after {limit:g} s; try again soon")
+            self._conn.close_gracefully(f"login timed out after {limit:g} s; try again soon")
         else:
             self.entered = not self.closed
             server.counters.authenticated += 1
             self._settled.set()
 
-    def crashed(self, error: BaseException | None) -> None:
+    def on_crash(self, error: BaseException | None) -> None:
         """Log a failure of our own code on this connection.
 
         Before login a ValueError is the peer's fault: bytes that cannot be decoded.
         """
         if self._peer or not isinstance(error, ValueError):
-            self.server.crashed(error, self._peer)
+            self.server.on_crash(error, self._peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's slot and report a failed authentication."""
@@ -209,7 +209,7 @@ class ClientConnection(ConnectionOwner):
         garbage = exc is not None and not isinstance(exc, asyncssh.ConnectionLost)
         if self._peer is None and (self._failures or garbage):
             self.server.auth_failed(self, self._failures, self._last_key, exc)
-        self.server.forget(self)
+        self.server.remove_client(self)
 
     # Channels
 
@@ -219,22 +219,22 @@ class ClientConnection(ConnectionOwner):
         Raises:
             asyncssh.ChannelOpenError: if too many channels are open.
         """
-        most = self.server.limits.channels
+        most = self.server.limits.max_channels
         if self._conn.channels_open >= most:
             raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
-        return self._converse()
+        return self._make_session()
 
-    async def _converse(self) -> ChannelSession:
+    async def _make_session(self) -> ChannelSession:
         await self._settled.wait()
         if not self.entered or self.closed:
             raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, "not admitted")
         return ChannelSession(self, self.server.sessions, self.server.limits)
 
-    def began(self, channel: LeanChannel) -> None:
+    def on_channel_opened(self, channel: LeanChannel) -> None:
         """Record that a handler runs in this channel."""
         self._running[channel] = None
 
-    def ended(self, channel: LeanChannel) -> None:
+    def on_channel_closed(self, channel: LeanChannel) -> None:
         """Record that the channel's handler has ended."""
         self._running.pop(channel, None)
 

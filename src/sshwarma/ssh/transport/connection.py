@@ -38,7 +38,7 @@ class LeanConnection(AsyncsshConnection):
         self.limits = limits
         self.leaving = False
         self._rekeys = TokenBucket(
-            limits.rekeys_per_second, limits.rekey_burst, self.event_loop.time
+            limits.max_rekeys_per_second, limits.max_rekey_burst, self.event_loop.time
         )
         self._kex_timer: asyncio.TimerHandle | None = None
         self._farewell_timer: asyncio.TimerHandle | None = None
@@ -84,7 +84,7 @@ class LeanConnection(AsyncsshConnection):
         """Start the timeout of a key exchange after the first."""
         if self.is_authenticated and self._kex_timer is None:
             self._kex_timer = self.event_loop.call_later(
-                self.limits.rekey_grace,
+                self.limits.rekey_timeout_seconds,
                 self.connection_lost,
                 asyncssh.ConnectionLost("Key exchange not finished"),
             )
@@ -119,12 +119,16 @@ class LeanConnection(AsyncsshConnection):
         """Make a LeanChannel: raw bytes, no line editor, whatever the caller requests."""
         own_window, own_pktsize = self.receive_sizes
         return LeanChannel(
-            self, self.limits, self.farewell, window or own_window, max_pktsize or own_pktsize
+            self,
+            self.limits,
+            self.close_gracefully,
+            window or own_window,
+            max_pktsize or own_pktsize,
         )
 
     # Ending
 
-    def farewell(self, reason: str) -> None:
+    def close_gracefully(self, reason: str) -> None:
         """End the connection after sending buffered data and a reason that the person sees.
 
         A client that receives MSG_DISCONNECT drops output it has not shown yet. So the reason goes

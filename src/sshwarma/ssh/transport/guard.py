@@ -38,7 +38,7 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
         """
 
     @abstractmethod
-    def key_failed(self) -> None:
+    def on_key_rejected(self) -> None:
         """Handle a refused key or an invalid signature.
 
         Raises:
@@ -46,11 +46,11 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
         """
 
     @abstractmethod
-    def proved(self, username: str, key_data: bytes) -> None:
+    def on_key_verified(self, username: str, key_data: bytes) -> None:
         """Handle a verified signature by this key for this connection."""
 
     @abstractmethod
-    def crashed(self, error: BaseException | None) -> None:
+    def on_crash(self, error: BaseException | None) -> None:
         """Handle a failure of our own code on this connection."""
 
 
@@ -65,7 +65,7 @@ class GuardedConnection(LeanConnection):
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         """Record that the client has sent data."""
-        self._visitor.ticket.spoke = True
+        self._visitor.ticket.has_sent_bytes = True
         super().data_received(data, datatype)
 
     async def reload_config(self) -> None:
@@ -81,14 +81,14 @@ class GuardedConnection(LeanConnection):
         """Verify a key and report it to the owner only if it has signed.
 
         A client may query one key and sign with another, in any order. No await separates this
-        from `auth_completed`, so the key proved here is the one that completes.
+        from `auth_completed`, so the key verified here is the one that completes.
         """
         sha1 = bool(msg) and SSHPacket(signature).get_string() == b"ssh-rsa"
         valid = not sha1 and await super().validate_public_key(username, key_data, msg, signature)
         if not valid:
-            self._visitor.key_failed()
+            self._visitor.on_key_rejected()
         elif msg:
-            self._visitor.proved(username, key_data)
+            self._visitor.on_key_verified(username, key_data)
         return valid
 
     def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
@@ -102,5 +102,5 @@ class GuardedConnection(LeanConnection):
     def internal_error(self, exc_info: Any = None, error_logger: Any = None) -> None:
         """End this connection, and no other, after a failure of our own code on it."""
         exc_info = exc_info or sys.exc_info()
-        self._visitor.crashed(exc_info[1])
+        self._visitor.on_crash(exc_info[1])
         super().internal_error(exc_info, error_logger)

@@ -44,11 +44,11 @@ class Peer:
 class Authenticator(Protocol):
     """Decides which keys may log in, and as whom."""
 
-    def acceptable(self, username: str, fingerprint: str) -> bool:
+    def is_acceptable(self, username: str, fingerprint: str) -> bool:
         """Return whether a signature by this key should be checked.
 
         Called for every key a client offers, signed or not, at most
-        `AdmissionLimits.auth_requests` times per connection, before authentication. Answer from
+        `AdmissionLimits.max_auth_requests` times per connection, before authentication. Answer from
         memory, without waiting and without side effects. True proves nothing about the peer;
         never store it as an identity.
         """
@@ -120,7 +120,7 @@ class Channel(Protocol):
 
         They are sent at once as one packet if there is room, else kept in a bounded buffer:
         `ChannelHandler.pause` is called above its high-water mark. A handler that keeps writing
-        past `AdmissionLimits.send_buffer_hard` loses its connection.
+        past `AdmissionLimits.max_send_buffer_bytes` loses its connection.
         """
 
     def write_stderr(self, data: bytes) -> None:
@@ -181,7 +181,7 @@ class HandlerFactory(Protocol):
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         """Make the handler of `ssh host command`.
 
-        The command is as sent, at most `AdmissionLimits.command_bytes` of UTF-8.
+        The command is as sent, at most `AdmissionLimits.max_command_bytes` of UTF-8.
         """
 
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:

@@ -72,7 +72,7 @@ class SshServer:
         self.limits = limits
         self.admission = Admission(limits)
         self.counters = AdmissionCounters()
-        self._log = LogThrottle(limits.log_window)
+        self._log = LogThrottle(limits.log_window_seconds)
         self._visitors: dict[ClientConnection, None] = {}
         self._empty = asyncio.Event()
         self._empty.set()
@@ -89,7 +89,7 @@ class SshServer:
         return len(self._visitors)
 
     @property
-    def links(self) -> Sequence[ClientLink]:
+    def clients(self) -> Sequence[ClientLink]:
         """The admitted connections, oldest first."""
         return [visitor for visitor in self._visitors if visitor.entered and not visitor.closed]
 
@@ -140,7 +140,7 @@ class SshServer:
         self._visitors[visitor] = None
         self._empty.clear()
 
-    def forget(self, visitor: ClientConnection) -> None:
+    def remove_client(self, visitor: ClientConnection) -> None:
         """Remove a connection that has ended."""
         self.admission.leave(visitor.ticket)
         self._visitors.pop(visitor, None)
@@ -171,7 +171,7 @@ class SshServer:
             error=str(error or ""),
         )
 
-    def crashed(self, error: BaseException | None, peer: Peer | None) -> None:
+    def on_crash(self, error: BaseException | None, peer: Peer | None) -> None:
         """Count and log a failure of our own code on one connection."""
         self.counters.crashed += 1
         self._log.note("ssh.crashed", type(error).__name__, peer=peer, exc_info=error)
@@ -209,10 +209,10 @@ async def start_ssh_server(
         agent_forwarding=False,
         encoding=None,
         line_editor=False,
-        window=limits.receive_window,
+        window=limits.receive_window_bytes,
         login_timeout=limits.login_seconds,
         keepalive_interval=limits.keepalive_seconds,
-        keepalive_count_max=limits.keepalive_misses - 1,
+        keepalive_count_max=limits.max_keepalive_misses - 1,
     )
     await server.open_listener(host, port, options)
     return server

@@ -16,13 +16,13 @@ from sshwarma.ssh.transport.ports import ChannelHandler, ClientLink, HandlerFact
 class SessionOwner(ClientLink, Protocol):
     """The interface of a connection that its sessions use."""
 
-    def began(self, channel: LeanChannel) -> None:
+    def on_channel_opened(self, channel: LeanChannel) -> None:
         """Record that a handler runs in this channel."""
 
-    def ended(self, channel: LeanChannel) -> None:
+    def on_channel_closed(self, channel: LeanChannel) -> None:
         """Record that the channel's handler has ended."""
 
-    def crashed(self, error: BaseException | None) -> None:
+    def on_crash(self, error: BaseException | None) -> None:
         """Report a failure of our own code on this connection."""
 
     def abort(self) -> None:
@@ -62,7 +62,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def _exec(self, command: str) -> ChannelHandler:
-        most = self._limits.command_bytes
+        most = self._limits.max_command_bytes
         if len(command.encode()) > most:
             raise Rejected(f"a command must be at most {most} bytes; pipe longer text to it")
         return self._sessions.exec(self._owner, self._chan, command)
@@ -90,7 +90,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._chan.write_stderr(f"{no.reason}\r\n".encode())
             self._chan.exit(1)
         else:
-            self._owner.began(self._chan)
+            self._owner.on_channel_opened(self._chan)
 
     def data_received(self, data: bytes, datatype: object) -> None:
         """Pass input to the handler."""
@@ -112,7 +112,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
     def _resize(self) -> None:
         self._resizing = None
         if self._handler:
-            self._guarded(self._handler.resized, *self._chan.size)
+            self._call_handler(self._handler.resized, *self._chan.size)
 
     def signal_received(self, signal: str) -> None:
         """Interrupt on INT and TERM; ignore other signals."""
@@ -128,12 +128,12 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
     def pause_writing(self) -> None:
         """Pass the high-water mark to the handler."""
         if self._handler:
-            self._guarded(self._handler.pause)
+            self._call_handler(self._handler.pause)
 
     def resume_writing(self) -> None:
         """Pass the low-water mark to the handler."""
         if self._handler:
-            self._guarded(self._handler.resume)
+            self._call_handler(self._handler.resume)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass the end of the channel to the handler, once."""
@@ -141,13 +141,13 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._resizing.cancel()
         handler, self._handler = self._handler, None
         if handler:
-            self._owner.ended(self._chan)
-            self._guarded(handler.closed, exc)
+            self._owner.on_channel_closed(self._chan)
+            self._call_handler(handler.closed, exc)
 
-    def _guarded(self, call: Callable[..., None], *args: object) -> None:
+    def _call_handler(self, call: Callable[..., None], *args: object) -> None:
         """Call a handler from a writer or timer, where its failure would hit other code."""
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - any failure ends one connection only
-            self._owner.crashed(error)
+            self._owner.on_crash(error)
             self._owner.abort()
