@@ -74,7 +74,7 @@ class AdmittedOperator:
 async def open_world(settings: Settings) -> World:
     """The world of a data directory, which is made if need be; no door is opened."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _ = verbs.__all__  # importing the package declared every verb
+    verbs.load_verbs()
     return await World.open(settings.database, tool_specs())
 
 

@@ -190,7 +190,7 @@ async def act(client: Client, scenario: str, found: list[things.Thing]) -> None:
 
 
 async def main(url: str) -> None:
-    _ = verbs.__all__
+    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as folder:
         world = await World.open(Path(folder) / "world.db", tool_specs())
         client = Client(world, Path(folder) / "mcp")

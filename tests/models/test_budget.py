@@ -32,7 +32,7 @@ CENT = TokenUsage(60, 40, cost=0.01)
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    _ = verbs.__all__
+    verbs.load_verbs()
     opened = await World.open(tmp_path / "world.db", tool_specs())
     yield opened
     await opened.close()

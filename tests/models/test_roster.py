@@ -55,7 +55,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    _ = verbs.__all__
+    verbs.load_verbs()
     opened = await World.open(tmp_path / "world.db", tool_specs())
     yield opened
     await opened.close()

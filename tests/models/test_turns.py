@@ -113,7 +113,7 @@ async def nothing(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    _ = verbs.__all__
+    verbs.load_verbs()
     world = await World.open(tmp_path / "world.db", tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob"))

@@ -38,7 +38,7 @@ from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
 from support.services import ProviderBase, close_services, services_in, use_services
 
-_ = verbs.__all__
+verbs.load_verbs()
 
 Call = Callable[[Caller, Thing, dict[str, Any]], Any]
 

@@ -29,7 +29,7 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.services import close_services, services_in
 
-_ = verbs.__all__  # importing the package declared every verb
+verbs.load_verbs()
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 
-_ = verbs.__all__
+verbs.load_verbs()
 
 
 def parsed(line: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
 from support.people import Someone, do, refused
 
-_ = verbs.__all__
+verbs.load_verbs()
 VERBS = list(every_verb())
 GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 

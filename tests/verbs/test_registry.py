@@ -28,7 +28,7 @@ from sshwarma.verbs.registry import (
 )
 from sshwarma.verbs.views import has_view
 
-_ = verbs.__all__
+verbs.load_verbs()
 EVERY = list(every_verb())
 GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 

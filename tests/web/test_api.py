@@ -62,7 +62,7 @@ class Client:
 
 @pytest.fixture
 async def web(tmp_path: Path) -> AsyncIterator[Client]:
-    _ = verbs.__all__
+    verbs.load_verbs()
     world = await World.open(tmp_path / "world.db", tool_specs())
     for name, role in (("alice", "owner"), ("bob", "member")):
         await world.change(

@@ -58,7 +58,7 @@ class Setting:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def setting(tmp_path: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
-    _ = verbs.__all__
+    verbs.load_verbs()
     world = await World.open(tmp_path / "world.db", tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     model = await world.change(

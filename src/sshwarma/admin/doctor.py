@@ -9,9 +9,14 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import control_socket
 from sshwarma.settings import Settings, default_config_file, is_loopback, split_address
+from sshwarma.world.agents import read_agents
 from sshwarma.world.migrate import known_revisions, newest_revision
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
@@ -150,18 +155,8 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
     if not settings.database.exists():
         return
     try:
-        with contextlib.closing(
-            sqlite3.connect(f"{settings.database.absolute().as_uri()}?mode=ro", uri=True)
-        ) as database:
-            owners = database.execute(
-                "SELECT count(DISTINCT things.id) FROM things"
-                " JOIN agent_keys ON agent_id = things.id"
-                " WHERE kind = 'agent' AND things.deleted_at IS NULL"
-                " AND agent_keys.deleted_at IS NULL"
-                " AND json_extract(metadata, '$.role') = 'owner'"
-                " AND json_extract(metadata, '$.disabled') IS NULL"
-            ).fetchone()[0]
-    except sqlite3.Error:
+        owners = _count_owners_with_key(settings.database)
+    except SQLAlchemyError:
         return  # the check of the database reports the problem
     yield CheckResult(
         "owners",
@@ -169,6 +164,19 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
         f"{owners} with a key",
         "" if owners else "sshwarma keys add NAME FILE --role owner",
     )
+
+
+def _count_owners_with_key(database: Path) -> int:
+    """Count the enabled owners that can log in. Opens the database for reading only."""
+    path = f"{database.absolute().as_uri()}?mode=ro"
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
+    try:
+        with engine.connect() as conn:
+            known, keys = read_agents(conn)
+    finally:
+        engine.dispose()
+    with_key = {key.agent_id for key in keys}
+    return sum(a.role == "owner" and not a.disabled and a.id in with_key for a in known)
 
 
 def _is_server_running(settings: Settings) -> bool:

@@ -68,3 +68,10 @@ __all__ = [
     "turns",
     "wrap",
 ]
+
+
+def load_verbs() -> None:
+    """Declare every verb.
+
+    Importing this package has done so; the call shows that a module depends on it.
+    """

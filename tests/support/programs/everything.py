@@ -666,7 +666,7 @@ class Open(endpoint.McpEndpoint):
 
 async def serve() -> None:
     """Serve a world of its own until standard input ends."""
-    _ = verbs.__all__
+    verbs.load_verbs()
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory() as home:
         world = await World.open(Path(home) / "world.db", tool_specs())

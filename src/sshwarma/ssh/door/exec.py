@@ -13,9 +13,11 @@ import re
 from typing import Any, Final
 
 import structlog
+from typing_extensions import override
 
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
+from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
@@ -40,13 +42,13 @@ LATE_PIPE_MESSAGE: Final = (
 _DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
 
 
-class ExecHandler:
-    """A `ports.ChannelHandler` for one command."""
+class ExecHandler(TaskHandler):
+    """The handler of one command."""
 
     def __init__(self, house: SshContext, agent_id: str, channel: Channel, command: str) -> None:
+        super().__init__(channel)
         self._house = house
         self._agent_id = agent_id
-        self._channel = channel
         self._piped = bytearray()
         self._came = asyncio.Event()
         self._ended = asyncio.Event()
@@ -56,8 +58,9 @@ class ExecHandler:
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
         self._unread = False  # piped input will be ignored and the client has no warning yet
-        self._task = asyncio.get_running_loop().create_task(self._run(command))
+        self._start(self._run(command))
 
+    @override
     def data(self, data: bytes) -> None:
         if self._unread:
             self._unread = False  # warn once
@@ -66,25 +69,19 @@ class ExecHandler:
         self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
         self._came.set()
 
+    @override
     def eof(self) -> None:
         self._ended.set()
         self._came.set()
 
-    def resized(self, columns: int, rows: int) -> None:
-        """Do nothing: the output does not depend on the size."""
-
-    def interrupt(self) -> None:
-        self._task.cancel()
-
+    @override
     def pause(self) -> None:
         """Hold back the rest of the output until the client reads."""
         self._room.clear()
 
+    @override
     def resume(self) -> None:
         self._room.set()
-
-    def closed(self, error: Exception | None) -> None:
-        self._task.cancel()
 
     async def _run(self, command: str) -> None:
         try:

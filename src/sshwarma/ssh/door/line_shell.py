@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import structlog
+from typing_extensions import override
 
 from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES
 from sshwarma.ssh.door.context import (
@@ -17,6 +18,7 @@ from sshwarma.ssh.door.context import (
     encode_plain_block,
     is_concurrent_line,
 )
+from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.text import Block, block
 from sshwarma.verbs import moving
@@ -40,24 +42,25 @@ from sshwarma.world.presence import AgentConnection
 log = structlog.get_logger(__name__)
 
 
-class LineShellHandler:
-    """A `ports.ChannelHandler` for one plain shell."""
+class LineShellHandler(TaskHandler):
+    """The handler of one plain shell."""
 
     def __init__(
         self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
     ) -> None:
+        super().__init__(channel)
         self._house = house
         self._agent_id = agent_id
         self._link = link
-        self._channel = channel
         self._utf8 = house.utf8(dict(channel.env))
         self._partial = bytearray()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._standing = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._start(self._run())
         house.on_stop.add(self._farewell)
 
+    @override
     def data(self, data: bytes) -> None:
         self._standing.mark_active()
         self._partial += data
@@ -76,25 +79,11 @@ class LineShellHandler:
         else:
             self._lines.put_nowait(typed)
 
+    @override
     def eof(self) -> None:
         if self._partial:
             self._lines.put_nowait(self._partial.decode("utf-8", "replace"))
         self._lines.put_nowait(None)
-
-    def resized(self, columns: int, rows: int) -> None:
-        """Do nothing: a plain shell has no screen."""
-
-    def interrupt(self) -> None:
-        self._task.cancel()
-
-    def pause(self) -> None:
-        """Do nothing: output waits in the channel's buffer, up to its limit."""
-
-    def resume(self) -> None:
-        """See `pause`."""
-
-    def closed(self, error: Exception | None) -> None:
-        self._task.cancel()
 
     async def _run(self) -> None:
         world = self._house.world

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
+from typing_extensions import override
+
 from sshwarma.common.limits import (
     MAX_REGISTRATION_ANSWER_CHARACTERS,
     MAX_REGISTRATION_TRIES,
     REGISTRATION_TIMEOUT_SECONDS,
 )
 from sshwarma.ssh.door.login import UnregisteredUser, WorldAuthenticator
+from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Conflict, WorldError
 
 
-class RegistrationShellHandler:
-    """A `ports.ChannelHandler` that asks for a name and, in `invite` mode, an invite code.
+class RegistrationShellHandler(TaskHandler):
+    """The handler of a newcomer's shell: it asks for a name and, in `invite` mode, an invite code.
 
     After registration the person logs in again.
     """
@@ -28,14 +31,15 @@ class RegistrationShellHandler:
         link: ClientLink,
         channel: Channel,
     ) -> None:
+        super().__init__(channel)
         self._gate = gate
         self._newcomer = newcomer
         self._link = link
-        self._channel = channel
         self._answer = ""
         self._answers: asyncio.Queue[str | None] = asyncio.Queue()
-        self._task = asyncio.get_running_loop().create_task(self._ask_all())
+        self._start(self._ask_all())
 
+    @override
     def data(self, data: bytes) -> None:
         for character in data.decode("utf-8", "replace"):
             if character in "\r\n":
@@ -56,23 +60,13 @@ class RegistrationShellHandler:
                 self._answer += character
                 self._say(character)
 
+    @override
     def eof(self) -> None:
         self._answers.put_nowait(None)
 
-    def resized(self, columns: int, rows: int) -> None:
-        """Do nothing: two questions fit any window."""
-
+    @override
     def interrupt(self) -> None:
         self._answers.put_nowait(None)
-
-    def pause(self) -> None:
-        """Do nothing: the output is short."""
-
-    def resume(self) -> None:
-        """See `pause`."""
-
-    def closed(self, error: Exception | None) -> None:
-        self._task.cancel()
 
     async def _ask_all(self) -> None:
         try:
@@ -118,37 +112,16 @@ class RegistrationShellHandler:
         self._channel.write(text.encode())
 
 
-class RegistrationExecHandler:
-    """A `ports.ChannelHandler` for `ssh NAME@host register [CODE]`, without a terminal."""
+class RegistrationExecHandler(TaskHandler):
+    """The handler of `ssh NAME@host register [CODE]`, without a terminal."""
 
     def __init__(
         self, gate: WorldAuthenticator, newcomer: UnregisteredUser, channel: Channel, command: str
     ) -> None:
+        super().__init__(channel)
         self._gate = gate
         self._newcomer = newcomer
-        self._channel = channel
-        self._task = asyncio.get_running_loop().create_task(self._run(command.split()))
-
-    def data(self, data: bytes) -> None:
-        """Do nothing: the command reads no input."""
-
-    def eof(self) -> None:
-        """See `data`."""
-
-    def resized(self, columns: int, rows: int) -> None:
-        """Do nothing: the output does not depend on the size."""
-
-    def interrupt(self) -> None:
-        self._task.cancel()
-
-    def pause(self) -> None:
-        """Do nothing: the output is short."""
-
-    def resume(self) -> None:
-        """See `pause`."""
-
-    def closed(self, error: Exception | None) -> None:
-        self._task.cancel()
+        self._start(self._run(command.split()))
 
     async def _run(self, words: list[str]) -> None:
         peer = self._newcomer.peer

@@ -13,7 +13,8 @@ from sshwarma.ssh.door.offer import serve_offer
 from sshwarma.ssh.door.registration import RegistrationExecHandler, RegistrationShellHandler
 from sshwarma.ssh.door.service_handler import ServiceHandler
 from sshwarma.ssh.door.shell import ShellHandler
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Rejected
+from sshwarma.world.errors import Forbidden
 
 
 class SessionRouter:
@@ -26,10 +27,10 @@ class SessionRouter:
         match link.identity:
             case UnregisteredUser() as newcomer:
                 return RegistrationShellHandler(self._house.authenticator, newcomer, link, channel)
-            case RegisteredUser(agent_id) if channel.has_pty:
-                return ShellHandler(self._house, agent_id, link, channel)
             case RegisteredUser(agent_id):
-                return LineShellHandler(self._house, agent_id, link, channel)
+                self._check_enabled(agent_id)
+                handler = ShellHandler if channel.has_pty else LineShellHandler
+                return handler(self._house, agent_id, link, channel)
         raise TypeError(f"no shell for {link.identity!r}")
 
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
@@ -39,6 +40,7 @@ class SessionRouter:
                     self._house.authenticator, newcomer, channel, command
                 )
             case RegisteredUser(agent_id):
+                self._check_enabled(agent_id)
                 service = self._service(command)
                 if service is not None:
                     return ServiceHandler(self._house, agent_id, channel, service)
@@ -50,7 +52,19 @@ class SessionRouter:
         if service is None or not isinstance(link.identity, RegisteredUser):
             return None
         agent_id = link.identity.agent_id
+        self._check_enabled(agent_id)
         return ServiceHandler(self._house, agent_id, channel, service, waits=True)
+
+    def _check_enabled(self, agent_id: str) -> None:
+        """Raise unless the agent may act; it may have been disabled since its login.
+
+        Raises:
+            Rejected: with the reason.
+        """
+        try:
+            self._house.require_agent(agent_id)
+        except Forbidden as refused:
+            raise Rejected(str(refused)) from refused
 
     def _service(self, command: str) -> LineService | None:
         """Return the service that a command names, or None if the command is a verb.

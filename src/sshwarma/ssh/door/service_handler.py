@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 
 import structlog
+from typing_extensions import override
 
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
+from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel
 from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)
 
 
-class ServiceHandler:
-    """A `ports.ChannelHandler` that runs one service."""
+class ServiceHandler(TaskHandler):
+    """The handler of one service."""
 
     def __init__(
         self,
@@ -30,37 +32,40 @@ class ServiceHandler:
         waits: bool = False,
     ) -> None:
         """Start the service; with `waits`, only after the first bytes have arrived."""
+        super().__init__(channel)
         self._house = house
-        self._channel = channel
         self._lines = LineChannel(channel)
         self._service = service
         self._waits = waits
         self._interrupted = False
-        self._task = asyncio.get_running_loop().create_task(self._run(agent_id))
+        self._start(self._run(agent_id))
         house.on_stop.add(self._farewell)
 
+    @override
     def data(self, data: bytes) -> None:
         self._lines.data(data)
 
+    @override
     def eof(self) -> None:
         self._lines.eof()
 
-    def resized(self, columns: int, rows: int) -> None:
-        """Do nothing: a service draws nothing."""
-
+    @override
     def interrupt(self) -> None:
         self._interrupted = True
-        self._task.cancel()
+        super().interrupt()
 
+    @override
     def pause(self) -> None:
         self._lines.pause()
 
+    @override
     def resume(self) -> None:
         self._lines.resume()
 
+    @override
     def closed(self, error: Exception | None) -> None:
         self._lines.closed()
-        self._task.cancel()
+        super().closed(error)
 
     def _farewell(self, reason: str) -> None:
         self._channel.write_stderr(reason.encode() + b"\n")

@@ -12,11 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import structlog
+from typing_extensions import override
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
-from sshwarma.ssh.transport.ports import Channel, ClientLink
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, Line, Span, block, line
@@ -48,8 +49,8 @@ MAX_EARLY_INPUT_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
 
 
-class ShellHandler:
-    """A `ports.ChannelHandler` for one shell with a pty."""
+class ShellHandler(ChannelHandler):
+    """The handler of one shell with a terminal."""
 
     def __init__(
         self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
@@ -99,8 +100,7 @@ class ShellHandler:
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
         house.on_stop.add(self._farewell)
 
-    # Channel events: see `ports.ChannelHandler`.
-
+    @override
     def data(self, data: bytes) -> None:
         self._standing.mark_active()
         if self._early is None:
@@ -120,21 +120,27 @@ class ShellHandler:
         early, self._early = self._early or b"", None
         self.terminal.feed(bytes(early))
 
+    @override
     def eof(self) -> None:
         self._leave()
 
+    @override
     def resized(self, columns: int, rows: int) -> None:
         self.terminal.resize(columns, rows)
 
+    @override
     def interrupt(self) -> None:
         self._on_interrupt()
 
+    @override
     def pause(self) -> None:
         self.terminal.pause()
 
+    @override
     def resume(self) -> None:
         self.terminal.resume()
 
+    @override
     def closed(self, error: Exception | None) -> None:
         self._end()
 

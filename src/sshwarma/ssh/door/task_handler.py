@@ -1,0 +1,55 @@
+"""The base of the handlers that run one task in a channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from typing_extensions import override
+
+from sshwarma.ssh.transport.ports import Channel, ChannelHandler
+
+
+class TaskHandler(ChannelHandler):
+    """A handler whose work is one task; an interrupt or the end of the channel cancels it.
+
+    It ignores input and the size of the terminal, and writes whenever it has output: the channel
+    buffers up to its limit. Subclasses override what they need.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._task: asyncio.Task[None]
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start the task. Called once, when the subclass is ready."""
+        self._task = asyncio.get_running_loop().create_task(work)
+
+    @override
+    def data(self, data: bytes) -> None:
+        pass
+
+    @override
+    def eof(self) -> None:
+        pass
+
+    @override
+    def resized(self, columns: int, rows: int) -> None:
+        pass
+
+    @override
+    def interrupt(self) -> None:
+        self._task.cancel()
+
+    @override
+    def pause(self) -> None:
+        pass
+
+    @override
+    def resume(self) -> None:
+        pass
+
+    @override
+    def closed(self, error: Exception | None) -> None:
+        self._task.cancel()
