@@ -126,7 +126,7 @@ async def start(variant: str) -> int:
     if variant == "door":
         world = EchoWorld()
         served = await door.start_ssh_server(
-            "127.0.0.1", 0, host_keys=[key], gate=world, sessions=world, limits=MANY
+            "127.0.0.1", 0, host_keys=[key], authenticator=world, sessions=world, limits=MANY
         )
         return served.port
     options: dict[str, Any] = {

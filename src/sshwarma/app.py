@@ -189,13 +189,13 @@ class App:
     async def _open_doors(self) -> None:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
         settings, parts, services = self.settings, self._parts, self.services
-        gate = WorldAuthenticator(self.world, settings.registration)
+        authenticator = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         pace = LineRateLimiter(settings.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(
             world=self.world,
             services=services,
-            authenticator=gate,
+            authenticator=authenticator,
             limits=settings.limits,
             clock=clock,
             motd=settings.motd,
@@ -207,7 +207,7 @@ class App:
         self.ssh = await start_ssh_server(
             *split_address(settings.ssh.listen),
             host_keys=[self.host_key],
-            gate=gate,
+            authenticator=authenticator,
             sessions=SessionRouter(self.ssh_context),
             limits=AdmissionLimits.of(settings.ssh),
         )

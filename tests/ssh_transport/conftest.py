@@ -147,7 +147,7 @@ async def serve(world: World) -> AsyncIterator[Serve]:
                 "127.0.0.1",
                 0,
                 host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
-                gate=world,
+                authenticator=world,
                 sessions=world,
                 limits=replace(AdmissionLimits(), **limits),
             )

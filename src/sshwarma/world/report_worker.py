@@ -225,24 +225,24 @@ class RestrictedDatabase:
     def _build_views(self) -> None:
         database = self.database
         database.create_function("shown", 1, self._shown, deterministic=True)
-        for gate, name in self._view_tables.items():
-            database.execute(f'CREATE TEMP VIEW "{gate}" AS {self._filtered_select(name)}')
-            query = f'SELECT * FROM temp."{gate}"'
+        for view, name in self._view_tables.items():
+            database.execute(f'CREATE TEMP VIEW "{view}" AS {self._filtered_select(name)}')
+            query = f'SELECT * FROM temp."{view}"'
             database.execute(f"CREATE TEMP VIEW {name} AS {query}")
         for (text,) in database.execute("SELECT sql FROM main.sqlite_master WHERE type = 'view'"):
             database.execute(_CREATE_VIEW.sub(r"CREATE TEMP VIEW \1 AS ", text, count=1))
 
     def _filtered_select(self, table: str) -> str:
-        gate = TABLE_FILTERS[table]
+        table_filter = TABLE_FILTERS[table]
         listed = []
         for info in self.database.execute(f"PRAGMA main.table_xinfo({table})"):
             column = f'"{info[1]}"'
-            if info[1] not in gate.keys:
-                open_only = f"CASE WHEN {gate.condition} THEN {column} END"
+            if info[1] not in table_filter.keys:
+                open_only = f"CASE WHEN {table_filter.condition} THEN {column} END"
                 shown = _COLUMN_REPLACEMENTS.get((table, info[1]), "{}").format(open_only)
                 column = f"{shown} AS {column}"
             listed.append(column)
-        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {gate.condition}"
+        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {table_filter.condition}"
 
     def _shown(self, stored: str | None) -> str | None:
         """A thing's metadata without its private keys."""

@@ -45,9 +45,9 @@ class CompactedLog:
     note: str = ""
 
 
-def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> CompactedLog:
+def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
     """The rows as messages of at most about `budget` tokens, as far as possible."""
-    told = [(turn, row, teller.render_row(row)) for turn, row in assign_turns(rows)]
+    told = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
     for turn, _, line in told:
         costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
@@ -65,14 +65,14 @@ def compact_log(rows: Sequence[Row], teller: Transcript, budget: int) -> Compact
         gone += costs[turn]
     kept = [row for turn, row, _ in told if turn not in cut]
     away = [row for turn, row, _ in told if turn in cut]
-    summary = _summarize_turns(away, [turn for turn in order if turn in cut], teller)
-    lines = teller.render_rows(kept)
+    summary = _summarize_turns(away, [turn for turn in order if turn in cut], transcript)
+    lines = transcript.render_rows(kept)
     note = f"{len(cut)} older turns summarized" if cut else ""
     for results, texts in CUT_TIERS:
         if _count_tokens(lines) <= budget:
             break
         lines = replace(
-            teller, max_result_characters=results, max_text_characters=texts
+            transcript, max_result_characters=results, max_text_characters=texts
         ).render_rows(kept)
         note = f"{note}, results cut to {results} characters".lstrip(", ")
     if _count_tokens(lines) > budget:
@@ -109,31 +109,33 @@ def _newest_that_fit(
     return (mark, *lines[first:]), first
 
 
-def _summarize_turns(rows: Sequence[Row], order: Sequence[str], teller: Transcript) -> str:
+def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Transcript) -> str:
     if not order:
         return ""
     shown = order[-MAX_SUMMARY_TURNS:]
     before = len(order) - len(shown)
     head = "Earlier turns, summarized; use expand to read a row in full:"
     more = [f"- {before} earlier turns"] if before else []
-    told = (_summarize_turn([row for row in rows if row.turn_id == turn], teller) for turn in shown)
+    told = (
+        _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in shown
+    )
     return "\n".join([head, *more, *told])
 
 
-def _summarize_turn(rows: Sequence[Row], teller: Transcript) -> str:
+def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     """One turn in a line: the question, the tools, the last message."""
     said = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
     if said:
         parts.append(
-            f"{teller.agents.name_of(said[0].author_id)}: {_shorten_text(said[0].content)}"
+            f"{transcript.agents.name_of(said[0].author_id)}: {_shorten_text(said[0].content)}"
         )
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
     if len(said) > 1:
         parts.append(
-            f"→ {teller.agents.name_of(said[-1].author_id)}: {_shorten_text(said[-1].content)}"
+            f"→ {transcript.agents.name_of(said[-1].author_id)}: {_shorten_text(said[-1].content)}"
         )
     return " ".join(parts)
 

@@ -170,9 +170,9 @@ class ContextComposer:
         tools = _tools_text(load)
         for_tools = estimate_tokens(tools)
         taken = sum(layer.tokens for layer in found) + for_tools
-        teller = Transcript(agent.id, world.agents, policies)
+        transcript = Transcript(agent.id, world.agents, policies)
         left = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - taken)
-        layers, in_short = await _fit_log_layers(found, seen.rows, teller, left)
+        layers, in_short = await _fit_log_layers(found, seen.rows, transcript, left)
         return ModelContext(
             layers=sort_layers(layers),
             notices=tuple(notices),
@@ -280,7 +280,7 @@ def _tools_text(load: Loadout) -> str:
 
 
 async def _fit_log_layers(
-    found: Iterable[Layer], rows: Sequence[Row], teller: Transcript, left: int
+    found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, left: int
 ) -> tuple[list[Layer], frozenset[str]]:
     """The layers with those of the log compacted to `left` tokens.
 
@@ -296,9 +296,9 @@ async def _fit_log_layers(
         chosen = [row for row in rows if first <= row.seq <= last]
         # Thousands of rows take tens of milliseconds: not on the event loop.
         fitted = (
-            compact_log(chosen, teller, left)
+            compact_log(chosen, transcript, left)
             if len(chosen) <= MAX_INLINE_ROWS
-            else await asyncio.to_thread(compact_log, chosen, teller, left)
+            else await asyncio.to_thread(compact_log, chosen, transcript, left)
         )
         in_short |= fitted.cut_turn_ids
         layers += _log_layers(layer, fitted)

@@ -659,7 +659,7 @@ class Open(endpoint.McpEndpoint):
         )
 
     async def _token(self, scope: Scope) -> Token | None:
-        world = self._guests.world
+        world = self._clients.world
         found = await world.store.read(lambda conn: tokens.read_live_tokens(conn, self.agent_id))
         return found[0]
 

@@ -53,8 +53,8 @@ class Visit:
         reason: Why it must stop.
     """
 
-    def __init__(self, guest: McpClient, token: Token | None, stays: bool) -> None:
-        self.client = guest
+    def __init__(self, client: McpClient, token: Token | None, stays: bool) -> None:
+        self.client = client
         self.token = token
         self.lingers = stays
         self.is_session = False
@@ -64,7 +64,7 @@ class Visit:
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                _seconds_left(token), guest.end_visits, "The token expired.", {token.id}
+                _seconds_left(token), client.end_visits, "The token expired.", {token.id}
             )
 
     @property
@@ -94,15 +94,15 @@ class Visit:
         Raises:
             Forbidden: if its access has ended.
         """
-        guests = self.client.clients
-        agent = guests.world.agents.get(self.client.agent_id)
+        clients = self.client.clients
+        agent = clients.world.agents.get(self.client.agent_id)
         link = self.client.link
         if agent is None or agent.disabled or link is None or self.ended.is_set():
             raise Forbidden(self.reason or "Your access has ended.")
         return Caller(
-            world=guests.world,
-            services=guests.services,
-            limits=guests.limits,
+            world=clients.world,
+            services=clients.services,
+            limits=clients.limits,
             agent=agent,
             room_id=link.room_id,
             door="mcp",
@@ -248,19 +248,19 @@ class McpClients:
         """
         if self._stopped:
             raise Unavailable("The server is shutting down.")
-        guest = self._clients.get(agent_id)
-        if guest is None:
-            guest = self._clients[agent_id] = McpClient(self, agent_id)
-            guest.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(guest))
-        if len(guest.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
+        client = self._clients.get(agent_id)
+        if client is None:
+            client = self._clients[agent_id] = McpClient(self, agent_id)
+            client.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(client))
+        if len(client.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
                 f"You have {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams open, the limit."
             )
-        visit = Visit(guest, token, stays)
-        guest.add_visit(visit)
+        visit = Visit(client, token, stays)
+        client.add_visit(visit)
         try:
-            async with guest.enter_lock:
-                await self._arrive(guest)
+            async with client.enter_lock:
+                await self._arrive(client)
             if visit.ended.is_set():
                 raise Forbidden(visit.reason)
         except BaseException:
@@ -268,11 +268,11 @@ class McpClients:
             raise
         return visit
 
-    async def _arrive(self, guest: McpClient) -> None:
-        agent = self.world.agents.get(guest.agent_id)
+    async def _arrive(self, client: McpClient) -> None:
+        agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
-        if guest.link is None:
+        if client.link is None:
             caller = Caller(
                 world=self.world,
                 services=self.services,
@@ -282,68 +282,68 @@ class McpClients:
                 door="mcp",
             )
             room_id = (await caller.in_accessible_room()).room_id
-            guest.link = AgentConnection(agent.id, room_id, "mcp")
-            await moving.record_arrival(self.world, guest.link)
-        if self._clients.get(agent.id) is not guest:  # it was removed while arriving
-            await moving.record_departure(self.world, guest.link)
+            client.link = AgentConnection(agent.id, room_id, "mcp")
+            await moving.record_arrival(self.world, client.link)
+        if self._clients.get(agent.id) is not client:  # it was removed while arriving
+            await moving.record_departure(self.world, client.link)
 
-    def remove_client(self, guest: McpClient) -> None:
+    def remove_client(self, client: McpClient) -> None:
         """Remove a client without open visits; its agent leaves the world."""
-        if self._clients.get(guest.agent_id) is guest:
-            del self._clients[guest.agent_id]
-            if guest.stop_listening is not None:
-                guest.stop_listening()
-            if guest.link is not None:
-                self._background.spawn(moving.record_departure(self.world, guest.link))
+        if self._clients.get(client.agent_id) is client:
+            del self._clients[client.agent_id]
+            if client.stop_listening is not None:
+                client.stop_listening()
+            if client.link is not None:
+                self._background.spawn(moving.record_departure(self.world, client.link))
 
     async def stop(self) -> None:
         """End all visits and wait for running calls."""
         self._stopped = True
-        calls = [task for guest in self for task in guest.calls]
-        for guest in self:
-            guest.end_visits("The server is shutting down.")
+        calls = [task for client in self for task in client.calls]
+        for client in self:
+            client.end_visits("The server is shutting down.")
         await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
-    def _make_listener(self, guest: McpClient) -> Callable[[Any], None]:
+    def _make_listener(self, client: McpClient) -> Callable[[Any], None]:
         def told(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
-                    guest.end_visits(event.reason)
-                elif guest.link is not None and event.room_id == guest.link.room_id:
-                    self._background.spawn(self._move_out(guest, event.reason))
+                    client.end_visits(event.reason)
+                elif client.link is not None and event.room_id == client.link.room_id:
+                    self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
-                self._check_account(guest)
+                self._check_account(client)
 
         return told
 
-    async def _move_out(self, guest: McpClient, reason: str) -> None:
-        guest.notices.append(reason)
-        agent = self.world.agents.get(guest.agent_id)
-        if agent is not None and guest.link is not None:
+    async def _move_out(self, client: McpClient, reason: str) -> None:
+        client.notices.append(reason)
+        agent = self.world.agents.get(client.agent_id)
+        if agent is not None and client.link is not None:
             await moving.move_out_of_room(
                 Caller(
                     world=self.world,
                     services=self.services,
                     limits=self.limits,
                     agent=agent,
-                    room_id=guest.link.room_id,
+                    room_id=client.link.room_id,
                     door="mcp",
-                    link=guest.link,
+                    link=client.link,
                 )
             )
 
-    def _check_account(self, guest: McpClient) -> None:
+    def _check_account(self, client: McpClient) -> None:
         """Check a changed agent: it may be disabled, or a token revoked."""
-        agent = self.world.agents.get(guest.agent_id)
+        agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
-            guest.end_visits("Your account is disabled.")
-        elif guest.token_ids:
-            self._background.spawn(self._end_revoked(guest))
+            client.end_visits("Your account is disabled.")
+        elif client.token_ids:
+            self._background.spawn(self._end_revoked(client))
 
-    async def _end_revoked(self, guest: McpClient) -> None:
+    async def _end_revoked(self, client: McpClient) -> None:
         known = await self.world.store.read(
-            lambda conn: tokens.read_live_tokens(conn, guest.agent_id)
+            lambda conn: tokens.read_live_tokens(conn, client.agent_id)
         )
-        revoked = guest.token_ids - {token.id for token in known}
+        revoked = client.token_ids - {token.id for token in known}
         if revoked:
-            guest.end_visits("The token was revoked.", revoked)
+            client.end_visits("The token was revoked.", revoked)

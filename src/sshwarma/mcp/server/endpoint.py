@@ -46,21 +46,21 @@ class McpEndpoint:
     """
 
     def __init__(
-        self, guests: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
+        self, clients: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
     ) -> None:
-        self._guests = guests
+        self._clients = clients
         self._pace = LineRateLimiter(
-            guests.limits.requests_per_10_seconds, "requests", "then ask again"
+            clients.limits.requests_per_10_seconds, "requests", "then ask again"
         )
-        self.handlers = self._protocol(guests, tools, lines)
+        self.handlers = self._protocol(clients, tools, lines)
         self._hosts = http.hosts
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _protocol(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
-        return McpHandlers(guests, tools, lines)
+    def _protocol(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
+        return McpHandlers(clients, tools, lines)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
@@ -95,7 +95,7 @@ class McpEndpoint:
         Raises:
             Forbidden: if the agent's access ends.
         """
-        visit = await self._guests.open_visit(agent_id, None)
+        visit = await self._clients.open_visit(agent_id, None)
         messages = MessageStream(lines, agent_id, self._pace)
         server = self.handlers.server
         serving = asyncio.get_running_loop().create_task(
@@ -137,7 +137,7 @@ class McpEndpoint:
             if scope["method"] == "POST":
                 self._pace.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
-            visit = await self._guests.open_visit(token.agent_id, token, stays=stays)
+            visit = await self._clients.open_visit(token.agent_id, token, stays=stays)
         except Unavailable as busy:
             await _send_refusal(send, 429, str(busy))
             return
@@ -164,7 +164,7 @@ class McpEndpoint:
         scheme, _, secret = words.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        world = self._guests.world
+        world = self._clients.world
         token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
         agent = world.agents.get(token.agent_id) if token else None
         return None if agent is None or agent.disabled else token

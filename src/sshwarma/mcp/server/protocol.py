@@ -132,13 +132,13 @@ class McpHandlers:
     `lines` is the rate limit of each agent's lines and calls at all doors.
     """
 
-    def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
-        self.clients = guests
+    def __init__(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
+        self.clients = clients
         self._tools = tools
         self._pace = lines
         self._builtin_tools = make_builtin_tools(tools)
         self._tool_lists = ToolListCache()
-        self._notifier = ChangeNotifier(guests.world, self._tool_lists)
+        self._notifier = ChangeNotifier(clients.world, self._tool_lists)
         self.server = WorldServer(
             "sshwarma",
             version=sshwarma.__version__,
@@ -221,10 +221,10 @@ class McpHandlers:
         arguments: dict[str, Any],
         report: OptionalProgressCallback,
     ) -> ToolResult:
-        standing = self._builtin_tools.get(name)
-        if standing is not None:
-            self._check_scope(caller, standing.scope)
-            return await standing.run(visit, arguments, report)
+        builtin = self._builtin_tools.get(name)
+        if builtin is not None:
+            self._check_scope(caller, builtin.scope)
+            return await builtin.run(visit, arguments, report)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)

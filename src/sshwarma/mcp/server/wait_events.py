@@ -55,7 +55,7 @@ class EventBatch:
 
 
 async def wait_events(
-    caller: Callable[[], Caller], guest: McpClient, cursor: str | None, seconds: float
+    caller: Callable[[], Caller], client: McpClient, cursor: str | None, seconds: float
 ) -> tuple[EventBatch, str]:
     """Return the events by others after `cursor`, as a batch and as text.
 
@@ -82,7 +82,7 @@ async def wait_events(
             if since is None:
                 since = await now.world.store.read(_newest_row_number)
             found, since, more = await _read_rows_since(now, room.id, since)
-            told = _take_notices(guest)
+            told = _take_notices(client)
             if told:  # it may have been moved to another room
                 room = await caller().room()
             left = deadline - time.monotonic()
@@ -146,9 +146,9 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
     return found, max(newest, since), False
 
 
-def _take_notices(guest: McpClient) -> list[str]:
-    told = list(guest.notices)
-    guest.notices.clear()
+def _take_notices(client: McpClient) -> list[str]:
+    told = list(client.notices)
+    client.notices.clear()
     return told
 
 

@@ -45,16 +45,16 @@ _DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
 class ExecHandler(TaskHandler):
     """The handler of one command."""
 
-    def __init__(self, house: SshContext, agent_id: str, channel: Channel, command: str) -> None:
+    def __init__(self, context: SshContext, agent_id: str, channel: Channel, command: str) -> None:
         super().__init__(channel)
-        self._house = house
+        self._context = context
         self._agent_id = agent_id
         self._piped = bytearray()
         self._came = asyncio.Event()
         self._ended = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._utf8 = house.utf8(dict(channel.env))
+        self._utf8 = context.utf8(dict(channel.env))
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
         self._unread = False  # piped input will be ignored and the client has no warning yet
@@ -66,7 +66,7 @@ class ExecHandler(TaskHandler):
             self._unread = False  # warn once
             self._channel.write_stderr(LATE_PIPE_MESSAGE)
         # Keep one byte over the limit, to detect longer input.
-        self._piped += data[: self._house.limits.stdin_bytes + 1 - len(self._piped)]
+        self._piped += data[: self._context.limits.stdin_bytes + 1 - len(self._piped)]
         self._came.set()
 
     @override
@@ -98,13 +98,13 @@ class ExecHandler(TaskHandler):
     async def _run_line(self, command: str) -> int:
         line, room_name = self._door_flags(command.strip())
         try:
-            caller = self._house.make_caller(self._agent_id, "exec", None)
+            caller = self._context.make_caller(self._agent_id, "exec", None)
             caller = await caller.in_accessible_room()
             if room_name:
                 caller = await caller.in_room(room_name)
             line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
-            self._house.rate_limiter.check(self._agent_id)
+            self._context.rate_limiter.check(self._agent_id)
             result = await run_line(caller, line, piped)
             if isinstance(result, SentMessage) and result.turns:
                 result = await wait_for_answers(caller, result)
@@ -172,7 +172,7 @@ class ExecHandler(TaskHandler):
                 return None
             else:
                 # An alias takes no piped text; a command made in the world does.
-                if first[1:].lower() in self._house.require_agent(self._agent_id).aliases:
+                if first[1:].lower() in self._context.require_agent(self._agent_id).aliases:
                     return None
                 lacks = False
         else:
@@ -184,8 +184,8 @@ class ExecHandler(TaskHandler):
                 self._unread = True
                 return None
         await self._ended.wait()
-        if len(self._piped) > self._house.limits.stdin_bytes:
-            limit = self._house.limits.stdin_bytes
+        if len(self._piped) > self._context.limits.stdin_bytes:
+            limit = self._context.limits.stdin_bytes
             raise Invalid(f"Piped input is too long (limit {limit} bytes).")
         return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
 

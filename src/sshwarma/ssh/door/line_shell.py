@@ -46,26 +46,26 @@ class LineShellHandler(TaskHandler):
     """The handler of one plain shell."""
 
     def __init__(
-        self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
+        self, context: SshContext, agent_id: str, link: ClientLink, channel: Channel
     ) -> None:
         super().__init__(channel)
-        self._house = house
+        self._context = context
         self._agent_id = agent_id
         self._link = link
-        self._utf8 = house.utf8(dict(channel.env))
+        self._utf8 = context.utf8(dict(channel.env))
         self._partial = bytearray()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._standing = AgentConnection(agent_id, "lobby", "ssh")
+        self._connection = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
         self._start(self._run())
-        house.on_stop.add(self._farewell)
+        context.on_stop.add(self._farewell)
 
     @override
     def data(self, data: bytes) -> None:
-        self._standing.mark_active()
+        self._connection.mark_active()
         self._partial += data
         *whole, rest = self._partial.split(b"\n")
-        self._partial = bytearray(rest[: self._house.limits.line_bytes + 1])
+        self._partial = bytearray(rest[: self._context.limits.line_bytes + 1])
         for raw in whole:
             if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
                 self._say(b"Too many lines at once; the rest was ignored.\n")
@@ -75,7 +75,7 @@ class LineShellHandler(TaskHandler):
     def _enqueue_line(self, typed: str) -> None:
         """Queue a line, or run it at once if the running line may be waiting for it."""
         if self._running and is_concurrent_line(typed):
-            self._house.background.spawn(self._run_line(typed))
+            self._context.background.spawn(self._run_line(typed))
         else:
             self._lines.put_nowait(typed)
 
@@ -86,14 +86,14 @@ class LineShellHandler(TaskHandler):
         self._lines.put_nowait(None)
 
     async def _run(self) -> None:
-        world = self._house.world
+        world = self._context.world
         stops = [world.bus.on_agent(self._agent_id, self._on_private_event)]
         room_id, stop_room = "", _do_nothing
         try:
             # A client that hangs up during this has arrived and then departs.
-            await moving.record_arrival(world, self._standing)
+            await moving.record_arrival(world, self._connection)
             room_id, stop_room = (
-                self._standing.room_id,
+                self._connection.room_id,
                 world.bus.on_room("lobby", self._on_room_event),
             )
             while (typed := await self._lines.get()) is not None:
@@ -103,9 +103,9 @@ class LineShellHandler(TaskHandler):
                 if not await self._run_line(typed):
                     break
                 self._running = False
-                if self._standing.room_id != room_id:
+                if self._connection.room_id != room_id:
                     stop_room()
-                    room_id = self._standing.room_id
+                    room_id = self._connection.room_id
                     stop_room = world.bus.on_room(room_id, self._on_room_event)
         except Exception:
             log.exception("plain shell failed")
@@ -114,15 +114,15 @@ class LineShellHandler(TaskHandler):
             stop_room()
             for stop in stops:
                 stop()
-            self._house.background.spawn(moving.record_departure(world, self._standing))
-            self._house.on_stop.discard(self._farewell)
+            self._context.background.spawn(moving.record_departure(world, self._connection))
+            self._context.on_stop.discard(self._farewell)
             self._channel.exit(0)
 
     async def _run_line(self, typed: str) -> bool:
         """Run one line and print its result; return False after a goodbye."""
         try:
-            self._house.rate_limiter.check(self._agent_id)
-            caller = self._house.make_caller(self._agent_id, "ssh", self._standing)
+            self._context.rate_limiter.check(self._agent_id)
+            caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
             result = await run_line(caller, typed)
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
@@ -135,7 +135,7 @@ class LineShellHandler(TaskHandler):
             self._print(
                 draw_result(
                     await run_line(
-                        self._house.make_caller(self._agent_id, "ssh", self._standing), "/look"
+                        self._context.make_caller(self._agent_id, "ssh", self._connection), "/look"
                     )
                 )
             )
@@ -144,7 +144,7 @@ class LineShellHandler(TaskHandler):
     def _on_room_event(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
             return  # the row is printed when it is final
-        self._print(draw_row(event.row, self._house.world.agents, self._agent_id))
+        self._print(draw_row(event.row, self._context.world.agents, self._agent_id))
 
     def _on_private_event(
         self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
@@ -153,7 +153,7 @@ class LineShellHandler(TaskHandler):
             self._on_room_event(event)
         elif isinstance(event, QuestionAsked):
             self._print(draw_question(event))
-        elif isinstance(event, AgentEvicted) and event.room_id in (None, self._standing.room_id):
+        elif isinstance(event, AgentEvicted) and event.room_id in (None, self._connection.room_id):
             self._say(event.reason.encode() + b"\n")
             self._link.close(event.reason)
 

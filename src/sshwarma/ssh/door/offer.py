@@ -16,7 +16,7 @@ OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 
 
 async def serve_offer(
-    house: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
+    context: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
 ) -> None:
     """Offer the tools of the MCP server behind `lines` in a room until the channel ends.
 
@@ -25,11 +25,11 @@ async def serve_offer(
             MCP server.
     """
     name, room = _parse_offer_arguments(words)
-    caller = await house.make_caller(agent_id, "mcp", None).in_accessible_room()
+    caller = await context.make_caller(agent_id, "mcp", None).in_accessible_room()
     if room is not None:
         caller = await caller.in_room(room)
     await caller.require(Right.BUILD)
-    await house.services.hub.add_offer(caller.with_verb("offer", f"offer {name}"), name, lines)
+    await context.services.hub.add_offer(caller.with_verb("offer", f"offer {name}"), name, lines)
 
 
 def _parse_offer_arguments(words: Sequence[str]) -> tuple[str, str | None]:

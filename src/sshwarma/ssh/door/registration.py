@@ -26,13 +26,13 @@ class RegistrationShellHandler(TaskHandler):
 
     def __init__(
         self,
-        gate: WorldAuthenticator,
+        authenticator: WorldAuthenticator,
         newcomer: UnregisteredUser,
         link: ClientLink,
         channel: Channel,
     ) -> None:
         super().__init__(channel)
-        self._gate = gate
+        self._authenticator = authenticator
         self._newcomer = newcomer
         self._link = link
         self._answer = ""
@@ -84,16 +84,16 @@ class RegistrationShellHandler(TaskHandler):
             name = await self._ask(f"Your name here [{escape_controls(wanted)}]: ")
             if name is None:
                 return False
-            if self._gate.needs_invite and not code:
+            if self._authenticator.needs_invite and not code:
                 answer = await self._ask("Invite code: ")
                 if answer is None:
                     return False
                 code = answer
             try:
-                if self._gate.needs_invite:
-                    agent = await self._gate.redeem_invite(peer, name or wanted, code)
+                if self._authenticator.needs_invite:
+                    agent = await self._authenticator.redeem_invite(peer, name or wanted, code)
                 else:
-                    agent = await self._gate.register(peer, name or wanted)
+                    agent = await self._authenticator.register(peer, name or wanted)
             except WorldError as refused:
                 self._say(f"{escape_controls(str(refused))}\r\n")
                 if not isinstance(refused, Conflict):
@@ -116,10 +116,14 @@ class RegistrationExecHandler(TaskHandler):
     """The handler of `ssh NAME@host register [CODE]`, without a terminal."""
 
     def __init__(
-        self, gate: WorldAuthenticator, newcomer: UnregisteredUser, channel: Channel, command: str
+        self,
+        authenticator: WorldAuthenticator,
+        newcomer: UnregisteredUser,
+        channel: Channel,
+        command: str,
     ) -> None:
         super().__init__(channel)
-        self._gate = gate
+        self._authenticator = authenticator
         self._newcomer = newcomer
         self._start(self._run(command.split()))
 
@@ -128,7 +132,7 @@ class RegistrationExecHandler(TaskHandler):
         if not words or words[0].removeprefix("/") != "register":
             how = (
                 "ssh NAME@HOST register CODE"
-                if self._gate.needs_invite
+                if self._authenticator.needs_invite
                 else "ssh NAME@HOST register"
             )
             self._channel.write_stderr(
@@ -137,10 +141,12 @@ class RegistrationExecHandler(TaskHandler):
             self._channel.exit(1)
             return
         try:
-            if self._gate.needs_invite:
-                agent = await self._gate.redeem_invite(peer, peer.username, " ".join(words[1:]))
+            if self._authenticator.needs_invite:
+                agent = await self._authenticator.redeem_invite(
+                    peer, peer.username, " ".join(words[1:])
+                )
             else:
-                agent = await self._gate.register(peer, peer.username)
+                agent = await self._authenticator.register(peer, peer.username)
         except WorldError as refused:
             self._channel.write_stderr(f"{escape_controls(str(refused))}\n".encode())
             self._channel.exit(1)

@@ -20,31 +20,33 @@ from sshwarma.world.errors import Forbidden
 class SessionRouter:
     """The `ports.HandlerFactory` of a world."""
 
-    def __init__(self, house: SshContext) -> None:
-        self._house = house
+    def __init__(self, context: SshContext) -> None:
+        self._context = context
 
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
-                return RegistrationShellHandler(self._house.authenticator, newcomer, link, channel)
+                return RegistrationShellHandler(
+                    self._context.authenticator, newcomer, link, channel
+                )
             case RegisteredUser(agent_id):
                 self._check_enabled(agent_id)
                 handler = ShellHandler if channel.has_pty else LineShellHandler
-                return handler(self._house, agent_id, link, channel)
+                return handler(self._context, agent_id, link, channel)
         raise TypeError(f"no shell for {link.identity!r}")
 
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
                 return RegistrationExecHandler(
-                    self._house.authenticator, newcomer, channel, command
+                    self._context.authenticator, newcomer, channel, command
                 )
             case RegisteredUser(agent_id):
                 self._check_enabled(agent_id)
                 service = self._service(command)
                 if service is not None:
-                    return ServiceHandler(self._house, agent_id, channel, service)
-                return ExecHandler(self._house, agent_id, channel, command)
+                    return ServiceHandler(self._context, agent_id, channel, service)
+                return ExecHandler(self._context, agent_id, channel, command)
         raise TypeError(f"no command for {link.identity!r}")
 
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
@@ -53,7 +55,7 @@ class SessionRouter:
             return None
         agent_id = link.identity.agent_id
         self._check_enabled(agent_id)
-        return ServiceHandler(self._house, agent_id, channel, service, waits=True)
+        return ServiceHandler(self._context, agent_id, channel, service, waits=True)
 
     def _check_enabled(self, agent_id: str) -> None:
         """Raise unless the agent may act; it may have been disabled since its login.
@@ -62,7 +64,7 @@ class SessionRouter:
             Rejected: with the reason.
         """
         try:
-            self._house.require_agent(agent_id)
+            self._context.require_agent(agent_id)
         except Forbidden as refused:
             raise Rejected(str(refused)) from refused
 
@@ -73,5 +75,5 @@ class SessionRouter:
         """
         words = command.split()
         if words[:1] == ["offer"]:
-            return partial(serve_offer, self._house, words[1:])
-        return self._house.channels.get(command.strip())
+            return partial(serve_offer, self._context, words[1:])
+        return self._context.channels.get(command.strip())

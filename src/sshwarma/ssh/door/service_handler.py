@@ -24,7 +24,7 @@ class ServiceHandler(TaskHandler):
 
     def __init__(
         self,
-        house: SshContext,
+        context: SshContext,
         agent_id: str,
         channel: Channel,
         service: LineService,
@@ -33,13 +33,13 @@ class ServiceHandler(TaskHandler):
     ) -> None:
         """Start the service; with `waits`, only after the first bytes have arrived."""
         super().__init__(channel)
-        self._house = house
+        self._context = context
         self._lines = LineChannel(channel)
         self._service = service
         self._waits = waits
         self._interrupted = False
         self._start(self._run(agent_id))
-        house.on_stop.add(self._farewell)
+        context.on_stop.add(self._farewell)
 
     @override
     def data(self, data: bytes) -> None:
@@ -94,5 +94,5 @@ class ServiceHandler(TaskHandler):
             self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
             status = 70
         finally:
-            self._house.on_stop.discard(self._farewell)
+            self._context.on_stop.discard(self._farewell)
             self._channel.exit(status)

@@ -53,14 +53,14 @@ class ShellHandler(ChannelHandler):
     """The handler of one shell with a terminal."""
 
     def __init__(
-        self, house: SshContext, agent_id: str, link: ClientLink, channel: Channel
+        self, context: SshContext, agent_id: str, link: ClientLink, channel: Channel
     ) -> None:
-        self._house = house
-        self._world = house.world
+        self._context = context
+        self._world = context.world
         self._agent_id = agent_id
         self._link = link
         self._channel = channel
-        self._standing = AgentConnection(agent_id, "lobby", "ssh")
+        self._connection = AgentConnection(agent_id, "lobby", "ssh")
         self._room_id = ""
         self._lines: deque[str] = deque()
         self._running = False  # whether a line is running
@@ -71,7 +71,7 @@ class ShellHandler(ChannelHandler):
         self._early: bytearray | None = bytearray()  # typed before the history was read
         self._ended = False
         env = dict(channel.env)
-        prefs = house.require_agent(agent_id).prefs
+        prefs = context.require_agent(agent_id).prefs
         columns, rows = channel.size
         self._dumb = channel.term in ("", "dumb")
         self._no_colour = "NO_COLOR" in env
@@ -86,23 +86,23 @@ class ShellHandler(ChannelHandler):
             ),
             TerminalOptions(
                 theme=self._choose_theme(prefs),
-                utf8=house.utf8(env),
+                utf8=context.utf8(env),
                 plain=self._dumb or _is_preference_on(prefs, "plain"),
                 vi=_is_preference_on(prefs, "vi"),
             ),
             columns=columns,
             rows=rows,
             history=self._history,
-            clock=house.clock,
+            clock=context.clock,
         )
-        self.terminal.submit_limit = house.limits.line_bytes
-        self._hearing = RoomView(self._world, agent_id, self.terminal)
+        self.terminal.submit_limit = context.limits.line_bytes
+        self._room_view = RoomView(self._world, agent_id, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
-        house.on_stop.add(self._farewell)
+        context.on_stop.add(self._farewell)
 
     @override
     def data(self, data: bytes) -> None:
-        self._standing.mark_active()
+        self._connection.mark_active()
         if self._early is None:
             self.terminal.feed(data)
             return
@@ -114,7 +114,7 @@ class ShellHandler(ChannelHandler):
 
     async def _read_history(self) -> None:
         try:
-            self._history.extend(await self._house.load_input_history(self._agent_id))
+            self._history.extend(await self._context.load_input_history(self._agent_id))
         except WorldError as refused:
             log.warning("input history could not be read", error=str(refused))
         early, self._early = self._early or b"", None
@@ -161,7 +161,7 @@ class ShellHandler(ChannelHandler):
                 )
             )
             return
-        self._house.remember_input(self._agent_id, typed)
+        self._context.remember_input(self._agent_id, typed)
         if self._running and is_concurrent_line(typed):
             self._background(self._run_concurrent_line(typed))
             return
@@ -179,7 +179,7 @@ class ShellHandler(ChannelHandler):
 
     def _stop_answers(self) -> bool:
         """Stop the models' answers to this agent here; return whether any was running."""
-        turns = self._house.services.turns
+        turns = self._context.services.turns
         return bool(turns.stop(self._room_id, opened_by=self._agent_id))
 
     def _leave(self) -> None:
@@ -206,16 +206,16 @@ class ShellHandler(ChannelHandler):
             await self._run_line(self._lines.popleft())
 
     async def _enter_world(self) -> None:
-        world, agent = self._world, self._house.require_agent(self._agent_id)
+        world, agent = self._world, self._context.require_agent(self._agent_id)
         came_from = agent.room_id
         start = came_from if agent.prefs.get("start") == "last" else "lobby"
-        self._standing.room_id = await self._find_start_room(agent, start)
+        self._connection.room_id = await self._find_start_room(agent, start)
         if self._ended:
             return
         bus = world.bus
         self._stops.append(bus.on_agent(agent.id, self._on_agent_event))
-        if self._house.motd:
-            self._print(block(*self._house.motd.split("\n")))
+        if self._context.motd:
+            self._print(block(*self._context.motd.split("\n")))
         self._print(
             block(
                 line(
@@ -223,9 +223,9 @@ class ShellHandler(ChannelHandler):
                 )
             )
         )
-        await moving.record_arrival(world, self._standing)
+        await moving.record_arrival(world, self._connection)
         await self._enter_room()
-        if came_from != self._standing.room_id and start == "lobby":
+        if came_from != self._connection.room_id and start == "lobby":
             await self._print_missed_rows(came_from)
         # Write the first screen in one frame.
         self.terminal.start()
@@ -250,34 +250,34 @@ class ShellHandler(ChannelHandler):
     async def _enter_room(self) -> None:
         """Show the connection's current room and subscribe to it."""
         self._leave_room()
-        room_id = self._room_id = self._standing.room_id
-        hearing, world = self._hearing, self._world
+        room_id = self._room_id = self._connection.room_id
+        room_view, world = self._room_view, self._world
         room = await world.room(room_id)
-        shown = int(read_preference(self._house.require_agent(self._agent_id).prefs, "history"))
+        shown = int(read_preference(self._context.require_agent(self._agent_id).prefs, "history"))
         # Read more rows than are shown, because presence rows are left out.
         before = await world.last_rows(room_id, TAIL_ROWS)
-        await hearing.draw_ahead(hearing.select_last(before, shown))
+        await room_view.draw_ahead(room_view.select_last(before, shown))
         before = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
         if self._ended:
             return
         # No await between reading the tail and subscribing: no row is missed or printed twice.
-        self._stop_room = world.bus.on_room(room_id, hearing.on_room_event)
-        hearing.print_rows(hearing.select_last(before, shown))
-        self._house.status_lines.watch(room, self)
-        self._house.live_answers.watch(room_id, hearing)
+        self._stop_room = world.bus.on_room(room_id, room_view.on_room_event)
+        room_view.print_rows(room_view.select_last(before, shown))
+        self._context.status_lines.watch(room, self)
+        self._context.live_answers.watch(room_id, room_view)
         self._print(draw_result(await read_room_details(self._make_caller())))
 
     def _leave_room(self) -> None:
         """Unsubscribe from the room and remove its status and live answers."""
         self._stop_room()
         self._stop_room = lambda: None
-        self._house.status_lines.unwatch(self._room_id, self)
-        self._house.live_answers.unwatch(self._room_id, self._hearing)
+        self._context.status_lines.unwatch(self._room_id, self)
+        self._context.live_answers.unwatch(self._room_id, self._room_view)
 
     async def _run_concurrent_line(self, typed: str) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
-            self._house.rate_limiter.check(self._agent_id)
+            self._context.rate_limiter.check(self._agent_id)
             self._print(draw_result(await run_line(self._make_caller(), typed)))
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
@@ -286,7 +286,7 @@ class ShellHandler(ChannelHandler):
         """Run one line and show its result."""
         self._running = True
         try:
-            self._house.rate_limiter.check(self._agent_id)
+            self._context.rate_limiter.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
         except WorldError as refused:
             if not _is_echoed(typed):
@@ -307,7 +307,7 @@ class ShellHandler(ChannelHandler):
             return
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
-        if self._standing.room_id != self._room_id:
+        if self._connection.room_id != self._room_id:
             if isinstance(result, moving.MoveResult) and result.made:
                 self._print(draw_result(result))
             await self._enter_room()
@@ -330,14 +330,14 @@ class ShellHandler(ChannelHandler):
         self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
     ) -> None:
         if isinstance(event, RowAppended):
-            self._hearing.on_room_event(event)
+            self._room_view.on_room_event(event)
         elif isinstance(event, QuestionAsked):
             self._on_question(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
         elif event.room_id is None:
             self._farewell(event.reason)
-        elif event.room_id == self._standing.room_id:
+        elif event.room_id == self._connection.room_id:
             self._background(self._on_moved_out(event.reason))
 
     def _on_question(self, event: QuestionAsked) -> None:
@@ -356,7 +356,7 @@ class ShellHandler(ChannelHandler):
         agent = self._world.agents.get(self._agent_id)
         if agent is None or self._ended:
             return
-        self._hearing.configure()
+        self._room_view.configure()
         self.terminal.configure(
             theme=self._choose_theme(agent.prefs),
             plain=self._dumb or _is_preference_on(agent.prefs, "plain"),
@@ -378,7 +378,7 @@ class ShellHandler(ChannelHandler):
         if self._ended:
             return
         self._ended = True
-        self._house.on_stop.discard(self._farewell)
+        self._context.on_stop.discard(self._farewell)
         self._leave_room()
         for stop in self._stops:
             stop()
@@ -387,13 +387,13 @@ class ShellHandler(ChannelHandler):
             self._history_task.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
-        self._background(moving.record_departure(self._world, self._standing))
+        self._background(moving.record_departure(self._world, self._connection))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._house.background.spawn(work)
+        self._context.background.spawn(work)
 
     def _make_caller(self) -> Caller:
-        return self._house.make_caller(self._agent_id, "ssh", self._standing)
+        return self._context.make_caller(self._agent_id, "ssh", self._connection)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:

@@ -36,20 +36,20 @@ MAX_CLIENT_VERSION_CHARACTERS = 64
 class Acceptor(Protocol):
     """The interface of the accepting server that a connection uses."""
 
-    gate: Authenticator
+    authenticator: Authenticator
     sessions: HandlerFactory
     limits: AdmissionLimits
     admission: Admission
     counters: AdmissionCounters
 
-    def remove_client(self, visitor: ClientConnection) -> None:
+    def remove_client(self, client: ClientConnection) -> None:
         """Remove a connection that has ended."""
 
     def refuse(self, reason: str, address: str) -> None:
         """Count and log a refused connection."""
 
     def auth_failed(
-        self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
+        self, client: ClientConnection, tries: int, last_key: str, error: Exception | None
     ) -> None:
         """Count and log a connection that tried to authenticate and failed."""
 
@@ -137,7 +137,7 @@ class ClientConnection(ConnectionOwner):
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Return whether a signature by this key should be checked; it proves nothing."""
         self._last_key = key.get_fingerprint()
-        return is_acceptable_key(key) and self.server.gate.is_acceptable(
+        return is_acceptable_key(key) and self.server.authenticator.is_acceptable(
             username[:MAX_USERNAME_CHARACTERS], self._last_key
         )
 
@@ -180,7 +180,7 @@ class ClientConnection(ConnectionOwner):
         try:
             server.admission.authenticated(self.ticket, peer.fingerprint)
             async with asyncio.timeout(server.limits.enter_seconds):
-                self._identity = await server.gate.enter(peer)
+                self._identity = await server.authenticator.enter(peer)
         except Rejected as no:
             server.refuse("gate", peer.address)
             self._conn.close_gracefully(no.reason)

@@ -61,11 +61,11 @@ class GuardedConnection(LeanConnection):
         self, options: SSHServerConnectionOptions, owner: ConnectionOwner, limits: AdmissionLimits
     ) -> None:
         super().__init__(options, owner, limits)
-        self._visitor = owner
+        self._client = owner
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         """Record that the client has sent data."""
-        self._visitor.ticket.has_sent_bytes = True
+        self._client.ticket.has_sent_bytes = True
         super().data_received(data, datatype)
 
     async def reload_config(self) -> None:
@@ -73,7 +73,7 @@ class GuardedConnection(LeanConnection):
 
     def on_auth_request(self) -> None:
         """Discard the proof of an earlier request before processing a new one."""
-        self._visitor.auth_requested()
+        self._client.auth_requested()
 
     async def validate_public_key(
         self, username: str, key_data: bytes, msg: bytes, signature: bytes
@@ -86,9 +86,9 @@ class GuardedConnection(LeanConnection):
         sha1 = bool(msg) and SSHPacket(signature).get_string() == b"ssh-rsa"
         valid = not sha1 and await super().validate_public_key(username, key_data, msg, signature)
         if not valid:
-            self._visitor.on_key_rejected()
+            self._client.on_key_rejected()
         elif msg:
-            self._visitor.on_key_verified(username, key_data)
+            self._client.on_key_verified(username, key_data)
         return valid
 
     def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
@@ -102,5 +102,5 @@ class GuardedConnection(LeanConnection):
     def internal_error(self, exc_info: Any = None, error_logger: Any = None) -> None:
         """End this connection, and no other, after a failure of our own code on it."""
         exc_info = exc_info or sys.exc_info()
-        self._visitor.on_crash(exc_info[1])
+        self._client.on_crash(exc_info[1])
         super().internal_error(exc_info, error_logger)

@@ -54,9 +54,9 @@ class Acceptor(asyncio.Protocol):
             transport.write(b"sshwarma: too many connections; try again soon\r\n")
             transport.close()
             return
-        visitor = ClientConnection(server, ticket, *peername[:2])
-        server.accept(visitor)
-        connection = GuardedConnection(self._options, visitor, server.limits)
+        client = ClientConnection(server, ticket, *peername[:2])
+        server.accept(client)
+        connection = GuardedConnection(self._options, client, server.limits)
         transport.set_protocol(connection)
         connection.connection_made(transport)
 
@@ -65,15 +65,15 @@ class SshServer:
     """A listening ssh server and its connections; made by `start_ssh_server`."""
 
     def __init__(
-        self, gate: Authenticator, sessions: HandlerFactory, limits: AdmissionLimits
+        self, authenticator: Authenticator, sessions: HandlerFactory, limits: AdmissionLimits
     ) -> None:
-        self.gate = gate
+        self.authenticator = authenticator
         self.sessions = sessions
         self.limits = limits
         self.admission = Admission(limits)
         self.counters = AdmissionCounters()
         self._log = LogThrottle(limits.log_window_seconds)
-        self._visitors: dict[ClientConnection, None] = {}
+        self._clients: dict[ClientConnection, None] = {}
         self._empty = asyncio.Event()
         self._empty.set()
         self._listener: asyncio.Server
@@ -86,12 +86,12 @@ class SshServer:
     @property
     def connections(self) -> int:
         """Number of open connections, authenticated or not."""
-        return len(self._visitors)
+        return len(self._clients)
 
     @property
     def clients(self) -> Sequence[ClientLink]:
         """The admitted connections, oldest first."""
-        return [visitor for visitor in self._visitors if visitor.entered and not visitor.closed]
+        return [client for client in self._clients if client.entered and not client.closed]
 
     def stop_accepting(self) -> None:
         """Accept no new connections; open ones stay."""
@@ -103,8 +103,8 @@ class SshServer:
         New connections are refused. A connection still open after `seconds` is dropped.
         """
         self.stop_accepting()
-        for visitor in list(self._visitors):
-            visitor.close(reason)
+        for client in list(self._clients):
+            client.close(reason)
         try:
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
@@ -115,8 +115,8 @@ class SshServer:
     async def close(self) -> None:
         """Drop all connections without a message and return when all have ended."""
         self.stop_accepting()
-        for visitor in list(self._visitors):
-            visitor.abort()
+        for client in list(self._clients):
+            client.abort()
         await self._empty.wait()
         await asyncio.sleep(0)  # asyncio closes an aborted socket one turn later
 
@@ -134,17 +134,17 @@ class SshServer:
 
     # Reports from the acceptor and the connections
 
-    def accept(self, visitor: ClientConnection) -> None:
+    def accept(self, client: ClientConnection) -> None:
         """Count a new connection that has a slot."""
         self.counters.accepted += 1
-        self._visitors[visitor] = None
+        self._clients[client] = None
         self._empty.clear()
 
-    def remove_client(self, visitor: ClientConnection) -> None:
+    def remove_client(self, client: ClientConnection) -> None:
         """Remove a connection that has ended."""
-        self.admission.leave(visitor.ticket)
-        self._visitors.pop(visitor, None)
-        if not self._visitors:
+        self.admission.leave(client.ticket)
+        self._clients.pop(client, None)
+        if not self._clients:
             self._empty.set()
 
     def refuse(self, reason: str, address: str) -> None:
@@ -158,14 +158,14 @@ class SshServer:
         transport.abort()
 
     def auth_failed(
-        self, visitor: ClientConnection, tries: int, last_key: str, error: Exception | None
+        self, client: ClientConnection, tries: int, last_key: str, error: Exception | None
     ) -> None:
         """Count and log a connection that tried to authenticate and failed."""
         self.counters.auth_failed += 1
-        self.admission.failed(visitor.ticket)
+        self.admission.failed(client.ticket)
         self._log.note(
             "ssh.auth_failed",
-            address=visitor.address,
+            address=client.address,
             tries=tries,
             last_key=last_key,
             error=str(error or ""),
@@ -182,7 +182,7 @@ async def start_ssh_server(
     port: int,
     *,
     host_keys: Sequence[asyncssh.SSHKey],
-    gate: Authenticator,
+    authenticator: Authenticator,
     sessions: HandlerFactory,
     limits: AdmissionLimits | None = None,
 ) -> SshServer:
@@ -192,7 +192,7 @@ async def start_ssh_server(
         OSError: if the server cannot listen at the address.
     """
     limits = limits or AdmissionLimits()
-    server = SshServer(gate, sessions, limits)
+    server = SshServer(authenticator, sessions, limits)
     options = await SSHServerConnectionOptions.construct(
         server_host_keys=list(host_keys),
         server_version="sshwarma",
