@@ -318,7 +318,7 @@ async def test_a_server_of_the_newer_protocol(hubbed: Hubbed) -> None:
         assert (await hubbed.call("modern:echo", text="hi")).text == "hi"
         told: list[str] = []
         caller = hubbed.owner.caller
-        object.__setattr__(caller, "report", told.append)
+        object.__setattr__(caller, "on_progress", told.append)
         await hubbed.tools.call(caller, "modern:steps", {})
         assert told == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
         await hubbed.call("modern:grow")

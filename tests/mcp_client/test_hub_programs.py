@@ -142,7 +142,7 @@ async def test_how_far_it_is_is_told_as_plain_words(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     told: list[str] = []
     caller = hubbed.owner.caller
-    object.__setattr__(caller, "report", told.append)
+    object.__setattr__(caller, "on_progress", told.append)
     assert (await hubbed.tools.call(caller, "evil:steps", {})).text == "Three steps."
     assert told == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
 

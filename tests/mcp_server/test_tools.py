@@ -288,7 +288,7 @@ async def test_progress_is_passed_on(served: Served, mode: str) -> None:
     goes_on = asyncio.Event()
 
     async def slow(caller: Any, tool: Any, arguments: dict[str, Any]) -> ToolResult:
-        caller.report("half way")
+        caller.on_progress("half way")
         await goes_on.wait()
         return ToolResult("there")
 

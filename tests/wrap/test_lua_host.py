@@ -295,7 +295,7 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
             return kind, body
 
         with monkeypatch.context() as patch:
-            patch.setattr(WorkerProcess, "exchange", lie)
+            patch.setattr(WorkerProcess, "exchange_frames", lie)
             if host._idle:
                 with pytest.raises(LuaWorkerError):
                     await host.run(TWO, "main", {})
