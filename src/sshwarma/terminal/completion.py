@@ -48,7 +48,7 @@ CompletionSource: TypeAlias = Callable[[str, int], Awaitable[Sequence[Candidate]
 CompletionCallback: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
 
 
-class CompletionRequest:
+class CompletionTask:
     """A running request to a source; cancel it before starting a newer one."""
 
     __slots__ = ("_task",)

@@ -9,8 +9,8 @@ from typing import Final
 from sshwarma.terminal.completion import (
     Candidate,
     CandidateMenu,
-    CompletionRequest,
     CompletionSource,
+    CompletionTask,
     common_prefix,
 )
 from sshwarma.terminal.editor import Editor
@@ -44,13 +44,13 @@ class TabCompletion:
         self._output = output
         self._loop = loop
         self._answered = answered
-        self._request: CompletionRequest | None = None
+        self._request: CompletionTask | None = None
 
     def request_candidates(self) -> None:
         """Request candidates for the current line."""
         self.close()
         buffer = self._editor.buffer
-        self._request = CompletionRequest(
+        self._request = CompletionTask(
             self._loop, self._source, buffer.text, buffer.cursor, self._answer
         )
 

@@ -33,8 +33,8 @@ MAX_USERNAME_CHARACTERS = 128
 MAX_CLIENT_VERSION_CHARACTERS = 64
 
 
-class Acceptor(Protocol):
-    """The interface of the accepting server that a connection uses."""
+class ConnectionServer(Protocol):
+    """The server of a connection: what `ClientConnection` uses of `SshServer`."""
 
     authenticator: Authenticator
     sessions: HandlerFactory
@@ -60,7 +60,9 @@ class Acceptor(Protocol):
 class ClientConnection(ConnectionOwner):
     """One connection from accept to close; once admitted, the world's `ClientLink`."""
 
-    def __init__(self, server: Acceptor, ticket: AdmissionTicket, address: str, port: int) -> None:
+    def __init__(
+        self, server: ConnectionServer, ticket: AdmissionTicket, address: str, port: int
+    ) -> None:
         self.server = server
         self.ticket = ticket
         self.address = address
