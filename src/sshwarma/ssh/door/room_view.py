@@ -1,4 +1,4 @@
-"""The room as one terminal shows it: recent rows, new rows and live answers.
+"""The room that one terminal shows: recent rows, new rows, live answers, prompt and status line.
 
 Viewers of one row differ in a few variants only. Each variant is drawn once and shared by all
 terminals that show it.
@@ -7,14 +7,18 @@ terminals that show it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import cast
 
-from sshwarma.ssh.door.live_answers import LiveAnswerView
+from typing_extensions import override
+
+from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.live_answers import AnswerWatcher, LiveAnswerView
+from sshwarma.ssh.door.status_line import StatusWatcher
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.terminal import Terminal
-from sshwarma.terminal.text import Block, block, line
+from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.log_rows import (
     RowDisplayOptions,
     ToolView,
@@ -26,19 +30,27 @@ from sshwarma.verbs.log_rows import (
 from sshwarma.verbs.preferences import read_preference
 from sshwarma.world import mentions
 from sshwarma.world.events import Row, RowAppended, StreamEnded, StreamUpdated
-from sshwarma.world.world import World
+from sshwarma.world.world import TAIL_ROWS
 
 
-class RoomView:
-    """The rows and answers of a room on one agent's terminal."""
+class RoomView(AnswerWatcher, StatusWatcher):
+    """The room on one agent's terminal.
 
-    def __init__(self, world: World, agent_id: str, terminal: Terminal) -> None:
-        self._world = world
+    Attributes:
+        room_id: the room that is shown now or was shown last; "" before the first `enter`.
+    """
+
+    def __init__(self, context: SshContext, agent_id: str, terminal: Terminal) -> None:
+        self.room_id = ""
+        self._context = context
+        self._world = context.world
         self._agent_id = agent_id
         self._terminal = terminal
         self._announced: set[str] = set()  # turns announced on a plain terminal
         self._row_options = RowDisplayOptions()
         self._has_bell = True
+        self._closed = False
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.configure()
 
     def configure(self) -> None:
@@ -52,9 +64,54 @@ class RoomView:
         )
         self._has_bell = read_preference(prefs, "bell") == "on"
 
+    # Subscription
+
+    async def enter(self, room_id: str) -> None:
+        """Show a room instead of the last one: its recent rows now, and every change from now on.
+
+        Does nothing more if the view is closed meanwhile.
+
+        Raises:
+            NotFound: if the room does not exist.
+            Forbidden: if the agent is deleted or disabled.
+        """
+        self.leave()
+        self.room_id = room_id
+        world = self._world
+        room = await world.room(room_id)
+        count = int(read_preference(self._context.require_agent(self._agent_id).prefs, "history"))
+        # Read more rows than are shown, because presence rows are left out.
+        recent = await world.last_rows(room_id, TAIL_ROWS)
+        await self._draw_ahead(self._select_last(recent, count))
+        recent = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
+        if self._closed:
+            return
+        # No await between reading the tail and subscribing: no row is missed or printed twice.
+        self._unsubscribe = world.bus.on_room(room_id, self.on_room_event)
+        self._print_rows(self._select_last(recent, count))
+        self._context.status_lines.watch(room, self)
+        self._context.live_answers.watch(room_id, self)
+
+    def leave(self) -> None:
+        """Unsubscribe from the room and remove its live answers."""
+        self._unsubscribe()
+        self._unsubscribe = lambda: None
+        self._context.status_lines.unwatch(self.room_id, self)
+        self._context.live_answers.unwatch(self.room_id, self)
+
+    def close(self) -> None:
+        """Leave the room and enter no other."""
+        self._closed = True
+        self.leave()
+
+    @override
+    def show_room(self, prompt: Span, status: Line) -> None:
+        self._terminal.set_prompt(prompt)
+        self._terminal.set_status(status)
+
     # Recent rows
 
-    async def draw_ahead(self, rows: Iterable[Row]) -> None:
+    async def _draw_ahead(self, rows: Iterable[Row]) -> None:
         """Draw the answers among some rows in a thread, so that printing them is fast.
 
         Many long answers drawn on the event loop would delay everyone. The drawings are cached.
@@ -64,14 +121,14 @@ class RoomView:
         if texts and self._row_options.markdown:
             await asyncio.to_thread(lambda: [render_markdown(text=text) for text in texts])
 
-    def select_last(self, rows: Iterable[Row], count: int) -> list[Row]:
+    def _select_last(self, rows: Iterable[Row], count: int) -> list[Row]:
         """Return the last `count` visible rows to show on entry, without presence rows."""
-        said = [
+        visible = [
             row for row in rows if row.kind != "presence" and is_row_visible(row, self._row_options)
         ]
-        return said[max(0, len(said) - count) :]
+        return visible[max(0, len(visible) - count) :]
 
-    def print_rows(self, rows: Iterable[Row]) -> None:
+    def _print_rows(self, rows: Iterable[Row]) -> None:
         """Print recent rows with their times."""
         reading = replace(self._row_options, timestamps=True)
         for row in rows:
@@ -105,16 +162,14 @@ class RoomView:
         agent = self._world.agents.get(self._agent_id)
         return agent is not None and mentions.has_mention(text, agent.name)
 
+    @override
     def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
-        """Show a live answer, or remove it when it has ended.
-
-        A plain terminal cannot redraw; it prints one line when an answer begins.
-        """
         if coming is None:
             self._announced.discard(turn_id)
             self._terminal.set_live_block(turn_id, None)
         elif not self._terminal.look.plain:
             self._terminal.set_live_block(turn_id, coming.text, coming.progress)
         elif turn_id not in self._announced and coming.is_answer:
+            # A plain terminal cannot redraw: it prints one line when an answer begins.
             self._announced.add(turn_id)
             self._terminal.print(block(line(("dim", f"· {coming.author_name} is answering"))))

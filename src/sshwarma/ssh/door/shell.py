@@ -20,7 +20,7 @@ from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
-from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
@@ -41,7 +41,6 @@ from sshwarma.world.events import (
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection
-from sshwarma.world.world import TAIL_ROWS
 
 log = structlog.get_logger(__name__)
 
@@ -61,11 +60,9 @@ class ShellHandler(ChannelHandler):
         self._link = link
         self._channel = channel
         self._connection = AgentConnection(agent_id, "lobby", "ssh")
-        self._room_id = ""
         self._lines: deque[str] = deque()
         self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
-        self._stop_room: Callable[[], None] = lambda: None
         self._history: list[str] = []
         self._history_task: asyncio.Task[None] | None = None
         self._early: bytearray | None = bytearray()  # typed before the history was read
@@ -96,7 +93,7 @@ class ShellHandler(ChannelHandler):
             clock=context.clock,
         )
         self.terminal.submit_limit = context.limits.line_bytes
-        self._room_view = RoomView(self._world, agent_id, self.terminal)
+        self._room_view = RoomView(context, agent_id, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
         context.on_stop.add(self._farewell)
 
@@ -180,7 +177,7 @@ class ShellHandler(ChannelHandler):
     def _stop_answers(self) -> bool:
         """Stop the models' answers to this agent here; return whether any was running."""
         turns = self._context.services.turns
-        return bool(turns.stop(self._room_id, opened_by=self._agent_id))
+        return bool(turns.stop(self._room_view.room_id, opened_by=self._agent_id))
 
     def _leave(self) -> None:
         self._farewell("Goodbye.")
@@ -248,31 +245,10 @@ class ShellHandler(ChannelHandler):
         )
 
     async def _enter_room(self) -> None:
-        """Show the connection's current room and subscribe to it."""
-        self._leave_room()
-        room_id = self._room_id = self._connection.room_id
-        room_view, world = self._room_view, self._world
-        room = await world.room(room_id)
-        shown = int(read_preference(self._context.require_agent(self._agent_id).prefs, "history"))
-        # Read more rows than are shown, because presence rows are left out.
-        before = await world.last_rows(room_id, TAIL_ROWS)
-        await room_view.draw_ahead(room_view.select_last(before, shown))
-        before = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
-        if self._ended:
-            return
-        # No await between reading the tail and subscribing: no row is missed or printed twice.
-        self._stop_room = world.bus.on_room(room_id, room_view.on_room_event)
-        room_view.print_rows(room_view.select_last(before, shown))
-        self._context.status_lines.watch(room, self)
-        self._context.live_answers.watch(room_id, room_view)
-        self._print(draw_result(await read_room_details(self._make_caller())))
-
-    def _leave_room(self) -> None:
-        """Unsubscribe from the room and remove its status and live answers."""
-        self._stop_room()
-        self._stop_room = lambda: None
-        self._context.status_lines.unwatch(self._room_id, self)
-        self._context.live_answers.unwatch(self._room_id, self._room_view)
+        """Show the connection's current room from now on, and describe it."""
+        await self._room_view.enter(self._connection.room_id)
+        if not self._ended:
+            self._print(draw_result(await read_room_details(self._make_caller())))
 
     async def _run_concurrent_line(self, typed: str) -> None:
         """Run a line at once that the running line may be waiting for."""
@@ -307,7 +283,7 @@ class ShellHandler(ChannelHandler):
             return
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
-        if self._connection.room_id != self._room_id:
+        if self._connection.room_id != self._room_view.room_id:
             if isinstance(result, moving.MoveResult) and result.made:
                 self._print(draw_result(result))
             await self._enter_room()
@@ -321,10 +297,6 @@ class ShellHandler(ChannelHandler):
             self.terminal.frame()  # a result does not wait for the frame clock
 
     # World events
-
-    def show_room(self, prompt: Span, status: Line) -> None:
-        self.terminal.set_prompt(prompt)
-        self.terminal.set_status(status)
 
     def _on_agent_event(
         self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
@@ -379,7 +351,7 @@ class ShellHandler(ChannelHandler):
             return
         self._ended = True
         self._context.on_stop.discard(self._farewell)
-        self._leave_room()
+        self._room_view.close()
         for stop in self._stops:
             stop()
         self.terminal.close()
