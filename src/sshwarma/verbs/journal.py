@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry, make_snippet
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import F, verb
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
@@ -34,68 +35,71 @@ def draw_noted(noted: JournalNote) -> Block:
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
-@verb(
-    "note",
-    section="Remembering",
-    needs=Right.TALK,
-    examples=("/note the relay box is 10.0.0.9",),
-    default=True,
-)
+def entry_verb(name: str, *, example: str) -> Callable[[F], F]:
+    """Declare a verb that adds an entry of one kind to the journal of the room.
+
+    New rooms have it equipped as a tool.
+    """
+    return verb(name, section="Remembering", needs=Right.TALK, examples=(example,), default=True)
+
+
+async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
+    """Append an entry to the journal of the caller's room.
+
+    Raises:
+        Invalid: if the text is empty or longer than a line may be.
+    """
+    words = text.strip()
+    if not words:
+        raise Invalid(f"Say what the {kind} is.")
+    if len(words.encode()) > caller.limits.line_bytes:
+        raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
+    row = await caller.change(
+        lambda tx: rows.append_row(
+            tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
+        )
+    )
+    return JournalNote(kind, (await caller.room()).name, row.seq, words)
+
+
+@entry_verb("note", example="/note the relay box is 10.0.0.9")
 async def note(caller: Caller, text: Text) -> JournalNote:
     """Add note.
 
     Args:
         text: what to keep in this room's journal.
     """
-    return await _store_note(caller, "note", text)
+    return await _add_entry(caller, "note", text)
 
 
-@verb(
-    "decide",
-    section="Remembering",
-    needs=Right.TALK,
-    examples=("/decide we ship on Friday",),
-    default=True,
-)
+@entry_verb("decide", example="/decide we ship on Friday")
 async def decide(caller: Caller, text: Text) -> JournalNote:
     """Record decision.
 
     Args:
         text: what was decided.
     """
-    return await _store_note(caller, "decision", text)
+    return await _add_entry(caller, "decision", text)
 
 
-@verb(
-    "idea",
-    section="Remembering",
-    needs=Right.TALK,
-    examples=("/idea cache the route",),
-    default=True,
-)
+@entry_verb("idea", example="/idea cache the route")
 async def idea(caller: Caller, text: Text) -> JournalNote:
     """Capture idea.
 
     Args:
         text: the idea.
     """
-    return await _store_note(caller, "idea", text)
+    return await _add_entry(caller, "idea", text)
 
 
-@verb(
-    "milestone",
-    section="Remembering",
-    needs=Right.TALK,
-    examples=("/milestone first green run",),
-    default=True,
-)
+@entry_verb("milestone", example="/milestone first green run")
 async def milestone(caller: Caller, text: Text) -> JournalNote:
     """Mark milestone.
 
     Args:
         text: what was reached.
     """
-    return await _store_note(caller, "milestone", text)
+    return await _add_entry(caller, "milestone", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +155,3 @@ async def journal(
             make_history_entry(caller, row, kind=row.kind.removeprefix("journal.")) for row in found
         ),
     )
-
-
-async def _store_note(caller: Caller, kind: str, text: str) -> JournalNote:
-    words = text.strip()
-    if not words:
-        raise Invalid(f"Say what the {kind} is.")
-    if len(words.encode()) > caller.limits.line_bytes:
-        raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
-    row = await caller.change(
-        lambda tx: rows.append_row(
-            tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
-        )
-    )
-    return JournalNote(kind, (await caller.room()).name, row.seq, words)
