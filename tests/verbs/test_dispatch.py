@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sshwarma.verbs import (
     arguments,
+    equip,
     help,
     inventory,
     namespaces,
@@ -542,8 +543,8 @@ SENSIBLE: dict[Any, list[str]] = {
         "directs",
         "world",
     ],
-    inventory.complete_to_equip: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "[a]"],
-    inventory.complete_equipped: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?"],
+    equip.complete_to_equip: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "[a]"],
+    equip.complete_equipped: [*NAMES, "sshwarma:*", "*", "home:*", "sshwarma:join,go", "?"],
     arguments.complete_tools: [*NAMES, "look", "dice", "me:dice", "*", "sshwarma__look"],
     inventory.complete_inventory: ["room", "me", "all", "@bob", "defaults"],
     arguments.complete_contexts: ["room", "me", "all", "@bob", "defaults"],

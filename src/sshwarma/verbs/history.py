@@ -16,7 +16,7 @@ from sshwarma.verbs.arguments import AgentName, Count, Flag, Mention, RowNumber,
 from sshwarma.verbs.log_rows import is_by_model
 from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.registry import group, verb
-from sshwarma.verbs.reporting import tool_count_lines
+from sshwarma.verbs.stats import tool_count_lines
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import private_messages, rows, search, statistics
 from sshwarma.world.access import Right

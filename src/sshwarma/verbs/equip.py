@@ -1,0 +1,220 @@
+"""The verbs equip and unequip: tools and data that a room or an agent uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from sqlalchemy import Connection
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import (
+    MAX_BAG_OPTIONS,
+    Arg,
+    CompletionRequest,
+    Context,
+    Option,
+    Priority,
+    bag_options,
+)
+from sshwarma.verbs.inventory import list_equippable_tools
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.resolve import list_bag_ids, resolve_context
+from sshwarma.verbs.views import join_names, view
+from sshwarma.world import equipment, loadout, things
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+MAX_NOTICE_NAMES = 8
+"""Names in the notice of a change; the rest are counted."""
+
+
+async def complete_equipped(request: CompletionRequest) -> list[Option]:
+    """Things that are equipped here."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+
+
+async def complete_to_equip(request: CompletionRequest) -> list[Option]:
+    """Things that could be equipped here: namespaces, tools, things from home and from the bags."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    names = [
+        item.thing.label for item in await list_equippable_tools(caller, load, MAX_BAG_OPTIONS)
+    ]
+    home = await caller.world.memoized(
+        ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
+    )
+    namespaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})
+    return [
+        *((f"{namespace}:*", "all of it") for namespace in namespaces),
+        *((name, "") for name in names),
+        *((f"home:{thing.name}", "from home") for thing in home),
+        *await bag_options(caller),
+    ]
+
+
+PatternsToEquip: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_to_equip)]
+EquippedPatterns: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_equipped)]
+
+
+@dataclass(frozen=True, slots=True)
+class EquipResult:
+    """Names that a request changed, names that needed no change, and patterns without a match."""
+
+    on: bool
+    context: str
+    changed: tuple[str, ...]
+    already: tuple[str, ...]
+    unmatched: tuple[str, ...]
+
+
+@view(EquipResult)
+def draw_equip_done(done: EquipResult) -> Block:
+    word = "Equipped" if done.on else "Unequipped"
+    lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
+    if done.already:
+        state = "Already equipped: " if done.on else "Not equipped: "
+        lines.append(line(("dim", state), *join_names(done.already, "dim"), hang=2))
+    if done.unmatched:
+        lines.append(
+            line(("warn", "Nothing matches "), *join_names(done.unmatched, "warn"), hang=2)
+        )
+    return block(*lines)
+
+
+@verb(
+    "equip",
+    section="Inventory",
+    needs=Right.ENTER,
+    examples=(
+        "/equip room holler:*",
+        "/equip me sshwarma:look,who",
+        "/equip room home:prompt:style --priority -1",
+    ),
+    scope=TokenScope.ACT,
+)
+async def equip(
+    caller: Caller, context: Context, patterns: PatternsToEquip, *, priority: Priority | None = None
+) -> EquipResult:
+    """Equip tools and data in the room or on yourself.
+
+    Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
+
+    Args:
+        context: room, me or @agent.
+        patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
+            name; home:NAME from the shared room.
+        priority: order among the equipment; a smaller number comes earlier (default 0).
+    """
+    context_thing = await resolve_context(caller, context)
+    wanted = equipment.split_patterns(patterns)
+    is_open = await caller.visibility_filter()
+
+    def work(tx: Change) -> EquipResult:
+        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
+        changed, already = equipment.equip_things(tx, context_thing.id, found, priority)
+        _notify_room(tx, caller, context_thing, "equipped", changed)
+        return _make_equip_result(True, context, changed, already, unmatched)
+
+    return await caller.change(work)
+
+
+@verb(
+    "unequip",
+    section="Inventory",
+    needs=Right.ENTER,
+    examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
+    scope=TokenScope.ACT,
+)
+async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) -> EquipResult:
+    """Unequip tools and data.
+
+    The things themselves are kept. Equipping them again restores their priority.
+
+    Args:
+        context: room, me or @agent.
+        patterns: names, globs (holler:*), comma lists and namespaces, as when equipping.
+    """
+    context_thing = await resolve_context(caller, context)
+    wanted = equipment.split_patterns(patterns)
+
+    def work(tx: Change) -> EquipResult:
+        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller))
+        room_id = context_thing.id if context_thing.kind == "room" else None
+        agent_id = None if room_id else context_thing.id
+        load = loadout.compute_loadout(tx.conn, room_id, agent_id)
+        chains = loadout.AncestorCache(tx.conn)
+        through = [item.thing.id for item in load.tools if not item.always_on]
+        for item in load.tools:
+            if (
+                item.source == "always" and not item.always_on
+            ):  # a namespace may be on by itself, too
+                through += [link.id for link in chains.ancestors_of(item.thing)]
+        always = {item.thing.id for item in load.tools if item.always_on}
+        fixed = [thing for thing in found if thing.id in always]
+        if fixed and len(fixed) == len(found):
+            raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
+        # A pattern may match everything: report things that are off already only if they are named.
+        explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
+        changed, already = equipment.unequip_things(tx, context_thing.id, found, through)
+        named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
+        _notify_room(tx, caller, context_thing, "unequipped", changed)
+        return _make_equip_result(False, context, changed, named, unmatched)
+
+    return await caller.change(work)
+
+
+def _notify_room(
+    tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]
+) -> None:
+    """Tell everybody in a room what was equipped or unequipped there."""
+    if context.id != caller.room_id or not changed:
+        return
+    shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
+    more = f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
+    caller.append_notice(tx, f"{what} {shown}{more}")
+
+
+def _make_equip_result(
+    on: bool, context: str, changed: list[Thing], already: list[Thing], unmatched: list[str]
+) -> EquipResult:
+    return EquipResult(
+        on,
+        context,
+        tuple(thing.label for thing in changed),
+        tuple(thing.label for thing in already),
+        tuple(unmatched),
+    )
+
+
+def _match_patterns(
+    conn: Connection,
+    wanted: list[str],
+    bag_ids: list[str],
+    is_open: Callable[[Thing], bool] = lambda _: True,
+) -> tuple[list[Thing], list[str]]:
+    """Find the things that patterns match in open places, and the patterns without a match."""
+    found: dict[str, Thing] = {}
+    unmatched: list[str] = []
+    chains = loadout.AncestorCache(conn)
+    for pattern in wanted:
+        matches = [
+            thing
+            for thing in equipment.match_things(conn, pattern, bag_ids)
+            if all(map(is_open, chains.ancestors_of(thing)))
+        ]
+        if not matches:
+            unmatched.append(pattern)
+        found.update((thing.id, thing) for thing in matches)
+    if not found:
+        raise NotFound(
+            f"Nothing matches {', '.join(unmatched)[:200]}.",
+            hint="/inv all shows what can be equipped.",
+        )
+    return list(found.values()), unmatched

@@ -1,0 +1,185 @@
+"""The verb stats: answers, tokens, cost, tool calls and skills used in a room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection
+
+from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.verbs.arguments import Flag, ModelName
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import draw_columns, format_count, view
+from sshwarma.world import statistics
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.statistics import SkillUse, ToolCount, UsageTotals
+
+BAR_COLUMNS = 20
+"""Columns of the bar of a tool that got every call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage(UsageTotals):
+    model: str = ""
+    agents: tuple[str, ...] = ()  # agents that answered with it
+
+
+@dataclass(frozen=True, slots=True)
+class RoomUsage(UsageTotals):
+    room: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageStats:
+    """Usage: `scope` is the name of the room, or `every room`. `since` and `until` are ISO times
+    of the first and the last answer or call that is counted."""
+
+    scope: str
+    of: str | None  # the one agent it is about
+    since: str | None
+    until: str | None
+    spent: tuple[ModelUsage, ...]
+    total: UsageTotals
+    tools: tuple[ToolCount, ...]
+    calls: int
+    errors: int
+    skills: tuple[SkillUse, ...]
+    rooms: tuple[RoomUsage, ...] = ()
+
+
+@view(UsageStats)
+def draw_stats(stats: UsageStats) -> Block:
+    of = f" by {stats.of}" if stats.of else ""
+    if not stats.spent and not stats.tools and not stats.skills:
+        return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))
+    lines = [line(("heading", f"Used in {stats.scope}{of}:"))]
+    if stats.since and stats.until:
+        lines.append(
+            line(("dim", f"  {_format_minute(stats.since)} to {_format_minute(stats.until)} UTC"))
+        )
+    uses = [_draw_usage(("model", use.model), ", ".join(use.agents), use) for use in stats.spent]
+    if len(uses) > 1:
+        uses.append(_draw_usage(("mark", "total"), "", stats.total))
+    lines += draw_columns(uses)
+    if stats.rooms:
+        lines += [line(("heading", "By room:"))]
+        lines += draw_columns(_draw_usage(("room", use.room), "", use) for use in stats.rooms)
+    if stats.tools:
+        errors = f", {stats.errors} errors" if stats.errors else ""
+        lines += [
+            line(("heading", f"Tool calls: {stats.calls}{errors}")),
+            *tool_count_lines(stats.tools),
+        ]
+    if stats.skills:
+        lines += [
+            line(("heading", "Skills:")),
+            *draw_columns(
+                (("thing", skill.name), _format_activity(skill)) for skill in stats.skills
+            ),
+        ]
+    return block(*lines)
+
+
+def _draw_usage(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
+    notes = [
+        f"{count} {what}"
+        for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
+        if count
+    ]
+    return (
+        head,
+        ("name", who),
+        format_count(use.answers, "answer"),
+        f"{use.prompt_tokens} in",
+        f"{use.completion_tokens} out",
+        format_count(use.total_tokens, "token"),
+        _format_dollars(use),
+        ("dim", ", ".join(notes)),
+    )
+
+
+def _format_dollars(use: UsageTotals) -> str:
+    if use.cost is None:
+        return "cost unknown" if use.answers else ""
+    unknown = use.answers - use.priced
+    return f"${use.cost:.4f}" + (f" and {unknown} unpriced" if unknown else "")
+
+
+def _format_activity(skill: SkillUse) -> str:
+    active = "active" if skill.active else "not active"
+    if skill.active > 1:
+        active = f"active in {skill.active} places"
+    if skill.activations is None:
+        return active
+    return f"{active}, activated {format_count(skill.activations, 'time')}"
+
+
+def _format_minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")
+
+
+def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
+    """Draw how often each tool was called, as a number and a bar."""
+    return draw_columns(
+        (
+            ("tool", count.tool),
+            f"{count.calls}",
+            f"{count.share:.0%}",
+            ("error", format_count(count.errors, "error")) if count.errors else ("dim", ""),
+            ("mark", "█" * max(1, round(count.share * BAR_COLUMNS))),
+        )
+        for count in counts
+    )
+
+
+@verb(
+    "stats",
+    section="Models",
+    needs=Right.ENTER,
+    examples=("/stats", "/stats @guide", "/stats --all"),
+)
+async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
+    """Show usage in this room: answers, tokens, cost, tool calls and skills.
+
+    Answers and tokens of each model, their cost where the price is known, tool calls, and active
+    skills. Undone answers are counted too.
+
+    Args:
+        model: only this model.
+        all: all rooms together and each room; needs the admin right.
+    """
+    room = await caller.room()
+    if all:
+        await caller.require(Right.ADMIN)
+    agent = caller.world.agents.find(model) if model is not None else None
+    room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
+
+    def count(conn: Connection) -> UsageStats:
+        span = statistics.read_time_range(conn, room_id, agent_id)
+        tools = statistics.read_tool_counts(conn, room_id, agent_id)
+        rooms = statistics.read_usage_by_room(conn, agent_id) if all else ()
+        return UsageStats(
+            scope="every room" if all else room.name,
+            of=agent.name if agent else None,
+            since=span[0] if span else None,
+            until=span[1] if span else None,
+            spent=tuple(
+                _make_model_usage(caller, used)
+                for used in statistics.read_usage_by_model(conn, room_id, agent_id)
+            ),
+            total=statistics.read_total_usage(conn, room_id, agent_id),
+            tools=tools,
+            calls=sum(one.calls for one in tools),
+            errors=sum(one.errors for one in tools),
+            skills=statistics.read_skill_use(conn, room_id, agent_id),
+            rooms=tuple(RoomUsage(**asdict(spent), room=name) for name, spent in rooms),
+        )
+
+    return await caller.world.store.read(count)
+
+
+def _make_model_usage(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUsage:
+    who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
+    return ModelUsage(**asdict(used.totals), model=used.model, agents=tuple(who))
