@@ -123,15 +123,19 @@ class Buffer:
     # -- positions
 
     def left(self, at: int) -> int:
+        """Return the index of the grapheme cluster before `at`, or 0."""
         return cluster_start(self.text, at)
 
     def right(self, at: int) -> int:
+        """Return the index after the grapheme cluster at `at`, or the end of the text."""
         return cluster_end(self.text, at)
 
     def line_start(self, at: int) -> int:
+        """Return the index of the first character of the line that contains `at`."""
         return self.text.rfind("\n", 0, at) + 1
 
     def line_end(self, at: int) -> int:
+        """Return the index of the end of the line that contains `at`, before its newline."""
         end = self.text.find("\n", at)
         return len(self.text) if end < 0 else end
 

@@ -56,12 +56,15 @@ class FrameClock:
         self._drawing.pop(terminal, None)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Schedule a call after a number of seconds; the returned handle can cancel it."""
         return self.loop.call_later(seconds, call)
 
     def call_soon(self, call: Callable[[], None]) -> None:
+        """Schedule a call in the next turn of the loop."""
         self.loop.call_soon(call)
 
     def now(self) -> float:
+        """Return the time of the loop's clock, in seconds."""
         return self.loop.time()
 
     def _schedule(self) -> None:

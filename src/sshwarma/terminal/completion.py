@@ -1,4 +1,4 @@
-"""Completion: candidates from a source, and the menu a person chooses from.
+"""Completion: candidates from a source, and the menu to choose one of them.
 
 The source runs in a task of its own, so it never delays keys. The requester drops an answer for a
 line that has changed since.
@@ -39,6 +39,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
+        """The label in the menu."""
         return self.display or self.text
 
 
@@ -49,7 +50,7 @@ CompletionCallback: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
 
 
 class CompletionTask:
-    """A running request to a source; cancel it before starting a newer one."""
+    """A task that asks a source for candidates; cancel it before starting a newer one."""
 
     __slots__ = ("_task",)
 
@@ -68,6 +69,7 @@ class CompletionTask:
         self._task.add_done_callback(_report_failure)
 
     def cancel(self) -> None:
+        """Cancel the task; `answer` is not called."""
         self._task.cancel()
 
 
@@ -109,6 +111,7 @@ class CandidateMenu:
 
     @property
     def chosen(self) -> Candidate | None:
+        """The chosen candidate; None if none is chosen."""
         return self.candidates[self.index] if self.index >= 0 else None
 
     def select_next(self, by: int) -> Candidate:

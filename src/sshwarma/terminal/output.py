@@ -60,11 +60,13 @@ class TerminalOutput:
 
     @property
     def rows(self) -> int:
+        """Height of the terminal, in rows."""
         return self._screen.rows
 
     # -- lifecycle
 
     def start(self) -> None:
+        """Open the output and draw the first frame; blocks printed before are part of it."""
         self.open = True
         self._prelude = self._screen.start
         self.draw()
@@ -81,9 +83,11 @@ class TerminalOutput:
         self._write(self._screen.leave() + committed + self._screen.stop)
 
     def pause(self) -> None:
+        """Stop writing: the peer does not read. Printed blocks are queued."""
         self.paused = True
 
     def resume(self) -> None:
+        """Write again; a notice tells how many lines were dropped since `pause`."""
         if self.paused:
             self.paused = False
             if self._skipped:
@@ -99,12 +103,17 @@ class TerminalOutput:
         self._clock.request_frame(self)
 
     def print(self, block: Block) -> None:
+        """Queue a block for the next frame.
+
+        While paused at most MAX_QUEUED_BLOCKS are queued; the oldest is dropped first.
+        """
         self._pending.append(block)
         if self.paused and len(self._pending) > MAX_QUEUED_BLOCKS:
             self._skipped += max(1, len(self._pending.popleft().lines))
         self._clock.request_frame(self)
 
     def bell(self) -> None:
+        """Ring the terminal's bell with the next frame."""
         self._bell = True
         self._clock.request_frame(self)
 
@@ -114,6 +123,7 @@ class TerminalOutput:
         self.request_frame()
 
     def resize(self, columns: int, rows: int) -> None:
+        """Set the size of the terminal, within limits; repaint the screen if it changed."""
         columns, rows = clamp_size(columns, rows)
         if (columns, rows) != (self.look.width, self.rows):
             self._screen.rows = rows

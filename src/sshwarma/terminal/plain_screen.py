@@ -33,6 +33,7 @@ class PlainScreen:
         self._stale = True
 
     def mark_stale(self) -> None:
+        """Draw the last line again with the next frame, because the view has changed."""
         self._stale = True
 
     def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
@@ -48,6 +49,7 @@ class PlainScreen:
         return self.end_line() + self._update(view)
 
     def echo_typed(self, text: str, before: str) -> bytes | None:
+        """Return None: typed text always needs a frame."""
         return None
 
     def end_line(self) -> bytes:
@@ -58,6 +60,7 @@ class PlainScreen:
         return b"\r\n"
 
     def leave(self) -> bytes:
+        """End the last line, before the screen is closed or replaced."""
         return self.end_line()
 
     def _update(self, view: ScreenView) -> bytes:

@@ -52,6 +52,7 @@ class Line:
     fold: int | None = None
 
     def plain(self) -> str:
+        """Return the text without styles, unescaped."""
         return "".join(text for _, text in self.spans)
 
 
@@ -85,6 +86,7 @@ class Table:
         return lines or [Line((*self.edge, *name), hang, self.edge) for name in names if name]
 
     def plain(self) -> str:
+        """Return the table as `name: value` lines, without styles, unescaped."""
         return "\n".join(line.plain() for line in self.listed())
 
 
@@ -109,6 +111,7 @@ def line(*parts: str | Span, hang: int = 0) -> Line:
 
 
 def block(*lines: Line | Table | str) -> Block:
+    """Make a block from lines, tables, and strings of one line each."""
     return Block(tuple(line(item) if isinstance(item, str) else item for item in lines))
 
 
@@ -129,11 +132,11 @@ def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable
 
 
 def reflowed(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
-    """Text that its author broke into lines, as Lines that wrap at the width of the screen.
+    """Yield a text with fixed line breaks as Lines that wrap at the screen width.
 
     The lines of a paragraph become one Line. An empty line, an indented line, a heading or an item
-    of a list begins a new one. An indented line keeps its own breaks; where it has a second column,
-    what wraps is aligned with that.
+    of a list begins a new one. An indented line is not joined with others; if it has a second
+    column, wrapped text is aligned with that.
     """
     paragraph: list[str] = []
     for part in text.split("\n"):
@@ -152,8 +155,10 @@ def reflowed(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[L
 
 
 def _second_column(part: str) -> int:
-    """Where the second column of an indented line begins; its indentation if it has none, or one
-    that leaves no room on a narrow screen."""
+    """Return the column where the second column of an indented line begins.
+
+    Return the indentation if there is no second column, or it is too far right for a narrow screen.
+    """
     column = _COLUMN.match(part)
     if column is not None and column.end() <= MAX_HANG_COLUMNS:
         return column.end()

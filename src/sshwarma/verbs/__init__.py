@@ -1,4 +1,4 @@
-"""Everything anyone can do, declared once and offered at every door.
+"""The verbs: commands of people, models and programs, declared once for all doors.
 
 Importing the package declares every verb.
 """

@@ -1,4 +1,4 @@
-"""The types of verbs' arguments: how each is typed, its values, and its completion.
+"""Argument types of verbs: how each is typed, its values, and its completion.
 
 A type that belongs to one family of verbs (`ServerName`, `TurnId`) is declared in its file.
 """
@@ -25,12 +25,12 @@ MAX_BAG_OPTIONS: Final = 200
 """Things of one bag that Tab offers."""
 
 Option: TypeAlias = tuple[str, str]
-"""A word that Tab inserts, and a note on it."""
+"""A word that Tab inserts, and a note beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """A request for completion: the caller, and the words typed after the verb's name."""
+    """A request to complete an argument. `given`: the words after the verb's name."""
 
     caller: Caller
     given: tuple[str, ...]
@@ -41,15 +41,15 @@ Completer: TypeAlias = Callable[[CompletionRequest], Awaitable[Sequence[Option]]
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """How an argument is typed on a line.
+    """The way an argument is typed on a line.
 
     Attributes:
-        kind: a `word`; `text` that stands as it is; a `number`; or a `command`, which is one word,
-            or `--` and all that remains, as it stands.
-        rest: whether it takes all that remains of the line.
-        particle: an optional word before it that has no meaning of its own: `to`, `=`.
-        complete: what Tab offers for it.
-        choices: the values it is one of, as shown in usage lines.
+        kind: `word`; `text`, taken unchanged; `number`; or `command`, which is one word, or `--`
+            and the rest of the line, unchanged.
+        rest: whether it takes the rest of the line.
+        particle: an optional word before it, without a meaning of its own: `to`, `=`.
+        complete: lists the options that Tab offers; None offers nothing.
+        choices: the only values allowed, as shown in usage lines; () allows any.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -61,12 +61,12 @@ class Arg:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validates as the annotated type does; with `choices`, as one of them."""
+        """Return the schema of the annotated type, or of a literal if there are `choices`."""
         return literal_schema(list(self.choices)) if self.choices else handler(source)
 
 
 async def complete_rooms(request: CompletionRequest) -> list[Option]:
-    """Rooms that the caller may know of."""
+    """List the rooms that the caller may see."""
     now = now_ms()
     return [
         (room.name, room.description or room.vibe)
@@ -76,28 +76,28 @@ async def complete_rooms(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_directions(request: CompletionRequest) -> list[Option]:
-    """The directions an exit can lead."""
+    """List the directions of exits."""
     return [(way, "") for way in (*DIRECTION_ABBREVIATIONS.values(), *OPPOSITE_DIRECTIONS)]
 
 
 async def complete_exits(request: CompletionRequest) -> list[Option]:
-    """The exits of the room."""
+    """List the exits of the caller's room."""
     room = await request.caller.room()
     return [(way.direction, f"→ {way.to_name}") for way in room.exits]
 
 
 async def complete_agents(request: CompletionRequest) -> list[Option]:
-    """Everybody else by name, those in the room first."""
+    """List the other agents by name, those in the room first."""
     return agent_options(request.caller, "")
 
 
 async def complete_mentions(request: CompletionRequest) -> list[Option]:
-    """Everybody else as `@NAME`, those in the room first."""
+    """List the other agents as `@NAME`, those in the room first."""
     return agent_options(request.caller, "@")
 
 
 def agent_options(caller: Caller, prefix: str) -> list[Option]:
-    """Everybody but the caller, those in the room first."""
+    """List the other enabled agents, those in the room first; `prefix` precedes names."""
     here = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
     known = sorted(caller.world.agents, key=lambda agent: (agent.id not in here, agent.name))
     return [
@@ -108,30 +108,30 @@ def agent_options(caller: Caller, prefix: str) -> list[Option]:
 
 
 async def complete_models(request: CompletionRequest) -> list[Option]:
-    """Models by name."""
+    """List the models by name."""
     agents = request.caller.world.agents
     return [(name, "") for name in sorted(known.name for known in agents if known.kind == "model")]
 
 
 async def complete_model_mentions(request: CompletionRequest) -> list[Option]:
-    """Models as `@NAME`."""
+    """List the models as `@NAME`."""
     return [(f"@{name}", note) for name, note in await complete_models(request)]
 
 
 async def complete_tools(request: CompletionRequest) -> list[Option]:
-    """Tools that the caller can see here."""
+    """List the tools that are equipped for the caller here."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return [(item.thing.label, item.thing.description) for item in load.tools]
 
 
 async def complete_contexts(request: CompletionRequest) -> list[Option]:
-    """The room, oneself, and others."""
+    """List `room`, `me`, and the other agents as `@NAME`."""
     return [("room", "this room"), ("me", "yourself"), *agent_options(request.caller, "@")]
 
 
 async def complete_things(request: CompletionRequest) -> list[Option]:
-    """Things that are equipped here, in the room or in the caller's bag; and agents."""
+    """List the things equipped here or in the bags of room and caller, and the agents."""
     caller, world = request.caller, request.caller.world
     load = await world.loadout(caller.room_id, caller.agent.id)
     options = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
@@ -141,7 +141,7 @@ async def complete_things(request: CompletionRequest) -> list[Option]:
 
 
 async def bag_options(caller: Caller) -> list[Option]:
-    """Things in the room and in the caller's bag."""
+    """List the things in the bags of the room and of the caller."""
     options: list[Option] = []
     for bag_id, note in ((caller.room_id, "here"), (caller.agent.id, "yours")):
         query = partial(_bag, bag_id=bag_id)
@@ -161,7 +161,7 @@ TextAfterEquals: TypeAlias = Annotated[str, Arg("text", rest=True, particle="=")
 """Free text, with or without `=` before it."""
 
 Words: TypeAlias = Annotated[str, Arg(rest=True)]
-"""All the words that remain, with flags anywhere among them."""
+"""The rest of the words, with flags anywhere among them."""
 
 Word: TypeAlias = Annotated[str, Arg()]
 RoomName: TypeAlias = Annotated[str, Arg(complete=complete_rooms)]

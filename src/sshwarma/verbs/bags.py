@@ -28,6 +28,14 @@ TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", 
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
+    """A thing that was stored in a bag.
+
+    Attributes:
+        bag: name of the room or agent that contains it.
+        made: whether it is new; False if an existing thing was changed.
+        size: bytes of its text in UTF-8.
+    """
+
     name: str
     bag: str
     made: bool
@@ -36,6 +44,7 @@ class PutResult:
 
 @view(PutResult)
 def draw_put(result: PutResult) -> Block:
+    """Draw the name, bag and size of a thing that was stored."""
     what = "Made" if result.made else "Changed"
     return block(
         line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
@@ -95,6 +104,7 @@ class EditDraft:
 
 @view(EditDraft)
 def draw_edit(result: EditDraft) -> Block:
+    """Draw the keys that store or cancel an edit."""
     return block(
         line(
             "Editing ",

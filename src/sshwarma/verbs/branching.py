@@ -99,7 +99,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class BranchList:
-    """The forks of the conversation: at each the turns that follow, and which one is on."""
+    """The forks of a room's conversation: the turns at each, and which one is in use."""
 
     room: str
     forks: tuple[tuple[TurnListed, ...], ...]
@@ -107,6 +107,7 @@ class BranchList:
 
 @view(BranchList)
 def draw_branch_list(result: BranchList) -> Block:
+    """Draw the forks of a conversation, a line for each turn, the one in use marked."""
     if not result.forks:
         return block(line("The conversation of ", ("room", result.room), " has no branches."))
     lines: list[Line] = [line(("heading", f"Branches of {result.room}:"))]
@@ -237,7 +238,7 @@ def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
-    """The turns of the conversation after a turn, except those that its answer led to."""
+    """List the later turns of the conversation, except those that the answer opened."""
     own = {one.id for one in called}
     path = turns.read_path(conn, turn.room_id, MAX_ANCESTOR_TURNS)
     at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))

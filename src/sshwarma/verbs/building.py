@@ -18,6 +18,14 @@ from sshwarma.world.store import Change
 
 @dataclass(frozen=True, slots=True)
 class NewPortal:
+    """An exit that was created.
+
+    Attributes:
+        back: direction of the exit that leads back; None without one.
+        replaced: room that an exit in this direction led to before; None if there was no exit.
+        back_replaced: the same for the exit that leads back.
+    """
+
     direction: str
     to: str
     back: str | None = None
@@ -27,6 +35,7 @@ class NewPortal:
 
 @view(NewPortal)
 def draw_portal_made(made: NewPortal) -> Block:
+    """Draw the new exit, the way back, and the exits that they replaced."""
     lines = [line(f"Created exit: {made.direction} → ", ("room", made.to))]
     if made.replaced:
         lines.append(line(("dim", f"It replaced the exit to {made.replaced}.")))
@@ -104,7 +113,7 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class RoomText:
-    """A text of the room: its vibe, its description, or a topic of its own."""
+    """A text of a room that a verb has read or changed: vibe, description or a topic."""
 
     room: str
     what: str
@@ -114,6 +123,7 @@ class RoomText:
 
 @view(RoomText)
 def draw_room_text(result: RoomText) -> Block:
+    """Draw a text of a room, and whether it has just changed."""
     state = "is now" if result.changed else "is"
     if not result.text:
         return block(line("The ", f"{result.what} of ", ("room", result.room), f" {state} empty."))

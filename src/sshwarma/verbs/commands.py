@@ -1,5 +1,7 @@
-"""Custom commands: a `command:NAME` data thing adds `/NAME` to the room or agent that it is
-equipped on. A verb of the same name takes precedence.
+"""Custom commands: a `command:NAME` data thing adds the line command `/NAME`.
+
+It works in the room, or for the agent, that it is equipped on. A verb of the same name takes
+precedence.
 
 A text that begins with `--`, or with the word `function`, `local` or `return`, is a Lua script. Any
 other text is a line to type, in which `{args}` stands for the text after the name and `{1}` for the
@@ -35,7 +37,7 @@ _COMMAND_WORD: Final = re.compile(r"/(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command that is equipped. `own`: whether it is in the bag of its caller."""
+    """An equipped custom command. `own`: whether it is in the bag of its caller."""
 
     name: str
     thing: Thing
@@ -43,14 +45,17 @@ class CustomCommand:
 
     @property
     def text(self) -> str:
+        """The script or line, without white space at its end."""
         return (self.thing.content or "").rstrip()
 
     @property
     def is_script(self) -> bool:
+        """Whether the text is a Lua script."""
         return _SCRIPT_START.match(self.text) is not None
 
     @property
     def summary(self) -> str:
+        """One line about the command, at most MAX_SUMMARY_CHARACTERS."""
         said = self.thing.description or (read_summary(self.text) if self.is_script else self.text)
         first = said.split("\n", 1)[0]
         return (
@@ -60,11 +65,12 @@ class CustomCommand:
         )
 
     def expanded(self, given: str) -> str:
-        """Expand the command with the text typed after its name. That text is inserted once:
-        placeholders in it are not expanded.
+        """Expand the line of the command with the text typed after its name.
+
+        Placeholders in the typed text are not expanded.
 
         Raises:
-            Invalid: if a word it needs is missing, or the line is too long.
+            Invalid: if a word that the line needs is missing, or the expanded line is too long.
         """
         if not _PLACEHOLDER.search(self.text):
             made = f"{self.text} {given}".rstrip()
@@ -100,12 +106,13 @@ class ScriptOutput:
 
 @view(ScriptOutput)
 def draw_answer(answer: ScriptOutput) -> Block:
+    """Draw the answer of a command's script, then the lines that it printed."""
     printed = [line(("dim", text), hang=2) for text in answer.printed]
     return block(*(text_lines(answer.text) if answer.text else ()), *printed)
 
 
 async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
-    """The commands of a caller here, by name."""
+    """List the commands that are equipped for a caller here, by name."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     found: dict[str, CustomCommand] = {}
     for item in load.data:
@@ -117,7 +124,7 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
 
 
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
-    """The command that a line begins with, and what follows its name."""
+    """Find the command that a line begins with; return it and the text after its name."""
     first = _COMMAND_WORD.match(text)
     if first is None or find_verb(first[1]) is not None:
         return None
@@ -129,10 +136,10 @@ async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, 
 
 
 async def run_script(caller: Caller, command: CustomCommand, given: str) -> ScriptOutput:
-    """Run the script of a command as the caller who typed it.
+    """Run the script of a command with the rights of the caller who typed it.
 
     Raises:
-        WorldError: with the script's own error.
+        WorldError: with the error of the script.
     """
     await caller.require(Right.ENTER)
     result = await services_of(caller).lua_tools.run_command(
@@ -145,11 +152,13 @@ async def run_script(caller: Caller, command: CustomCommand, given: str) -> Scri
 
 
 def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
-    """Raise unless a command may run the verb for its caller. A command in the caller's own bag may
-    run every verb that the caller may; one that somebody else equipped, only verbs that are tools.
+    """Raise unless a command may run a verb for its caller.
+
+    A command in the caller's own bag may run every verb that the caller may; one that another agent
+    equipped may run only verbs that are tools.
 
     Raises:
-        Forbidden: with the line to type instead.
+        Forbidden: with the line that the caller can type instead.
     """
     if command.own or verb.tool is not None or verb.name == "run":
         return

@@ -1,4 +1,4 @@
-"""What Tab offers: verbs, actions of a group, and what the argument's own type completes."""
+"""Tab completion of lines: verbs, actions of a group, arguments and flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sshwarma.world.caller import Caller
 
 
 async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate]:
-    """Candidates for the word that ends at the cursor, the most likely first."""
+    """List candidates for the word that ends at the cursor, the most likely first."""
     before = text[:cursor]
     is_line = before.startswith("/") and not before.startswith("//")
     separators = " \n," if is_line else " \n"
@@ -69,7 +69,7 @@ async def _argument_options(caller: Caller, before: str) -> list[Option]:
 
 
 async def _action_options(caller: Caller, group: VerbGroup) -> list[Option]:
-    """Actions of a group, and what its default takes where no action is named."""
+    """List the actions of a group, and the arguments of its default verb."""
     actions = [(known.action, known.summary) for known in group.verbs]
     default = group.find(group.default)
     if default is None:
@@ -80,7 +80,7 @@ async def _action_options(caller: Caller, group: VerbGroup) -> list[Option]:
 
 
 async def _options_after(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
-    """What can follow the arguments that are given."""
+    """List the values and flags that can follow the arguments in `given`."""
     position = _position_after(verb, given)
     options = await _values(caller, position.parameter, given)
     return options if position.is_flag_value else options + _flag_options(verb, given)
@@ -97,7 +97,7 @@ def _flag_options(verb: Verb, given: list[str]) -> list[Option]:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """What the next word of a line would be for."""
+    """The parameter that the next word belongs to; None if no more words fit."""
 
     parameter: Parameter | None
     is_flag_value: bool = False

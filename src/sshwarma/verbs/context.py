@@ -20,7 +20,7 @@ from sshwarma.world.store import Change
 from sshwarma.wrap import window
 
 WindowSize: TypeAlias = Annotated[int, Arg("number"), Field(ge=-1, le=MAX_WINDOW_TURNS)]
-"""A number of turns; 0 is all of them, -1 is no turn."""
+"""A number of turns; 0 means all turns, -1 means no turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SelectedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ContextDetails:
-    """The window of a room, the turns in it, and what a model would be sent."""
+    """The window of a room, its turns, and the context of a model if requested."""
 
     room: str
     window: int
@@ -46,6 +46,7 @@ class ContextDetails:
 
 @view(ContextDetails)
 def draw_context(shown: ContextDetails) -> Block:
+    """Draw the window of a room, its turns, and the context of a model if requested."""
     lines = [
         line(("heading", f"Window of {shown.room}: {shown.window}"), f", {shown.meaning}"),
         *draw_columns(

@@ -1,4 +1,4 @@
-"""Carrying out a request: a line somebody typed, or a verb with arguments from a program."""
+"""Dispatch of requests: a typed line, or a verb with arguments from a program."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
-    """Do what a typed line says: a verb, or a command equipped here, if it begins with `/`; else
-    it is said to the room.
+    """Run a typed line: a verb or equipped command if it begins with `/`, else talk.
 
-    `piped` is text that came on standard input: it becomes, or is added to, the text of the verb.
+    `piped` is text from standard input: it is the text argument of the verb, or is added to it. It
+    is None if there was no standard input.
 
     Raises:
-        WorldError: saying what is wrong and what would be right.
+        WorldError: with the problem, and how to correct the line.
     """
     _refuse_broken(line, piped)
     line = _expanded(caller, line)
@@ -36,7 +36,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
 async def _run_command(
     caller: Caller, command: CustomCommand, given: str, piped: str | None, line: str
 ) -> Any:
-    """Do what a command stands for. The line it makes is a verb's or talk, never a command."""
+    """Run a custom command. Its line may be a verb or talk, but no other command."""
     given = _joined(given, piped)
     asking = caller.with_verb(command.name, line)
     if command.is_script:
@@ -55,10 +55,12 @@ async def _run_command(
 
 
 async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:
-    """Carry out a verb by name with arguments by name.
+    """Run a verb by name, with arguments by name.
+
+    `line` is recorded for the verb; "" records the verb's name.
 
     Raises:
-        WorldError: saying what is wrong and what would be right.
+        WorldError: with the problem, and how to correct the arguments.
     """
     verb = find_verb(name)
     if verb is None:
@@ -82,8 +84,10 @@ async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line
 
 
 def _expanded(caller: Caller, line: str) -> str:
-    """The line with its first word replaced, if that is an alias of the caller's. Once: aliases
-    do not expand to aliases, so they cannot go round."""
+    """Replace the first word of a line if it is an alias of the caller's.
+
+    The replacement is not expanded again, so that aliases cannot loop.
+    """
     if not line.startswith("/"):
         return line
     first, space, rest = line[1:].partition(" ")
@@ -92,7 +96,11 @@ def _expanded(caller: Caller, line: str) -> str:
 
 
 def _refuse_broken(*texts: str | None) -> None:
-    """Refuse text with an unpaired surrogate, which can be neither stored nor shown."""
+    """Refuse text with an unpaired surrogate, which can be neither stored nor shown.
+
+    Raises:
+        Invalid: if any text contains one.
+    """
     for text in texts:
         if text is not None and not text.isascii():
             try:

@@ -1,4 +1,4 @@
-"""Docstrings of verbs: a summary, text, and a section `Args:` that describes each parameter."""
+"""Parser of the docstrings of verbs: a summary, text, and a section `Args:`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ _ARGUMENT: Final = re.compile(r"^    (\w+): (.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """A docstring in parts. `summary` is its first line without the full stop; `detail` all that
-    follows up to `Args:`; `arguments` are descriptions by parameter."""
+    """A parsed docstring.
+
+    Attributes:
+        summary: its first line, without the full stop.
+        detail: the text up to `Args:`.
+        arguments: descriptions by parameter.
+    """
 
     summary: str
     detail: str
@@ -22,8 +27,9 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Read a docstring in Google style. Only what stands below a line `Args:` describes
-    parameters, so that no sentence of the text can be taken for one.
+    """Parse a docstring in Google style.
+
+    Only lines below `Args:` describe parameters, so no sentence of the text is mistaken for one.
 
     Raises:
         ValueError: if a line below `Args:` is neither a parameter nor the continuation of one.

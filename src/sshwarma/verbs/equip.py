@@ -34,14 +34,14 @@ MAX_NOTICE_NAMES = 8
 
 
 async def complete_equipped(request: CompletionRequest) -> list[Option]:
-    """Things that are equipped here."""
+    """List the things that are equipped here."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
 
 
 async def complete_to_equip(request: CompletionRequest) -> list[Option]:
-    """Things that could be equipped here: namespaces, tools, things from home and from the bags."""
+    """List what can be equipped: namespaces, tools, and things from home and the bags."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     names = [
@@ -65,7 +65,14 @@ EquippedPatterns: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_eq
 
 @dataclass(frozen=True, slots=True)
 class EquipResult:
-    """Names that a request changed, names that needed no change, and patterns without a match."""
+    """The result of an equip or unequip.
+
+    Attributes:
+        on: True if it was an equip.
+        changed: labels of the things that changed.
+        already: labels of the things that needed no change.
+        unmatched: patterns that match nothing.
+    """
 
     on: bool
     context: str
@@ -76,6 +83,7 @@ class EquipResult:
 
 @view(EquipResult)
 def draw_equip_done(done: EquipResult) -> Block:
+    """Draw what was equipped or unequipped, and the patterns without a match."""
     word = "Equipped" if done.on else "Unequipped"
     lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
     if done.already:
@@ -173,7 +181,7 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
 def _notify_room(
     tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]
 ) -> None:
-    """Tell everybody in a room what was equipped or unequipped there."""
+    """Append a notice of the change to the log of the room, if it is the caller's."""
     if context.id != caller.room_id or not changed:
         return
     shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
@@ -199,7 +207,13 @@ def _match_patterns(
     bag_ids: list[str],
     is_open: Callable[[Thing], bool] = lambda _: True,
 ) -> tuple[list[Thing], list[str]]:
-    """Find the things that patterns match in open places, and the patterns without a match."""
+    """Find the things that patterns match, and list the patterns without a match.
+
+    Things for which `is_open` is false for an ancestor are left out.
+
+    Raises:
+        NotFound: if nothing matches any pattern.
+    """
     found: dict[str, Thing] = {}
     unmatched: list[str] = []
     chains = loadout.AncestorCache(conn)

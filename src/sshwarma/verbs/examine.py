@@ -30,6 +30,8 @@ MAX_SHOWN_CALLS = 5
 
 @dataclass(frozen=True, slots=True)
 class ContainedThing:
+    """A thing in a bag, with one line about it."""
+
     name: str
     kind: str
     description: str
@@ -70,6 +72,7 @@ class ThingDetails:
 
 @view(ThingDetails)
 def draw_examined(seen: ThingDetails) -> Block:
+    """Draw the kind, location, status and content of a thing, and the calls of a tool."""
     title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
     lines = [
         line(*title),
@@ -145,7 +148,7 @@ async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
 
 
 async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
-    """Read what the caller may see of a thing."""
+    """Read the details of a thing that the caller may see."""
     return await caller.world.store.read(lambda conn: _collect_details(conn, caller, thing))
 
 
@@ -188,7 +191,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
 
 
 def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
-    """Facts of a namespace; empty for any other thing."""
+    """Return the facts of a namespace; empty for any other thing."""
     known = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
     if known is None:
         return {}
@@ -204,7 +207,7 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
 
 
 def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
-    """Names of a tool at each door, and its own description if people replaced it."""
+    """Return the names of a tool at each door, and its description before an override."""
     override = overrides.read_tool_override(conn, tool)
     facts = {
         "SSH": f"/run {tool.label}",

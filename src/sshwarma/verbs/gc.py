@@ -1,4 +1,4 @@
-"""The verbs of `/gc`: garbage collection."""
+"""The verbs of `/gc`: garbage collection of orphans, stale and deleted things."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SHOWN_ITEMS = 40
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """Garbage that was found, and whether it was moved or removed."""
+    """The result of a collection: the garbage, and whether it was deleted or purged."""
 
     what: str
     days: int
@@ -32,6 +32,7 @@ class GarbageReport:
 
 @view(GarbageReport)
 def draw_collected(result: GarbageReport) -> Block:
+    """Draw the garbage that was deleted, purged or listed, and what had to stay."""
     verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
     lines = [

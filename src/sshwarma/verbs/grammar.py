@@ -1,4 +1,4 @@
-"""From a typed line to a verb's arguments, with errors that point at the word."""
+"""Parser of typed lines: verb and arguments, with errors that point at a word."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _WORD: Final = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a line: its text without quotes, and where it stands. A word that begins with a
-    double or single quote may hold spaces, and a backslash in it takes the next character as it
-    is."""
+    """A word of a line: its text without quotes, and its place in the line.
+
+    A word that begins with a double or single quote may contain spaces; in it a backslash takes the
+    next character literally.
+    """
 
     text: str
     start: int
@@ -28,11 +30,11 @@ class Word:
 
 
 def split_verb(line: str) -> tuple[Verb, int]:
-    """The verb a line begins with, and where its arguments start.
+    """Return the verb that a line begins with, and the index after its name.
 
     Raises:
-        NotFound: naming the nearest verbs.
-        Invalid: if a group needs an action; naming its actions.
+        NotFound: if no verb has that name; the hint lists the nearest names.
+        Invalid: if a group needs an action; the message lists its actions.
     """
     first = _WORD.match(line)
     name = first[0] if first else ""
@@ -73,7 +75,7 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
 
 
 def find_typed(line: str) -> tuple[Verb, int] | None:
-    """As `split_verb`, but None where the line begins with no verb."""
+    """Return the same as `split_verb`, or None if the line begins with no verb."""
     try:
         return split_verb(line)
     except (NotFound, Invalid):
@@ -85,11 +87,12 @@ def _bare(name: str) -> str:
 
 
 def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
-    """The validated arguments of a verb, from `line` after `start`. `piped` is text that came
-    beside the line, just as it is: the verb's text, or more of it.
+    """Parse and validate the arguments of a verb, from `line` after `start`.
+
+    `piped` is text from standard input: it is the text argument of the verb, or is added to it.
 
     Raises:
-        Invalid: pointing at the word that is wrong, and saying how the verb is used.
+        Invalid: with the span of the word that is wrong and the usage of the verb.
     """
     given, places = _assign(verb, line, start)
     if piped is not None:
@@ -111,11 +114,13 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
 def validate_arguments(
     verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
 ) -> dict[str, Any]:
-    """Arguments by name, checked and converted. `places` are their places in a line. Without any,
-    the arguments come from a program, and errors are in its terms.
+    """Validate and convert arguments by name.
+
+    `places` are the spans of the arguments in a typed line; None if they come from a program, whose
+    errors then name parameters instead of usage.
 
     Raises:
-        Invalid: naming everything that is wrong with them.
+        Invalid: naming every argument that is wrong.
     """
     try:
         model = verb.model.model_validate(given)
@@ -198,7 +203,7 @@ def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
 
 
 def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
-    """Whether a word is a flag. Where only free text can follow, two dashes are just text."""
+    """Return whether a word is a flag; if only free text can follow, `--` is text."""
     if not word.startswith("--") or len(word) == 2:
         return False
     text_next = waiting is not None and waiting.is_text
@@ -206,7 +211,7 @@ def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
 
 
 def _word(line: str, plain: re.Match[str]) -> Word:
-    """The word that starts where `plain` does, without its quotes if it has some."""
+    """Return the word at the match `plain`, without its quotes."""
     if plain[0][0] in "\"'":
         return _quoted(line, plain.start())
     return Word(plain[0], plain.start(), plain.end())
@@ -244,7 +249,7 @@ def _explained(
 
 
 def describe_error(detail: Any) -> str:
-    """One of pydantic's errors, without the name of what it is about."""
+    """Describe one of pydantic's errors, without the name of the argument."""
     kind, context = detail["type"], detail.get("ctx", {})
     given = ascii(detail.get("input"))[:40]
     match kind:
@@ -271,7 +276,7 @@ def describe_error(detail: Any) -> str:
 
 
 def _plain_choices(expected: str) -> str:
-    """pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
+    """Rewrite pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
     return expected.replace("'", "").replace(" or ", ", ")
 
 

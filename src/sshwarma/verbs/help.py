@@ -1,4 +1,4 @@
-"""Help: verbs and families of verbs, commands that are equipped, and topics."""
+"""The verbs help and version: help on verbs, groups, equipped commands and topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sshwarma.world.resources import resource_dir
 
 @dataclass(frozen=True, slots=True)
 class HelpIndex:
-    """Every verb and family with its summary, by section; and the topics."""
+    """The index of the help: verbs and groups by section, equipped commands, topics."""
 
     sections: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # section, (verb, summary)
     topics: tuple[str, ...]
@@ -36,6 +36,7 @@ class HelpIndex:
 
 @view(HelpIndex)
 def draw_help_index(index: HelpIndex) -> Block:
+    """Draw the summary of every verb, the equipped commands and the topics."""
     lines: list[Line] = [
         line(
             "What you type is said to the room; a line that begins with ",
@@ -59,7 +60,7 @@ def draw_help_index(index: HelpIndex) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class HelpGroup:
-    """A family of verbs: what its bare word does, and each action."""
+    """The help of a group: its default action, and the usage of each action."""
 
     name: str
     summary: str
@@ -71,6 +72,7 @@ class HelpGroup:
 
 @view(HelpGroup)
 def draw_help_group(result: HelpGroup) -> Block:
+    """Draw the help of a group, with the usage of each action."""
     lines: list[Line] = [
         line(("verb", f"/{result.name} ACTION")),
         line(f"  {result.summary}", hang=2),
@@ -90,7 +92,7 @@ def draw_help_group(result: HelpGroup) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class HelpVerb:
-    """The help on one verb."""
+    """The help of one verb."""
 
     name: str
     usage: str
@@ -105,6 +107,7 @@ class HelpVerb:
 
 @view(HelpVerb)
 def draw_help_verb(result: HelpVerb) -> Block:
+    """Draw the usage, text, arguments and examples of one verb."""
     lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
     if result.detail:
         lines += [line(), *reflowed(result.detail, indent=2)]
@@ -126,7 +129,7 @@ def draw_help_verb(result: HelpVerb) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class HelpCommand:
-    """A command that somebody made, and its whole text."""
+    """A custom command, and its whole text."""
 
     name: str
     summary: str
@@ -136,6 +139,7 @@ class HelpCommand:
 
 @view(HelpCommand)
 def draw_help_command(result: HelpCommand) -> Block:
+    """Draw the text of a custom command."""
     what = "a Lua script" if result.kind == "script" else "a line"
     return block(
         line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
@@ -146,7 +150,7 @@ def draw_help_command(result: HelpCommand) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class HelpTopic:
-    """One of the texts that ship with the program."""
+    """A help text that ships with the program."""
 
     topic: str
     text: str
@@ -154,6 +158,7 @@ class HelpTopic:
 
 @view(HelpTopic)
 def draw_help_topic(result: HelpTopic) -> Block:
+    """Draw a help text, with its headings and its paragraphs wrapped."""
     lines: list[Line] = []
     for drawn in reflowed(result.text.rstrip()):
         text = drawn.plain()
@@ -163,7 +168,7 @@ def draw_help_topic(result: HelpTopic) -> Block:
 
 
 async def complete_topics(request: CompletionRequest) -> list[Option]:
-    """Verbs and topics; after the word of a group, its actions."""
+    """List the verbs and topics, or the actions of the group in `request.given`."""
     if request.given:
         entry = find_entry(request.given[0])
         verbs = entry.verbs if isinstance(entry, VerbGroup) and len(request.given) == 1 else ()
@@ -215,7 +220,7 @@ async def show_help(
 
 
 def load_help_topics() -> dict[str, str]:
-    """The help texts shipped with the program, by name."""
+    """Read the help texts that ship with the program, by name."""
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
         for entry in sorted((resource_dir("embedded") / "help").iterdir())
@@ -277,11 +282,14 @@ def _help_of_verb(known: Verb) -> HelpVerb:
 
 @dataclass(frozen=True, slots=True)
 class Version:
+    """The version of the program."""
+
     version: str
 
 
 @view(Version)
 def draw_version(result: Version) -> Block:
+    """Draw the version of the program."""
     return block(f"sshwarma {result.version}")
 
 

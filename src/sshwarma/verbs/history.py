@@ -1,4 +1,4 @@
-"""The history of a room, and searching what was said."""
+"""The verbs history and search: rows of a room's log, and full-text search."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from sshwarma.world.statistics import ToolCount
 MAX_SNIPPET_CHARACTERS = 200
 
 MAX_MARKDOWN_ROWS = 50
-"""Rows of a page of history whose Markdown is drawn: the newest."""
+"""Newest rows of a page of history whose Markdown is drawn; older ones are plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One row as history shows it."""
+    """One row of a log. `at` is in milliseconds since 1970."""
 
     seq: int
     at: int
@@ -50,7 +50,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Rows of a log, oldest first. `older` is the line that shows what came before, if any."""
+    """Rows of a log, oldest first. `older`: the line that shows older rows, or None."""
 
     room: str
     entries: tuple[HistoryEntry, ...]
@@ -59,6 +59,7 @@ class HistoryPage:
 
 @view(HistoryPage)
 def draw_history(history: HistoryPage) -> Block:
+    """Draw the rows of a log, oldest first, and the line that shows older ones."""
     if not history.entries:
         return block(line("Nothing has been said here yet."))
     lines: list[Line | Table] = []
@@ -71,7 +72,7 @@ def draw_history(history: HistoryPage) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ToolStats:
-    """How often each tool was called in a room."""
+    """The number of calls of each tool in a room."""
 
     room: str
     total: int
@@ -80,6 +81,7 @@ class ToolStats:
 
 @view(ToolStats)
 def draw_tool_stats(stats: ToolStats) -> Block:
+    """Draw the number of calls of each tool in a room."""
     if not stats.total:
         return block(line("No tool was called in ", ("room", stats.room), " yet."))
     return block(
@@ -90,7 +92,7 @@ def draw_tool_stats(stats: ToolStats) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Rows that were found, newest first."""
+    """Rows that match a search, newest first."""
 
     words: str
     entries: tuple[HistoryEntry, ...]
@@ -98,6 +100,7 @@ class SearchResults:
 
 @view(SearchResults)
 def draw_search_results(found: SearchResults) -> Block:
+    """Draw the rows that match a search, each cut to one line around a match."""
     if not found.entries:
         return block(line(f"No row that you may read matches {found.words}."))
     return block(
@@ -196,8 +199,11 @@ async def show_history(
 async def _history_of(
     caller: Caller, name: str, found: list[Row], older: str | None
 ) -> HistoryPage:
-    """Make entries for the caller. Answers are drawn in a thread: many at once would block the
-    event loop. The drawings are cached, so that showing them costs little."""
+    """Make a page of history for the caller.
+
+    Answers are drawn in a thread, because many at once would block the event loop; the drawings are
+    cached, so that showing them costs little.
+    """
     wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
@@ -283,7 +289,12 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
 
 
 async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
-    """Resolve `n`: the id and name of the log, and the number of its rows to show."""
+    """Resolve `n` to the id and name of a log, and the number of its rows to show.
+
+    Raises:
+        NotFound: if there are no private messages with that agent.
+        Invalid: if `n` is neither `@NAME` nor a number in range.
+    """
     if n.startswith("@"):
         other = caller.world.agents.find(n)
         log_id = await caller.world.store.read(
@@ -303,6 +314,7 @@ def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:
 
 
 def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> HistoryEntry:
+    """Make the entry of a row. A `kind` other than "" replaces the row's kind."""
     return HistoryEntry(
         seq=row.seq,
         at=row.created_at,
@@ -340,7 +352,7 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
 
 
 def make_snippet(text: str, words: str = "") -> str:
-    """Cut a text to one line of MAX_SNIPPET_CHARACTERS, around the first of the words."""
+    """Cut a text to one line of MAX_SNIPPET_CHARACTERS, around the first match."""
     flat = " ".join(text.split())
     if len(flat) <= MAX_SNIPPET_CHARACTERS:
         return flat

@@ -23,10 +23,11 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
 
 BUILT_IN_NAMESPACES = ("internal", "global")
+"""Namespaces whose tools are listed without their namespace."""
 
 
 async def complete_inventory(request: CompletionRequest) -> list[Option]:
-    """Whose inventory to show: the room's, the caller's, everything, or an agent's."""
+    """List whose inventory to show: `room`, `me`, `all`, or an agent as `@NAME`."""
     whose = [("room", "this room"), ("me", "yourself"), ("all", "")]
     return [*whose, *agent_options(request.caller, "@")]
 
@@ -37,6 +38,8 @@ InventoryName: TypeAlias = Annotated[str, Arg(complete=complete_inventory)]
 
 @dataclass(frozen=True, slots=True)
 class EquippedItem:
+    """A thing that is equipped, or could be."""
+
     name: str
     kind: str
     namespace: str  # internal, global, or the MCP server or toolset it comes from
@@ -48,6 +51,8 @@ class EquippedItem:
 
 @dataclass(frozen=True, slots=True)
 class BagItem:
+    """A thing in the bag of a room or agent."""
+
     name: str
     kind: str
     description: str
@@ -55,7 +60,14 @@ class BagItem:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Equipment, the contents of the bag, and what else could be equipped (None: not asked)."""
+    """Equipment, the contents of a bag, and things that could be equipped.
+
+    Attributes:
+        of: name of the room or agent.
+        available: things that could be equipped; None unless requested.
+        available_cut: whether there are more of these than are shown.
+        whose: whose equipment is an agent's own: `yours`, or `bob's`.
+    """
 
     of: str
     equipped: tuple[EquippedItem, ...]
@@ -68,6 +80,7 @@ class Inventory:
 
 @view(Inventory)
 def draw_inventory(inventory: Inventory) -> Block:
+    """Draw the equipment, the bag, and the tools that could be equipped."""
     lines: list[Line] = [line(("heading", "Equipped:"))]
     lines += draw_columns(_draw_equipped_row(item, inventory.whose) for item in inventory.equipped)
     if not inventory.equipped:
@@ -193,7 +206,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
 
 
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
-    """Tools that the caller could equip and that are not on yet, at most `limit`."""
+    """List at most `limit` tools that the caller could add to the equipment in `load`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.visibility_filter()
     held = await caller.world.states(caller.room_id)

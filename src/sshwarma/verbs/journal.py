@@ -1,4 +1,4 @@
-"""The journal of a room: notes, decisions, ideas and milestones that are kept apart from talk."""
+"""The verbs of a room's journal: notes, decisions, ideas and milestones."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ JournalKind: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class JournalNote:
+    """An entry that was added to a journal. `seq`: number of its row in the log."""
+
     kind: str
     room: str
     seq: int
@@ -32,6 +34,7 @@ class JournalNote:
 
 @view(JournalNote)
 def draw_noted(noted: JournalNote) -> Block:
+    """Draw an entry that was added to a journal."""
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
@@ -104,12 +107,15 @@ async def milestone(caller: Caller, text: Text) -> JournalNote:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
+    """Entries of a room's journal, oldest first."""
+
     room: str
     entries: tuple[HistoryEntry, ...]
 
 
 @view(Journal)
 def draw_journal(journal: Journal) -> Block:
+    """Draw the entries of a room's journal, one line for each."""
     if not journal.entries:
         return block(line("The journal of ", ("room", journal.room), " is empty."))
     return block(

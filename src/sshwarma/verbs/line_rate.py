@@ -1,4 +1,4 @@
-"""How many lines or requests an agent may send in ten seconds, over all its connections."""
+"""The rate limit of an agent's lines and requests, over all its connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_TRACKED_AGENTS: Final = 4096
 class LineRateLimiter:
     """The rate limit of typed lines, API calls and MCP requests.
 
-    `what` and `after` are words of the refusal: what is counted, and what to do after the wait.
+    `what` and `after` are words of the refusal: the noun that is counted, and what to do after the
+    wait.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class LineRateLimiter:
         """Count one line.
 
         Raises:
-            Unavailable: if the agent has entered too many; the line is not counted.
+            Unavailable: if the agent has sent too many; the line is not counted.
         """
         wait = self._window.hit(agent_id)
         if wait > 0:

@@ -29,13 +29,20 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 MAX_NAMED_TOOLS = 8
-"""Tools that are named when a namespace is loaded; the rest are counted."""
+"""Tools that are listed when a namespace is loaded; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A namespace that was loaded or unloaded, with those inside it. `tools` are those of its
-    tools that the caller has now."""
+    """A namespace that was loaded or unloaded.
+
+    Attributes:
+        room: id of the namespace.
+        context: room or agent that it was loaded on, as it was typed.
+        changed: labels of the namespaces that changed, including those inside it.
+        tools: labels of its tools that the caller can now use; empty after an unload.
+        note: what is unusual about the result; "" if nothing is.
+    """
 
     room: str
     context: str
@@ -47,6 +54,7 @@ class LoadResult:
 
 @view(LoadResult)
 def draw_loaded(result: LoadResult) -> Block:
+    """Draw the namespaces that were loaded or unloaded, and the tools that are now on."""
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
@@ -111,10 +119,10 @@ async def load(
 
 
 async def _find_namespace(caller: Caller, name: str) -> Namespace:
-    """The namespace somebody means.
+    """Find a namespace by the name that a caller typed.
 
     Raises:
-        NotFound: if it does not exist; with another message if it is a room they may know of.
+        NotFound: if it does not exist; another message says that the name is one of a room.
     """
     try:
         return await caller.world.store.read(
@@ -227,7 +235,7 @@ async def _make_load_result(
 
 
 def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
-    """Describe whose equipment has tools of these namespaces on."""
+    """Describe where the tools of these namespaces are still equipped."""
     by = {item.source for item in have.tools if item.thing.parent_id in meant}
     if "room" in by:
         return "through the room"
@@ -236,8 +244,13 @@ def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMatch:
-    """A namespace that matches a query: `score` from 0 to 1, `why` it was found, and the `missing`
-    states."""
+    """A namespace that matches a query.
+
+    Attributes:
+        score: from 0 to 1; 1 is the best match.
+        why: the reason for the match.
+        missing: required states that do not hold.
+    """
 
     id: str
     score: float
@@ -250,12 +263,15 @@ class NamespaceMatch:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMatches:
+    """The namespaces that match a query, best first; with an empty query, all of them."""
+
     query: str
     found: tuple[NamespaceMatch, ...]
 
 
 @view(NamespaceMatches)
 def draw_found_namespaces(result: NamespaceMatches) -> Block:
+    """Draw the namespaces that match a query, and the line that loads the best one."""
     if not result.found:
         return block("No namespace matches. /namespaces lists them all.")
     lines = draw_columns(
@@ -331,7 +347,7 @@ def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
 
 
 def _notify_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
-    """Tell everybody in a room what was loaded or unloaded there."""
+    """Append a notice to the log of a room about what was loaded or unloaded there."""
     if where.id == caller.room_id and changed:
         names = ", ".join(thing.label for thing in changed)
         caller.append_notice(tx, f"{what} {names}")

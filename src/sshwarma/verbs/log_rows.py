@@ -1,4 +1,4 @@
-"""Views of the rows of a room's log."""
+"""Views of rows of a room's log: talk, notices, answers, tool calls and results."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.events import Row
 
 MAX_FOLDED_CHARACTERS: Final = 100
-"""Characters of a tool call, a result or a thought that are seen at once."""
+"""Characters of a folded tool call, result or thought."""
 
 MAX_VALUE_CHARACTERS: Final = 40
-"""Characters of one argument of a tool call, so that a long one leaves room for the others."""
+"""Characters of one argument of a folded tool call; a longer one is cut."""
 
 MAX_TOOL_NAME_CHARACTERS: Final = 80
 """Characters of a tool's name."""
 
 MAX_PARSED_CHARACTERS: Final = 50_000
-"""Arguments of a call longer than this are shown as they are written."""
+"""Longer arguments of a call are shown as JSON text, without parsing them."""
 
 ToolView = Literal["folded", "full", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
 class RowDisplayOptions:
-    """The settings of a viewer of a room. Viewers with equal settings share what was drawn.
+    """The display settings of a viewer; viewers with equal settings share drawn rows.
 
-    timestamps: the time before every row. markdown: whether what models say is drawn, or shown as
-    it was written. tools: how much of tool calls is shown; of hidden ones, only what went wrong.
+    Attributes:
+        timestamps: whether each row begins with its time.
+        markdown: whether Markdown of models is drawn, or shown as text.
+        tools: how tool calls are shown; `hidden` shows only failures.
     """
 
     timestamps: bool = False
@@ -51,22 +53,22 @@ class RowDisplayOptions:
 
 
 DEFAULT_ROW_DISPLAY: Final = RowDisplayOptions()
-"""How a program reads."""
+"""The display settings of programs."""
 
 
 def is_by_model(row: Row, agents: AgentDirectory) -> bool:
-    """Whether a row is something a model said."""
+    """Return whether a row is a message of a model."""
     author = agents.get(row.author_id)
     return row.kind == "chat" and author is not None and author.kind == "model"
 
 
 def cut_answer_text(row: Row) -> str:
-    """The part of a model's answer that is shown."""
+    """Return the part of a model's answer that is shown."""
     return _cut_text(row.content, MAX_SHOWN_ANSWER_LINES, MAX_SHOWN_ANSWER_CHARACTERS)
 
 
 def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
-    """Whether a viewer with these settings sees anything of a row."""
+    """Return whether a viewer with these settings sees any part of a row."""
     return reading.tools != "hidden" or row.kind not in ("tool.call", "tool.result")
 
 
@@ -76,7 +78,7 @@ def draw_row(
     viewer_id: str | None,
     reading: RowDisplayOptions = DEFAULT_ROW_DISPLAY,
 ) -> Block:
-    """A row of a log as one viewer sees it; an empty Block if it is hidden from them."""
+    """Draw a row of a log for one viewer; return an empty Block if the row is hidden."""
     if not is_row_visible(row, reading):
         return EMPTY_BLOCK
     stamp: list[Span] = (
@@ -117,7 +119,7 @@ def _draw_chat(
     viewer_id: str | None,
     reading: RowDisplayOptions,
 ) -> Block:
-    """Draw what a person or a model said; it stands out if it mentions the viewer."""
+    """Draw a message of a person or a model; it stands out if it mentions the viewer."""
     mine = row.author_id is not None and row.author_id == viewer_id
     viewer = agents.get(viewer_id)
     mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
@@ -133,7 +135,7 @@ def _draw_chat(
 
 
 def _draw_notice(stamp: list[Span], author: str, row: Row) -> Block:
-    """Draw what happened, and who did it if somebody did."""
+    """Draw a notice, and the agent that caused it, if any."""
     who = f"{author} " if row.author_id is not None else ""
     return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice")
 
@@ -149,19 +151,19 @@ def _draw_speech(head: list[Span], row: Row, text: str, style: str) -> Block:
 
 
 def _draw_answer(head: list[Span], row: Row) -> Block:
-    """An answer of a model, with its Markdown drawn."""
+    """Draw the answer of a model, with its Markdown."""
     text = cut_answer_text(row)
     lines: list[Line | Table] = render_markdown(*head, ("", ": "), text=text)
     return block(*lines, *_draw_remainder(row, text))
 
 
 def _cut_text(text: str, lines: int, characters: int) -> str:
-    """The first lines of a text, up to a number of lines and of characters."""
+    """Cut a text to a number of lines and of characters."""
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
 def _draw_remainder(row: Row, shown: str) -> list[Line]:
-    """A line that says how to read the rest of a row, if it was cut."""
+    """Draw the line that shows the rest of a row; no line if the row was not cut."""
     left = len(row.content) - len(shown)
     if not left:
         return []
@@ -207,7 +209,7 @@ def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Blo
 
 
 def _parse_arguments(content: str) -> list[tuple[str, Any]]:
-    """The arguments of a call; one value without a name if they are not a JSON object."""
+    """Parse the arguments of a call; one value without a name if not a JSON object."""
     try:
         found = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
     except (ValueError, RecursionError):
@@ -216,7 +218,7 @@ def _parse_arguments(content: str) -> list[tuple[str, Any]]:
 
 
 def _format_value(value: Any, most: int) -> tuple[str, bool]:
-    """A value as people write it, cut to `most` characters, and whether that is all of it."""
+    """Format a value in at most `most` characters; return whether it is complete, too."""
     written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     shown = _flatten_text(written, most)
     if isinstance(value, str) and (not shown or re.search(r"[\s\"']", shown)):
@@ -246,8 +248,7 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView) -> Block:
 
 
 def _draw_folded(head: list[Span], row: Row, style: str) -> Block:
-    """A row on one line, if there is more of it on one row of a screen; the whole is a verb
-    away."""
+    """Draw the first part of a row on one line, and how to show the rest if it is cut."""
     shown = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
     if shown == row.content.strip():
         return block(line(*head, (style, shown), hang=4))
@@ -255,7 +256,7 @@ def _draw_folded(head: list[Span], row: Row, style: str) -> Block:
 
 
 def _flatten_text(text: str, most: int) -> str:
-    """A text on one line of at most `most` characters."""
+    """Join a text to one line of at most `most` characters."""
     flat = " ".join(text[: 20 * most + 1].split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
@@ -265,7 +266,7 @@ def _draw_more_hint(row: Row) -> list[Span]:
 
 
 def _tool_name(row: Row) -> str:
-    """The name of the tool, or the name that a model used for it."""
+    """Return the name of the tool, or the name that a model used for it."""
     return _flatten_text(str(row.meta.get("tool", "")), MAX_TOOL_NAME_CHARACTERS)
 
 
@@ -275,7 +276,7 @@ def _format_call_duration(row: Row) -> str:
 
 
 def _format_size(text: str) -> str:
-    """`12 lines, 3.4 kB`: how much there is to unfold."""
+    """Format the size of a text: `12 lines, 3.4 kB`."""
     size = len(text.encode(errors="replace"))
     amount = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"
     count = text.count("\n") + 1

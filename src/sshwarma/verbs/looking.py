@@ -21,11 +21,13 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.world import World
 
 LOOK_CACHE_SECONDS = 5
-"""A look that is at most this old is reused if nobody came or went meanwhile."""
+"""Time that a look is reused, unless an agent enters or leaves before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomPerson:
+    """An agent in a room, as /look shows it."""
+
     name: str
     kind: str  # person, model, external, bot
     status: str  # active, idle
@@ -35,13 +37,15 @@ class RoomPerson:
 
 @dataclass(frozen=True, slots=True)
 class RoomExit:
+    """An exit of a room, and the name of the room that it leads to."""
+
     direction: str
     to: str
 
 
 @dataclass(frozen=True, eq=False)
 class RoomDetails:
-    """A room as /look shows it. Everybody who looks gets the same value: equal by identity."""
+    """A room as /look shows it; one shared value for all callers, equal by identity."""
 
     drawn_once: ClassVar[bool] = True
 
@@ -60,6 +64,7 @@ class RoomDetails:
 
 @view(RoomDetails)
 def draw_room_seen(room: RoomDetails) -> Block:
+    """Draw a room: description, vibe, agents, models, exits and things on the floor."""
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
     ]
@@ -114,7 +119,7 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
 
 
 async def read_room_details(caller: Caller) -> RoomDetails:
-    """Read the caller's room: the same value for everybody who looks while nothing changes."""
+    """Read the caller's room; all callers get the same value until something changes."""
     world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
 
@@ -142,6 +147,8 @@ async def read_room_details(caller: Caller) -> RoomDetails:
 
 @dataclass(frozen=True, slots=True)
 class RoomListItem:
+    """A room as /rooms shows it. `here`: whether the caller is in it."""
+
     name: str
     people: int
     access: str
@@ -151,11 +158,14 @@ class RoomListItem:
 
 @dataclass(frozen=True, slots=True)
 class RoomList:
+    """The rooms that the caller may see."""
+
     rooms: tuple[RoomListItem, ...]
 
 
 @view(RoomList)
 def draw_room_list(result: RoomList) -> Block:
+    """Draw the rooms, with the number of agents in each."""
     return block(
         line(("heading", "Rooms:")),
         *draw_columns(
@@ -195,6 +205,8 @@ async def rooms(caller: Caller) -> RoomList:
 
 @dataclass(frozen=True, slots=True)
 class PersonListItem:
+    """An agent in a room, as /who shows it."""
+
     name: str
     kind: str
     room: str
@@ -205,11 +217,14 @@ class PersonListItem:
 
 @dataclass(frozen=True, slots=True)
 class PersonList:
+    """The agents that are in a room now."""
+
     people: tuple[PersonListItem, ...]
 
 
 @view(PersonList)
 def draw_who_list(result: PersonList) -> Block:
+    """Draw the agents that are in a room, and how long each has been idle."""
     return block(
         line(("heading", "Who is here:")),
         *draw_columns(
@@ -256,7 +271,7 @@ async def who(caller: Caller) -> PersonList:
 
 
 def _list_callable_models(world: World, turns: TurnRunner) -> Iterator[str]:
-    """The names of the models that answer."""
+    """Return the names of the models that can answer."""
     return (agent.name for agent in world.agents if turns.can_answer(agent))
 
 

@@ -1,4 +1,4 @@
-"""MCP servers that this world is a client of: adding, connecting, approving, signing in."""
+"""The verbs of `/mcp`: MCP servers that this world is a client of."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from sshwarma.world.errors import Invalid
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
-"""What flags of /mcp add are called in settings, where that is another word."""
+"""Names in the settings of those flags of /mcp add that have another name there."""
 
 
 async def complete_servers(request: CompletionRequest) -> list[Option]:
-    """MCP servers by name."""
+    """List the MCP servers by name."""
     servers = await request.caller.world.memoized("mcp servers", server_records.list_servers)
     return [(server.name, server.description) for server in servers]
 
 
 async def complete_waiting_tools(request: CompletionRequest) -> list[Option]:
-    """Tools of the server named before that wait for approval."""
+    """List the tools of the server in `request.given` that wait for approval."""
     if len(request.given) != 1:
         return []
     waiting = partial(server_records.list_pending_tools, name=request.given[0])
@@ -286,10 +286,10 @@ async def log_out(caller: Caller, name: ServerName) -> Confirmation:
 
 
 def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpSettings:
-    """A server as its owner described it, by the flags that were given.
+    """Make the settings of a server from the flags of `/mcp add`.
 
     Raises:
-        Invalid: saying what is wrong with that.
+        Invalid: with the value that is wrong.
     """
     names.check_name(name, "server")
     given: dict[str, Any] = {"name": name}
@@ -331,10 +331,10 @@ def _split_command(text: str) -> list[str]:
 
 
 async def _check_reachable(settings: McpSettings) -> None:
-    """Refuse an address that is never connected to, because trying again will not help.
+    """Refuse an address that is never connected to, because a retry cannot help.
 
     Raises:
-        Blocked: saying where it leads.
+        Blocked: with the address that the name resolves to.
     """
     if settings.url is None:
         return
@@ -348,7 +348,7 @@ async def _check_reachable(settings: McpSettings) -> None:
 
 
 async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
-    """The state of a server after a request to connect, once it has settled."""
+    """Wait until a connection attempt has ended, and return the state of the server."""
     condition = await hub.wait_until_settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))

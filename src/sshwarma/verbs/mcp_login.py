@@ -1,4 +1,4 @@
-"""Signing in to MCP servers: what a person opens, and what they bring back."""
+"""OAuth sign-in at MCP servers: the address to open, and the callback address."""
 
 from __future__ import annotations
 
@@ -17,8 +17,16 @@ SIGN_IN_MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
 
 @dataclass(frozen=True, slots=True)
 class SignInInstructions:
-    """The `address` to open to sign in: its `host`, the `issuer`, the requested `scope`, and the
-    `redirect` that the browser comes back to."""
+    """The instructions to sign in at a server.
+
+    Attributes:
+        host: host of the server.
+        issuer: address of the authorization server.
+        scope: requested scope; "" if none.
+        address: the address to open in a browser.
+        redirect: the address that the browser comes back to.
+        minutes: how long the address is valid.
+    """
 
     name: str
     host: str
@@ -31,6 +39,7 @@ class SignInInstructions:
 
 @view(SignInInstructions)
 def draw_sign_in(result: SignInInstructions) -> Block:
+    """Draw the address to open, and how to continue if its page cannot be shown."""
     asks = urlsplit(result.issuer).netloc
     facts = [
         ("At:", result.host),
@@ -52,7 +61,7 @@ def draw_sign_in(result: SignInInstructions) -> Block:
 
 
 async def begin_sign_in(caller: Caller, hub: Hub, name: str) -> SignInInstructions:
-    """Begin to sign in to a server."""
+    """Begin to sign in at a server; return the instructions."""
     page = await hub.oauth_logins.login(caller, await hub.find(name))
     return SignInInstructions(
         name=name,
@@ -66,11 +75,10 @@ async def begin_sign_in(caller: Caller, hub: Hub, name: str) -> SignInInstructio
 
 
 async def submit_callback_url(hub: Hub, name: str, address: str) -> bool:
-    """Take the address that somebody's browser came back to. Returns whether the sign-in is done
-    already.
+    """Submit the address that a browser came back to; return if it completes sign-in.
 
     Raises:
-        WorldError: if it is not the right one, or the sign-in fails.
+        WorldError: if the address belongs to no sign-in, or the sign-in fails.
     """
     server = await hub.find(name)
     return await hub.oauth_logins.submit_address(server, address, 2 * SIGN_IN_CONNECT_SECONDS)

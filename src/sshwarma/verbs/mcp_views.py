@@ -1,4 +1,4 @@
-"""Views of MCP servers: a list, all of one with what waits for approval, and its log."""
+"""Views of MCP servers: the list, one server with its tools, and its log."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ MAX_DIFF_LINES: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class ServerListItem:
+    """An MCP server as /mcp list shows it."""
+
     name: str
     state: str
     tools: int
@@ -40,11 +42,14 @@ class ServerListItem:
 
 @dataclass(frozen=True, slots=True)
 class ServerList:
+    """The MCP servers that the caller may see."""
+
     servers: tuple[ServerListItem, ...]
 
 
 @view(ServerList)
 def draw_server_list(result: ServerList) -> Block:
+    """Draw the MCP servers, with their states and numbers of tools."""
     if not result.servers:
         return block("No MCP servers. An owner adds one with /mcp add.")
     return block(
@@ -70,6 +75,8 @@ def _draw_state_mark(state: str, name: str) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class ServerToolDetails:
+    """A tool of an MCP server, and whether it can be used."""
+
     name: str
     description: str
     status: str  # available, or why it cannot be used
@@ -79,8 +86,14 @@ class ServerToolDetails:
 
 @dataclass(frozen=True, slots=True)
 class ServerDetails:
-    """Everything there is to know of a server. How it is reached, and its headers and environment
-    as they were given, are for admins."""
+    """All details of an MCP server; its whole address and headers only for admins.
+
+    Attributes:
+        seconds: time in the current state; None if no attempt to connect was made.
+        retry_seconds: time to the next attempt; None if none is planned.
+        facts: other facts, by title.
+        refused: tools that were refused, each with the reason.
+    """
 
     name: str
     state: str
@@ -95,6 +108,7 @@ class ServerDetails:
 
 @view(ServerDetails)
 def draw_server(shown: ServerDetails) -> Block:
+    """Draw an MCP server: state, tools, changes that wait for approval, and refusals."""
     since = f" for {format_duration(shown.seconds)}" if shown.seconds is not None else ""
     lines: list[Line] = [
         line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
@@ -129,7 +143,7 @@ def draw_server(shown: ServerDetails) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ServerLog:
-    """What a server wrote to its log and to stderr, newest last."""
+    """Lines of a server's log and stderr, newest last."""
 
     name: str
     lines: tuple[str, ...]
@@ -137,6 +151,7 @@ class ServerLog:
 
 @view(ServerLog)
 def draw_server_log(result: ServerLog) -> Block:
+    """Draw the log of a server, newest line last."""
     if not result.lines:
         return block(line(("dim", f"The log of {result.name} is empty.")))
     return block(*(made for text in result.lines for made in text_lines(text, indent=0)))
@@ -147,7 +162,7 @@ def _diff_style(change: str) -> str:
 
 
 async def find_listed(caller: Caller, hub: Hub) -> ServerList:
-    """List every server, and those that somebody brings along to the room."""
+    """List every server, and the servers that agents offer to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
         known = [
@@ -175,10 +190,10 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
 
 
 async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
-    """Read all of one server. What an admin is shown of its tools, they may approve.
+    """Read all details of one server. An admin may then approve the tools as shown.
 
     Raises:
-        NotFound: if it does not exist, or is in a room that is closed to the caller.
+        NotFound: if it does not exist, or is in a room that the caller may not enter.
     """
     server = await hub.find(name)
     above, tools = await caller.world.store.read(
@@ -208,7 +223,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
 
 
 async def _may_see_addresses(caller: Caller) -> bool:
-    """Whether the caller may see how servers are reached: that is for admins."""
+    """Return whether the caller may see the addresses of servers: admins only."""
     return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now_ms())
 
 
@@ -266,7 +281,7 @@ def _make_tool_details(server: Thing, tool: Thing) -> ServerToolDetails:
 
 
 def _diff_declarations(tool: Thing) -> list[str]:
-    """What waits for approval, beside what was approved, a line each."""
+    """Diff the approved declaration of a tool with the one that waits for approval."""
     pending = tool.metadata.get("pending")
     if not pending:
         return []

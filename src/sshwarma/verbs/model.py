@@ -1,4 +1,4 @@
-"""Models that answer: owners add, change, switch off and remove them."""
+"""The verbs of `/model`: owners add, change, switch off and remove models."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
 from sshwarma.world.usage import TokenUsage
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
-"""What /model set sets."""
+"""Settings that /model set can change."""
 
 TEST_PROMPT: Final = "Answer with one word: ready"
 MAX_TEST_CHARACTERS: Final = 200
 
 
 async def complete_kinds(request: CompletionRequest) -> list[Option]:
-    """Kinds of providers."""
+    """List the kinds of providers."""
     return [(kind, "") for kind in get_args(ModelKind)]
 
 
 async def complete_fields(request: CompletionRequest) -> list[Option]:
-    """Settings of a model."""
+    """List the settings of a model."""
     return [(field, "") for field in MODEL_FIELDS]
 
 
 async def complete_values(request: CompletionRequest) -> list[Option]:
-    """The default; for the kind, every kind."""
+    """List the default of a setting; for the kind, every kind of provider."""
     if request.given[1:] == ("kind",):
         return await complete_kinds(request)
     return [("-", "the default")]
 
 
 KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds)]
-"""A kind of provider. ModelSettings checks it, which never repeats what looks like a key."""
+"""A kind of provider; ModelSettings validates it, and never repeats what looks like a key."""
 
 FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
@@ -365,7 +365,7 @@ def _stop_turns(caller: Caller, agent: Agent) -> None:
 
 
 def _unquoted(text: str) -> str:
-    """The text without quotes, if it is one quoted phrase."""
+    """Remove the quotes of a text that is one quoted phrase."""
     quote = text[:1]
     if quote in ("'", '"') and len(text) > 1 and text.find(quote, 1) == len(text) - 1:
         return text[1:-1]

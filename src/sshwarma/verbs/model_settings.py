@@ -1,4 +1,4 @@
-"""Settings of models as owners give them on a line: checked, and kept free of keys."""
+"""Validation of model settings that owners type; what looks like a key is refused."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEYS_STAY_OUT: Final = (
 )
 
 FREE_FIELDS: Final = ("prompt", "model", "key_file", "base_url")
-"""Fields that may hold long random words; their own rules come after."""
+"""Fields that may contain long random words; they have rules of their own."""
 
 
 def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
-    """The settings of a model that was added by verb.
+    """Return the settings of a model that was added by verb.
 
     Raises:
-        Conflict: if it comes from the settings file or is built in.
+        Conflict: if the model comes from the settings file or is built in.
     """
     if entry.origin != "verb" or entry.settings is None:
         hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
@@ -38,10 +38,10 @@ def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
 
 
 def keep_keys_out(given: dict[str, str | None]) -> None:
-    """Refuse values that look like a key, without repeating them.
+    """Refuse values that look like a key; the message does not repeat them.
 
     Raises:
-        Invalid: naming the field.
+        Invalid: with the name of the field.
     """
     for name, word in given.items():
         if word is None:
@@ -51,10 +51,12 @@ def keep_keys_out(given: dict[str, str | None]) -> None:
 
 
 def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None) -> ModelSettings:
-    """Check settings of a model. `set_to` is the one value at fault if any is.
+    """Validate the settings of a model.
+
+    `set_to` is the typed value to point at in an error; "" points at no word.
 
     Raises:
-        Invalid: pointing at the word that is wrong.
+        Invalid: with the span of the word that is wrong.
     """
     try:
         return ModelSettings.model_validate(values)
@@ -73,7 +75,7 @@ def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None)
 
 
 def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
-    """Where a word stands in the line that was typed; its end for an empty word."""
+    """Return the span of a word in the typed line; the end of the line for ""."""
     if not word:
         return len(caller.line), len(caller.line)
     found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)

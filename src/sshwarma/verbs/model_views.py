@@ -1,4 +1,4 @@
-"""Views of models: a line of each, all of one, a test, and those that could be added."""
+"""Views of models: the roster, one model, a test, and models that can be added."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DETAIL_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RosterListItem:
-    """One model, in a line. `cost` is in US dollars; None where a price is not known."""
+    """A model of the roster. `cost_today`: US dollars; None if a price is unknown."""
 
     name: str
     model: str
@@ -51,11 +51,14 @@ class RosterListItem:
 
 @dataclass(frozen=True, slots=True)
 class ModelRoster:
+    """The models of this server, with their usage today."""
+
     models: tuple[RosterListItem, ...]
 
 
 @view(ModelRoster)
 def draw_model_roster(roster: ModelRoster) -> Block:
+    """Draw the models of this server, with their states and usage today."""
     if not roster.models:
         return block("No model answers here. /model found shows what could.")
     return block(
@@ -75,7 +78,7 @@ def draw_model_roster(roster: ModelRoster) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetails:
-    """All that is known of one model, except the key itself."""
+    """All details of one model, except its key."""
 
     name: str
     kind: str
@@ -95,6 +98,7 @@ class ModelDetails:
 
 @view(ModelDetails)
 def draw_model(shown: ModelDetails) -> Block:
+    """Draw the settings, limits, usage and prompt of one model."""
     facts = [
         ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
         ("address", shown.address),
@@ -117,7 +121,7 @@ def draw_model(shown: ModelDetails) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ModelTestResult:
-    """One word from a model, and how long it took, in seconds."""
+    """The result of a test request: one word, and how long it took, in seconds."""
 
     name: str
     text: str
@@ -129,6 +133,7 @@ class ModelTestResult:
 
 @view(ModelTestResult)
 def draw_model_test(tested: ModelTestResult) -> Block:
+    """Draw the result of a test request to a model."""
     took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
         line(("model", tested.name), ": ", tested.text, hang=2),
@@ -138,6 +143,8 @@ def draw_model_test(tested: ModelTestResult) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class DetectedModel:
+    """A model that could be added. `line`: the line that adds it."""
+
     name: str
     model: str
     line: str
@@ -145,13 +152,14 @@ class DetectedModel:
 
 @dataclass(frozen=True, slots=True)
 class DetectedModels:
-    """Models that could be asked and are not on the roster, with the line that adds each."""
+    """Models that the server can reach and that are not on the roster."""
 
     offers: tuple[DetectedModel, ...]
 
 
 @view(DetectedModels)
 def draw_found_models(found: DetectedModels) -> Block:
+    """Draw the models that could be added, each with the line that adds it."""
     if not found.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
@@ -168,7 +176,7 @@ def draw_found_models(found: DetectedModels) -> Block:
 
 
 async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
-    """List every model on the roster, with what each has used today."""
+    """List every model of the roster, with its usage today."""
     found = []
     for entry in roster.entries():
         agent = caller.world.agents.get(entry.agent_id)
@@ -190,7 +198,7 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
 async def read_model_details(
     caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
 ) -> ModelDetails:
-    """Read all of one model; of its key only where it is."""
+    """Read all details of one model; of its key only the location."""
     settings, used = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
@@ -259,7 +267,7 @@ async def _describe_key(roster: Roster, settings: ModelSettings) -> str:
 
 
 async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
-    """Why the key is missing; empty if it is found or not needed."""
+    """Explain why the key is missing; return "" if it exists or is not needed."""
     try:
         await asyncio.to_thread(read_key, settings, roster.environ)
     except BackendError as failed:
@@ -289,7 +297,7 @@ def _format_usage(tokens: int, cost: float | None) -> str:
 
 
 def format_setting(value: object, nothing: str = "none") -> str:
-    """A setting as people read it; `nothing` where it is not set."""
+    """Format a setting; return `nothing` for None and ""."""
     if value is None or value == "":
         return nothing
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The models that answer here, as everybody sees them."""
+"""The verb models: the models that answer in this room."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from sshwarma.world.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class ModelListItem:
+    """A model as /models shows it."""
+
     name: str
     model: str
     description: str
@@ -21,11 +23,14 @@ class ModelListItem:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
+    """The models that answer in the caller's room."""
+
     models: tuple[ModelListItem, ...]
 
 
 @view(ModelList)
 def draw_model_list(result: ModelList) -> Block:
+    """Draw the models that answer in a room."""
     if not result.models:
         return block("No model answers here.")
     return block(

@@ -1,4 +1,4 @@
-"""Moderation of a room: kick, mute and ban."""
+"""The verbs of moderation: kick, mute and ban."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _parse_minutes(text: Minutes | str) -> int:
 
 
 async def _find_lower_ranked(caller: Caller, name: str) -> Agent:
-    """Find an agent whom the caller may put out: not themselves, and nobody of their rank."""
+    """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
     other = caller.world.agents.find(name)
     if other.id == caller.agent.id:
         raise Invalid("That is you.", hint="/leave goes to the lobby.")

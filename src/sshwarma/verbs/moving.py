@@ -34,6 +34,7 @@ class MoveResult:
 
 @view(MoveResult)
 def draw_moved(moved: MoveResult) -> Block:
+    """Draw the room that the caller has created or entered."""
     verb_done = "Created" if moved.made else "You are in"
     return block(line(f"{verb_done} ", ("room", moved.room), "."))
 
@@ -160,12 +161,15 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveR
 
 @dataclass(frozen=True, slots=True)
 class ExitList:
+    """The exits of a room."""
+
     room: str
     exits: tuple[tuple[str, str], ...]  # direction, room
 
 
 @view(ExitList)
 def draw_exits(result: ExitList) -> Block:
+    """Draw the exits of a room."""
     if not result.exits:
         return block(line("There are no exits from ", ("room", result.room), "."))
     return block(
@@ -183,7 +187,7 @@ async def exits_here(caller: Caller) -> ExitList:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The steps of a shortest walk: direction and the room it leads to."""
+    """A shortest route: in each step a direction and the room that it leads to."""
 
     start: str
     to: str
@@ -192,6 +196,7 @@ class Route:
 
 @view(Route)
 def draw_route(result: Route) -> Block:
+    """Draw a shortest route, first its directions, then its steps."""
     if not result.steps:
         return block(line("You are in ", ("room", result.to), " already."))
     walk = [direction for direction, _ in result.steps]
@@ -249,6 +254,7 @@ class Navigation:
 
 @view(Navigation)
 def draw_navigation(result: Navigation) -> Block:
+    """Draw whether models may move out of a room by tool."""
     what = "may move out of it by tool" if result.on else "stay where they are"
     return block(
         line(
@@ -351,19 +357,19 @@ def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
 
 
 async def record_arrival(world: World, link: AgentConnection) -> None:
-    """Add a connection to its room; announce the agent if it is its first one there."""
+    """Add a connection to its room; announce the agent at its first connection there."""
     if world.presence.enter(link):
         await _announce_presence(world, link, "arrives")
 
 
 async def record_departure(world: World, link: AgentConnection) -> None:
-    """Remove an ended connection from its room at once, then announce that to the room."""
+    """Remove an ended connection from its room at once, then announce it to the room."""
     if world.presence.leave(link):
         await _announce_presence(world, link, "leaves")
 
 
 async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
-    """Move a connection that may not stay where it is, without checking rights."""
+    """Move a connection out of a room that it must leave, without checking rights."""
     link = caller.link
     if link is None or link.room_id == target_id:
         return

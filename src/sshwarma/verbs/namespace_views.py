@@ -1,4 +1,4 @@
-"""What `/namespaces` and `/namespace` show."""
+"""Views of namespaces of tools: the list, and one namespace with its tools."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from sshwarma.verbs.views import draw_columns, view
 
 @dataclass(frozen=True, slots=True)
 class NamespaceListed:
-    """A namespace as the caller has it in its room. `tools_on` of its `tools` are on; `missing` are
-    the states it requires that do not hold."""
+    """A namespace as it is for the caller in its room.
+
+    Attributes:
+        missing: required states that do not hold.
+        tools: number of its tools.
+        tools_on: number of its tools that are equipped.
+    """
 
     id: str
     name: str
@@ -32,13 +37,14 @@ class NamespaceListed:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceList:
-    """Every namespace as the caller has it."""
+    """Every namespace, as it is for the caller."""
 
     namespaces: tuple[NamespaceListed, ...]
 
 
 @view(NamespaceList)
 def draw_namespace_list(result: NamespaceList) -> Block:
+    """Draw the namespaces, those inside another indented, with loaded ones marked."""
     return block(
         line(("heading", "Namespaces:")),
         *draw_columns(
@@ -56,7 +62,7 @@ def draw_namespace_list(result: NamespaceList) -> Block:
 
 
 def _why(one: NamespaceListed) -> str:
-    """Why a namespace is not available."""
+    """Explain why a namespace is not available."""
     if one.missing:
         return f"needs {', '.join(one.missing)}"
     return "unavailable" if one.enabled else "disabled"
@@ -69,7 +75,7 @@ def _about(one: NamespaceListed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTool:
-    """A tool of a namespace; whether it is on for the caller."""
+    """A tool of a namespace. `on`: whether it is equipped for the caller."""
 
     name: str
     description: str
@@ -86,6 +92,7 @@ class NamespaceShown:
 
 @view(NamespaceShown)
 def draw_namespace(shown: NamespaceShown) -> Block:
+    """Draw a namespace, its states and its tools."""
     one = shown.namespace
     facts = (
         ("Name", one.name),

@@ -1,4 +1,4 @@
-"""Namespaces of tools: listing, showing, making and changing them."""
+"""The verbs of namespaces of tools: list, show, create and change them."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from sshwarma.world.things import Thing
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
-    """Every namespace the caller can see."""
+    """List every namespace that the caller can see."""
     return [_option(listed) for listed in await all_listed(request.caller)]
 
 
 async def complete_loaded(request: CompletionRequest) -> list[Option]:
-    """Namespaces that are loaded."""
+    """List the namespaces that are loaded."""
     return [_option(listed) for listed in await all_listed(request.caller) if listed.loaded]
 
 
 async def complete_unloaded(request: CompletionRequest) -> list[Option]:
-    """Namespaces that are not loaded."""
+    """List the namespaces that are not loaded."""
     return [_option(listed) for listed in await all_listed(request.caller) if not listed.loaded]
 
 
 async def complete_settable(request: CompletionRequest) -> list[Option]:
-    """Every namespace, and tools by their qualified names."""
+    """List every namespace, and the tools by their qualified names."""
     tools = [(name, "tool") for name, _ in await complete_tools(request)]
     return [*await complete_namespaces(request), *tools]
 
 
 async def complete_fields(request: CompletionRequest) -> list[Option]:
-    """The fields of a namespace, each with an example."""
+    """List the fields of a namespace, each with an example."""
     return [(field, f"as in {example}") for field, example in FIELD_EXAMPLES.items()]
 
 
 async def complete_field_values(request: CompletionRequest) -> list[Option]:
-    """What the field that was named can be set to, where that is known."""
+    """List the values of the field in `request.given`, if they are known."""
     match request.given[1:]:
         case ("auto_load" | "load_with_parent" | "enabled",):
             return [("on", ""), ("off", "")]
@@ -95,7 +95,7 @@ async def show_namespaces(caller: Caller) -> NamespaceList:
 
 
 async def all_listed(caller: Caller) -> list[NamespaceListed]:
-    """Every namespace as the caller has it in its room."""
+    """List every namespace, as it is for the caller in its room."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return await caller.world.memoized(
         ("namespaces", caller.room_id, caller.agent.id),
@@ -114,7 +114,7 @@ FIELD_EXAMPLES: Final = {
     "enabled": "off",
     "leave_out": "SHORT 500",
 }
-"""What can be set, each with an example."""
+"""Fields that can be set, each with an example."""
 
 
 namespace = group(
@@ -247,7 +247,7 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:
-    """A field as it was understood."""
+    """Format the parsed value of a field."""
     match field:
         case "keywords" | "required_states":
             return ", ".join(namespaces.read_metadata_words(thing, field))
@@ -273,8 +273,9 @@ async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirma
 
 
 async def check_may_create(caller: Caller, name: str) -> None:
-    """Raise unless the caller may make a namespace of that dotted name. Inside another, only the
-    maker of that one may, because what is inside can load with it.
+    """Raise unless the caller may create a namespace of that dotted name.
+
+    Inside another namespace only its maker may, because the inner one can load with it.
 
     Raises:
         Invalid: if the name is not allowed.
@@ -294,7 +295,7 @@ async def check_may_create(caller: Caller, name: str) -> None:
 
 
 async def read_namespace_details(caller: Caller, name: str) -> NamespaceShown:
-    """A namespace with its tools, as the caller has it.
+    """Read a namespace with its tools, as it is for the caller.
 
     Raises:
         NotFound: if no namespace has that name.
@@ -315,7 +316,7 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceShown:
 
 
 def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
-    """A namespace, or a tool by its qualified name."""
+    """Find a namespace, or a tool by its qualified name."""
     tool = things.find_by_qualified_name(conn, name) if ":" in name else None
     if tool is not None and tool.kind == "tool":
         return tool

@@ -18,7 +18,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """One setting of one's own: the values it may have, the first of them the default."""
+    """A preference of an agent: its allowed values, the first of them the default."""
 
     values: tuple[str, ...]
     help: str
@@ -42,19 +42,19 @@ PREFERENCES: Final[Mapping[str, Preference]] = {
 
 
 def read_preference(prefs: Mapping[str, Any], name: str) -> str:
-    """Read a setting; its default if it is not set or the value is no longer allowed."""
+    """Read a preference; its default if it is not set or its value is not allowed."""
     known = PREFERENCES[name]
     value = prefs.get(name)
     return value if value in known.values else known.values[0]
 
 
 async def complete_settings(request: CompletionRequest) -> list[Option]:
-    """The names of the settings."""
+    """List the names of the preferences."""
     return [(name, known.help) for name, known in PREFERENCES.items()]
 
 
 async def complete_setting_values(request: CompletionRequest) -> list[Option]:
-    """The values of the setting that was typed."""
+    """List the values of the preference in `request.given`."""
     known = PREFERENCES.get(request.given[0]) if request.given else None
     return [(value, "") for value in known.values] if known else []
 
@@ -65,11 +65,14 @@ SettingValue: TypeAlias = Annotated[str, Arg(complete=complete_setting_values)]
 
 @dataclass(frozen=True, slots=True)
 class PreferenceValues:
+    """The preferences of the caller: name, value, other values, and help."""
+
     values: tuple[tuple[str, str, str, str], ...]  # name, value, other values, help
 
 
 @view(PreferenceValues)
 def draw_settings(settings: PreferenceValues) -> Block:
+    """Draw the caller's preferences, with the values that each may have."""
     return block(
         line(("heading", "Your settings:")),
         *draw_columns(
@@ -115,11 +118,14 @@ async def set_preference(
 
 @dataclass(frozen=True, slots=True)
 class AliasList:
+    """The aliases of the caller: name, and the line that it stands for."""
+
     aliases: tuple[tuple[str, str], ...]
 
 
 @view(AliasList)
 def draw_aliases(result: AliasList) -> Block:
+    """Draw the caller's aliases."""
     if not result.aliases:
         return block(
             line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
@@ -178,13 +184,14 @@ async def alias(
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The request of the caller to leave."""
+    """A request of the caller to disconnect."""
 
     text: str
 
 
 @view(Goodbye)
 def draw_goodbye(goodbye: Goodbye) -> Block:
+    """Draw the farewell."""
     return block(goodbye.text)
 
 

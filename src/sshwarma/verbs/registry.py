@@ -1,6 +1,6 @@
-"""The registry: what `@verb` and `group` declare, by name.
+"""Registry of verbs: `@verb` and `group` declare them; doors find them by name.
 
-A verb is named by one word, `look`, or by the word of its group and its action, `mcp add`.
+The name of a verb is one word, `look`, or the word of its group and its action, `mcp add`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ SECTIONS: Final = (
 
 
 class VerbOptions(TypedDict, total=False):
-    """What a declaration says beside the name.
+    """Options of a verb's declaration, besides its name.
 
     Attributes:
-        examples: lines that are shown as examples; each must parse.
-        needs: the right to have in the room; nothing is needed if left out.
+        examples: example lines for the help; each must parse.
+        needs: the right that the caller must have in the room; None needs no right.
         aliases: other first words for it.
-        tool: False for what only people do, or the name models know it by where that differs.
+        tool: False for a verb that only people use; or its name as a tool, if that differs.
         default: whether new rooms have it equipped as a tool.
-        namespace: the namespace of the tool, `sshwarma` if left out.
+        namespace: the namespace of the tool; default `sshwarma`.
         moves: whether it takes a model out of its room.
-        scope: how far a token must go, where the right does not tell: what needs no more than to
-            enter a room counts as looking.
-        aside: whether a terminal carries it out at once, beside the line that it works on.
+        scope: the scope that a token needs; None derives it from `needs`: a verb that needs at most
+            the right to enter a room is a read.
+        aside: whether a terminal runs it at once, while another line is running.
     """
 
     examples: Required[tuple[str, ...]]
@@ -68,9 +68,12 @@ class VerbOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class VerbGroup:
-    """Verbs that share their first word: `/mcp add`, `/mcp list`. The bare word does `default`;
-    without a default it must be followed by an action. With `default_takes_words`, a second word
-    that is no action is the first argument of the default: `/history 50` is `/history show 50`."""
+    """Verbs that share their first word: `/mcp add`, `/mcp list`.
+
+    The bare word runs `default`; without a default an action is required. With
+    `default_takes_words`, a second word that is not an action is the first argument of the default:
+    `/history 50` is `/history show 50`.
+    """
 
     name: str
     section: str
@@ -83,16 +86,18 @@ class VerbGroup:
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
-        """Its verbs, in the order they were declared."""
+        """The verbs of the group, in the order of their declaration."""
         return tuple(self.actions.values())
 
     def find(self, action: str) -> Verb | None:
-        """The verb of that action, in any case."""
+        """Return the verb of an action, in any case; None if there is none."""
         return self.actions.get(action.lower())
 
     def default_for(self, word: str | None) -> Verb | None:
-        """The default verb, if it can take that word, which is not an action: a flag, no word, or
-        an argument of the default."""
+        """Return the default verb if it can take a word that is not an action; else None.
+
+        It can take a flag, no word (None), and, with `default_takes_words`, any word.
+        """
         takes = word is None or word.startswith("--") or self.default_takes_words
         return self.find(self.default) if takes else None
 
@@ -114,7 +119,7 @@ class VerbGroup:
 
 
 _names: dict[str, Verb | VerbGroup] = {}
-"""Every first word: verbs of one word, groups, and the aliases of both."""
+"""Verbs of one word and groups by first word, their aliases included."""
 
 
 def verb(name: str, *, section: str, **options: Unpack[VerbOptions]) -> Callable[[F], F]:
@@ -148,14 +153,16 @@ def group(
     default_takes_words: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> VerbGroup:
-    """Declare verbs that share their first word; `VerbGroup.verb` declares each of them.
+    """Declare a group: verbs that share their first word.
+
+    `VerbGroup.verb` declares each of them.
 
     Args:
         name: the first word.
-        section: the section of /help it stands in.
-        doc: its help: a summary line, then text that concerns the whole family.
-        default: the action of the bare word; without one it must be followed by an action.
-        default_takes_words: whether a second word that is no action is the default's first
+        section: the section of /help.
+        doc: its help: a summary line, then text about the whole group.
+        default: the action of the bare word; "" requires an action.
+        default_takes_words: whether a second word that is not an action is the default's first
             argument; otherwise it is refused.
         aliases: other first words for it.
 
@@ -179,13 +186,13 @@ def group(
 
 
 def every_entry() -> Iterator[Verb | VerbGroup]:
-    """What can be typed first: verbs of one word and groups, by section and name."""
+    """Yield the verbs of one word and the groups, by section and name."""
     entries = {entry.name: entry for entry in _names.values()}.values()
     yield from sorted(entries, key=lambda known: (SECTIONS.index(known.section), known.name))
 
 
 def every_verb() -> Iterator[Verb]:
-    """All verbs, by section and first word; those of a group in the order they were declared."""
+    """Yield all verbs, by section and first word; those of a group as declared."""
     for entry in every_entry():
         if isinstance(entry, VerbGroup):
             yield from entry.verbs
@@ -194,13 +201,15 @@ def every_verb() -> Iterator[Verb]:
 
 
 def find_entry(word: str) -> Verb | VerbGroup | None:
-    """What a first word stands for, with or without its slash, in any case."""
+    """Find the verb or group of a first word, with or without its slash, in any case."""
     return _names.get(word.removeprefix("/").lower())
 
 
 def find_verb(name: str) -> Verb | None:
-    """The verb of that name or alias, with or without its slash, in any case: `look`, `mcp add`,
-    or `mcp_add`. The bare word of a group is its default."""
+    """Find a verb by name or alias, with or without its slash, in any case.
+
+    Accepts `look`, `mcp add` and `mcp_add`; the bare word of a group is its default verb.
+    """
     words = name.removeprefix("/").lower().replace("_", " ").split()
     if not words or len(words) > 2:
         return None
@@ -211,12 +220,12 @@ def find_verb(name: str) -> Verb | None:
 
 
 def verb_names() -> list[str]:
-    """Every first word: names and aliases of verbs and groups."""
+    """List every first word: names and aliases of verbs and groups."""
     return sorted(_names)
 
 
 def tool_specs() -> list[BuiltinToolSpec]:
-    """The tools the verbs become."""
+    """List the tool specifications of all verbs that are tools."""
     return [spec for known in every_verb() if (spec := known.tool_spec) is not None]
 
 

@@ -1,4 +1,4 @@
-"""What people mean by the name of a thing, an agent, a context or a bag."""
+"""Resolution of typed names to things, agents, contexts and bags."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sshwarma.world.things import Thing
 
 
 async def find_thing(caller: Caller, name: str) -> Thing:
-    """The thing a person means: in this room's bag, in their own, by qualified name, `home:NAME`,
-    `me:NAME`, `@agent`, `room` or `me` themselves, a room, an agent, or a container of the tree.
+    """Find the thing that a name means for the caller.
+
+    In order: `@agent`, `room`, `me`, `home:NAME`, `me:NAME`, `room:NAME`, a thing in the bag of the
+    room or of the caller, a qualified name, a room, an agent, or the id of a container.
 
     Raises:
-        NotFound: if nothing the caller may see has that name.
+        NotFound: if no thing that the caller may see has that name.
+        Forbidden: if the thing is in a room that the caller may not enter.
     """
     if name.startswith("@"):
         agent = caller.world.agents.find(name)
@@ -29,11 +32,12 @@ async def find_thing(caller: Caller, name: str) -> Thing:
 
 
 async def resolve_context(caller: Caller, word: str) -> Thing:
-    """The room or agent that `room`, `me` or `@agent` names, if the caller may equip there.
+    """Find the context that `room`, `me` or `@agent` names, to change its equipment.
 
     Raises:
-        Invalid, NotFound: if it does not name one of these.
-        Forbidden: if the caller may not change it.
+        Invalid: if the word is none of these.
+        NotFound: if no agent has that name.
+        Forbidden: if the caller may not change its equipment.
     """
     context = await resolve_readable_context(caller, word)
     if context.kind == "room":
@@ -44,7 +48,12 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
 
 
 async def resolve_readable_context(caller: Caller, word: str) -> Thing:
-    """As `resolve_context`, only to look at it."""
+    """Find the context that `room`, `me` or `@agent` names, only to read it.
+
+    Raises:
+        Invalid: if the word is none of these.
+        NotFound: if no agent has that name.
+    """
     if word == "room":
         wanted = caller.room_id
     elif word == "me":
@@ -65,7 +74,7 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> 
     """Raise unless the caller made the thing or is an administrator.
 
     Raises:
-        Forbidden: with those words.
+        Forbidden: with `refusal` as its message.
     """
     if thing.created_by == caller.agent.id:
         return
@@ -76,7 +85,7 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> 
 
 
 def list_bag_ids(caller: Caller) -> list[str]:
-    """The bags a bare name is looked for in: the room's before one's own."""
+    """List the bags in which a bare name is looked up: the room's, then the caller's."""
     return [caller.room_id, caller.agent.id]
 
 
@@ -106,7 +115,13 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
 
 
 async def _is_visible(caller: Caller, thing: Thing) -> bool:
-    """Private rooms and private logs, with all they hold, are for those who may enter them."""
+    """Return whether the caller may see a thing.
+
+    Things in private rooms and private logs are visible only to agents that may enter these.
+
+    Raises:
+        Forbidden: if the thing is in a room that the caller may not enter.
+    """
     now = now_ms()
     above = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
     for link in (thing, *above):

@@ -1,4 +1,4 @@
-"""Access to a room: who may enter it, its members and their roles, and its deletion."""
+"""The verbs of `/room`: access to a room, its members, their roles, and deletion."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from sshwarma.world.store import Change
 
 @dataclass(frozen=True, slots=True)
 class RoomMember:
+    """A member of a room, its role, and a note such as a ban."""
+
     name: str
     role: str
     note: str
@@ -26,6 +28,8 @@ class RoomMember:
 
 @dataclass(frozen=True, slots=True)
 class RoomAccess:
+    """The access mode of a room, and its members."""
+
     room: str
     access: str
     members: tuple[RoomMember, ...]
@@ -33,6 +37,7 @@ class RoomAccess:
 
 @view(RoomAccess)
 def draw_room_access(result: RoomAccess) -> Block:
+    """Draw the access mode of a room, and its members with their roles."""
     meaning = {
         "open": "anyone may enter and talk",
         "invite": "everyone sees it, members may enter",

@@ -28,8 +28,10 @@ MAX_SEARCHED_CALLS = 100
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a tool call. The room saw the call and the start of the result; row `seq`
-    holds all of it."""
+    """The result of a tool call.
+
+    The room saw the call and the start of the result; row `seq` of its log contains all of it.
+    """
 
     tool: str
     ok: bool
@@ -41,6 +43,7 @@ class RunResult:
 
 @view(RunResult)
 def draw_ran(ran: RunResult) -> Block:
+    """Draw the start of a tool result, and the line that shows the rest."""
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # The tool decides how long this is; a terminal that cannot take it would be cut off.
     left = len(ran.text) - MAX_ROW_PART_CHARACTERS
@@ -123,7 +126,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentData:
-    """One of the `of` attachments of a tool result; `data` is base64."""
+    """Attachment `number` of the `of` attachments of a tool result; `data` is base64."""
 
     seq: int
     number: int
@@ -135,6 +138,7 @@ class AttachmentData:
 
 @view(AttachmentData)
 def draw_fetched(found: AttachmentData) -> Block:
+    """Draw the kind and size of an attachment, and the command that saves it."""
     which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
     return block(
         line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
@@ -166,7 +170,7 @@ async def attachment(
 
 
 async def read_attachment(caller: Caller, row: int | None, number: int) -> AttachmentData:
-    """Find an attachment of a tool result in the caller's room.
+    """Read an attachment of a tool result in the caller's room.
 
     Raises:
         NotFound: if there is no attachment of that number, or it was deleted to save space.
@@ -200,7 +204,10 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
 
 @dataclass(frozen=True, slots=True)
 class ExpandedRow:
-    """A part of a row's text; `left` characters come after it, from `next` on."""
+    """A part of a row's text.
+
+    `left` characters follow it, from index `next`; None at the end.
+    """
 
     seq: int
     kind: str
@@ -212,6 +219,7 @@ class ExpandedRow:
 
 @view(ExpandedRow)
 def draw_unfolded(result: ExpandedRow) -> Block:
+    """Draw a part of a row's text, and the line that shows the next part."""
     more = (
         [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
         if result.next is not None

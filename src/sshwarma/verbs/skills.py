@@ -1,4 +1,4 @@
-"""Skills: instructions that are switched on and off, for a room or for one agent."""
+"""The verbs of `/skill`: instructions that are switched on for a room or an agent."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ from sshwarma.world.things import Thing
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
-    """Every skill."""
+    """List every skill."""
     found = await request.caller.world.memoized("skills", skills.read_skills)
     return [(skill.name, skill.description) for skill in found]
 
 
 SkillName: TypeAlias = Annotated[str, Arg(complete=complete_skills)]
 NewName: TypeAlias = Annotated[str, Arg(particle="=")]
-"""A name that a thing is given, with or without `=` before it."""
+"""A new name of a thing, with or without `=` before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillListItem:
+    """A skill as /skill list shows it."""
+
     id: int
     name: str
     about: str
@@ -52,12 +54,15 @@ class SkillListItem:
 
 @dataclass(frozen=True, slots=True)
 class SkillList:
+    """The skills of this server, and where each is active for the caller."""
+
     room: str
     skills: tuple[SkillListItem, ...]
 
 
 @view(SkillList)
 def draw_skill_list(result: SkillList) -> Block:
+    """Draw the skills, and where each is active."""
     if not result.skills:
         return block("No skills yet. /skill add NAME = INSTRUCTIONS makes one.")
     return block(
@@ -76,6 +81,8 @@ def draw_skill_list(result: SkillList) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class SkillDetails:
+    """All details of one skill."""
+
     id: int
     name: str
     about: str
@@ -87,6 +94,7 @@ class SkillDetails:
 
 @view(SkillDetails)
 def draw_skill(skill: SkillDetails) -> Block:
+    """Draw a skill: where it is active, and its instructions."""
     active = ", ".join(skill.active) or "nowhere here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
@@ -339,7 +347,7 @@ async def _find(caller: Caller, name: str) -> Thing:
 
 
 def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
-    """Where things are equipped of the places the caller is concerned with: by thing id."""
+    """Read where things are equipped, among the caller's contexts; by thing id."""
     names = {caller.room_id: "room", caller.agent.id: "me"} | {
         agent.id: f"@{agent.name}"
         for agent in caller.world.agents

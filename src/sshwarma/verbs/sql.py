@@ -28,7 +28,7 @@ MAX_CELL_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as it is declared; a computed column of a view may have no declared type."""
+    """A column of a table or view; `type` is "" for a computed column."""
 
     name: str
     type: str
@@ -38,7 +38,7 @@ class SchemaColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or view. `readable`: /sql can select from it."""
+    """A table or view. `readable`: whether /sql can select from it."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSchema:
-    """The live schema, or one relation of it in full."""
+    """The current schema; `whole`: whether its one relation is shown in full."""
 
     relations: tuple[Relation, ...]
     whole: bool
@@ -57,6 +57,7 @@ class DatabaseSchema:
 
 @view(DatabaseSchema)
 def draw_schema(schema: DatabaseSchema) -> Block:
+    """Draw the views and tables with their columns, or one of them in full."""
     if schema.whole:
         return block(*(made for one in schema.relations for made in _draw_relation(one)))
     lines: list[Line] = []
@@ -121,7 +122,7 @@ async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
 
 
 def _read_relations(conn: Connection) -> tuple[Relation, ...]:
-    """Every table and view except those of SQLite itself and of its search index."""
+    """Read every table and view except those of SQLite and of the search index."""
     query = text(
         "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
         " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts!_%' ESCAPE '!'"
@@ -148,7 +149,13 @@ def _read_relations(conn: Connection) -> tuple[Relation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows of a SELECT. `more` rows are not shown (`uncounted`: at least that number)."""
+    """The rows of a SELECT.
+
+    Attributes:
+        more: number of rows that are not shown.
+        uncounted: whether `more` is only a lower bound.
+        cut_cells: number of values that were cut.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[reports.CellValue, ...], ...]
@@ -159,6 +166,7 @@ class QueryResult:
 
 @view(QueryResult)
 def draw_selected(selected: QueryResult) -> Block:
+    """Draw the rows of a SELECT as a table, and how to read the rest."""
     if not selected.rows:
         return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
     last = len(selected.columns) - 1

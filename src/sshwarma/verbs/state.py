@@ -1,4 +1,4 @@
-"""The notes that a model keeps in a room, and the states that hold in a room."""
+"""The verbs of `/state`: a model's notes in a room, and the states of the room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MCP_PREFIX: Final = "mcp:"
 
 
 async def complete_needed_states(request: CompletionRequest) -> list[Option]:
-    """States that a namespace requires and that do not hold."""
+    """List the states that a namespace requires and that do not hold."""
     held = await request.caller.world.states(request.caller.room_id)
     every = await all_listed(request.caller)
     wanted = {state: one.id for one in every for state in one.required_states}
@@ -43,7 +43,7 @@ async def complete_needed_states(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_held_states(request: CompletionRequest) -> list[Option]:
-    """States that hold, but those of MCP servers."""
+    """List the states that hold, except those of MCP servers."""
     held = await request.caller.world.states(request.caller.room_id)
     return [(state, "") for state in sorted(held) if not state.startswith(MCP_PREFIX)]
 
@@ -66,6 +66,7 @@ class ModelNotes:
 
 @view(ModelNotes)
 def draw_model_notes(result: ModelNotes) -> Block:
+    """Draw the notes that a model keeps in a room."""
     if not result.text:
         return block(f"{result.agent} keeps no notes in {result.room}.")
     return block(
@@ -85,6 +86,7 @@ class RoomStates:
 
 @view(RoomStates)
 def draw_room_states(states: RoomStates) -> Block:
+    """Draw the states that hold in a room, the detected ones marked."""
     if not states.set and not states.found:
         return block(line("No state holds in ", ("room", states.room), "."))
     return block(
@@ -206,7 +208,7 @@ async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates 
 
 
 async def _find_model(caller: Caller, name: str | None) -> Agent:
-    """As `find_model`; a refusal points to the actions for the room's states too."""
+    """Find a model like `find_model`; a refusal mentions the actions for states, too."""
     try:
         return await find_model(caller, name)
     except (NotFound, Invalid) as refused:

@@ -22,19 +22,29 @@ BAR_COLUMNS = 20
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage(UsageTotals):
+    """The usage of one model. `agents`: names of the agents that answered with it."""
+
     model: str = ""
     agents: tuple[str, ...] = ()  # agents that answered with it
 
 
 @dataclass(frozen=True, slots=True)
 class RoomUsage(UsageTotals):
+    """The usage in one room."""
+
     room: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """Usage: `scope` is the name of the room, or `every room`. `since` and `until` are ISO times
-    of the first and the last answer or call that is counted."""
+    """Usage of models, tools and skills.
+
+    Attributes:
+        scope: name of the room, or `every room`.
+        since: ISO time of the first answer or call that is counted; None if nothing was used.
+        until: ISO time of the last one.
+        rooms: usage of each room; empty unless all rooms were requested.
+    """
 
     scope: str
     of: str | None  # the one agent it is about
@@ -51,6 +61,7 @@ class UsageStats:
 
 @view(UsageStats)
 def draw_stats(stats: UsageStats) -> Block:
+    """Draw the usage of models, rooms, tools and skills."""
     of = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:
         return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))

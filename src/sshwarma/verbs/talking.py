@@ -25,7 +25,7 @@ from sshwarma.world.turns import Turn
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message that was said. A terminal in the room shows the row itself, not this result."""
+    """A message that the caller sent. A terminal in the room shows its row instead."""
 
     room: str
     seq: int
@@ -39,6 +39,7 @@ class SentMessage:
 
 @view(SentMessage)
 def draw_said(said: SentMessage) -> Block:
+    """Draw a message that the caller sent, with the notice for the sender."""
     if said.emote:
         return block(*lines_with_head(("emote", f"* {said.who} "), text=said.text, style="emote"))
     who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
@@ -46,7 +47,7 @@ def draw_said(said: SentMessage) -> Block:
 
 
 def sender_note_lines(said: SentMessage) -> list[Line]:
-    """Draw the notice for the sender alone."""
+    """Draw the notice that only the sender sees; no lines without one."""
     return [line(("warn", said.note))] if said.note else []
 
 
@@ -100,10 +101,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
 
 
 def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
-    """Raise unless that many more models may answer in the caller's room.
+    """Raise unless `more` models may answer in the caller's room at once.
 
     Raises:
-        Unavailable: naming the limit.
+        Unavailable: with the limit.
     """
     if not answering.has_capacity(caller.room_id, more):
         raise Unavailable(
@@ -115,7 +116,7 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
 def _append_message(
     tx: Change, caller: Caller, text: str, asked: list[Agent]
 ) -> tuple[Row, list[Turn]]:
-    """Append the message to the room's log, with a turn for each model that it asks."""
+    """Append a message to the room's log, with a turn for each model that it asks."""
     opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
     first = opened[0].id if opened else None
     row = rows.append_row(
@@ -127,6 +128,8 @@ def _append_message(
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
+    """The answer of one model to a message."""
+
     who: str
     text: str
 
@@ -141,6 +144,7 @@ class MessageAnswers:
 
 @view(MessageAnswers)
 def draw_answered(answered: MessageAnswers) -> Block:
+    """Draw the answers of models to a message."""
     return block(
         *(
             each
@@ -152,7 +156,7 @@ def draw_answered(answered: MessageAnswers) -> Block:
 
 
 async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
-    """Wait until the models that were called have answered. For doors that show no room."""
+    """Wait until the called models have answered. For doors that show no room."""
     answering = services_of(caller).turns
     for turn_id in said.turns:
         await answering.wait_until_ended(turn_id)
@@ -246,7 +250,7 @@ async def _append_row(caller: Caller, kind: str, text: str) -> Row:
 
 
 def _clean_text(caller: Caller, text: str) -> str:
-    """Strip the white space around a text.
+    """Strip empty lines before a text and white space after it.
 
     Raises:
         Invalid: if it is empty or too long.

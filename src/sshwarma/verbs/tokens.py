@@ -34,6 +34,7 @@ class NewToken:
 
 @view(NewToken)
 def draw_new_token(made: NewToken) -> Block:
+    """Draw a new token, with its scope and expiry."""
     until = f" until {format_clock(made.expires_at)}" if made.expires_at is not None else ""
     return block(
         line(("mark", made.token)),
@@ -50,6 +51,11 @@ def draw_new_token(made: NewToken) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class TokenListItem:
+    """A token without its secret. Times are in milliseconds since 1970.
+
+    `expires_at` is None if the token is valid until it is revoked.
+    """
+
     id: str
     label: str
     scope: str
@@ -59,11 +65,14 @@ class TokenListItem:
 
 @dataclass(frozen=True, slots=True)
 class TokenList:
+    """The tokens of the caller."""
+
     tokens: tuple[TokenListItem, ...]
 
 
 @view(TokenList)
 def draw_tokens(result: TokenList) -> Block:
+    """Draw the caller's tokens."""
     if not result.tokens:
         return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " creates one."))
     return block(
@@ -87,7 +96,7 @@ def draw_tokens(result: TokenList) -> Block:
 
 
 async def complete_tokens(request: CompletionRequest) -> list[Option]:
-    """Ids of the caller's tokens, with their labels."""
+    """List the ids of the caller's tokens, with their labels."""
     caller = request.caller
     mine = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
@@ -172,10 +181,10 @@ async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
 
 
 def _require_key(caller: Caller) -> None:
-    """Raise unless the caller came in with an ssh key.
+    """Raise unless the caller logged in with an ssh key.
 
     Raises:
-        Forbidden: if a token or a model asks.
+        Forbidden: if the caller is a model or uses a token.
     """
     if caller.door not in ("ssh", "exec"):
         raise Forbidden(

@@ -138,8 +138,14 @@ async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> T
 
 
 async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
-    """Where a tool of that name is to lie, if the caller may put one there, and its bare name;
-    None if that is a namespace which is still to be made."""
+    """Find the place for a tool of a qualified name; return it with the bare name.
+
+    The place is None if it is a namespace that does not exist yet and that the caller may create.
+
+    Raises:
+        Invalid: if the name is not allowed, or the place takes no tools of people.
+        Forbidden: if the caller may not add a tool there.
+    """
     space, _, bare = name.rpartition(":")
     plain = check_tool_name(bare)
     room = await caller.room()
@@ -325,7 +331,7 @@ async def _change_tool(caller: Caller, found: Thing, told: str, **decisions: Any
 
 
 async def _find_tool(caller: Caller, name: str) -> Thing:
-    """Find a tool by any of its names: one that the caller has here or may know of."""
+    """Find a tool by any of its names, equipped here or visible to the caller."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     item = NameTable(load.tools).find(name)
     if item is not None:
@@ -338,7 +344,7 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
 
 
 async def _check_may_decide(caller: Caller, found: Thing) -> None:
-    """Raise unless the caller may change what the tool lies in."""
+    """Raise unless the caller may change the container of the tool."""
     place_id = found.parent_id or "world"
     await _check_may_change(
         caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
@@ -346,8 +352,14 @@ async def _check_may_decide(caller: Caller, found: Thing) -> None:
 
 
 async def _check_may_change(caller: Caller, place: Thing) -> None:
-    """Raise unless the caller may build in the room, is the agent, made the namespace, or is an
-    administrator."""
+    """Raise unless the caller may change the tools of a room, agent or namespace.
+
+    That needs the build right in the room, to be the agent or the maker of the namespace, or the
+    admin right.
+
+    Raises:
+        Forbidden: if the caller may not.
+    """
     if place.kind == "room":
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return

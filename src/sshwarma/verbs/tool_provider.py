@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from typing_extensions import override
+
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.terminal.render import render_plain
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import draw_result, dump_json
@@ -15,8 +17,8 @@ from sshwarma.world.errors import NotFound
 from sshwarma.world.things import Thing
 
 
-class VerbToolProvider:
-    """The provider of `internal` and `global`."""
+class VerbToolProvider(ToolProvider):
+    """The tool provider of the verbs that are tools."""
 
     timeout_seconds = CALL_TIMEOUT_SECONDS
 
@@ -25,10 +27,11 @@ class VerbToolProvider:
             spec.id: made.name for made in every_verb() if (spec := made.tool_spec) is not None
         }
 
+    @override
     def why_unavailable(self, tool: Thing) -> str:
-        """Return nothing: a verb is available whenever the server is."""
-        return ""
+        return ""  # a verb is always available
 
+    @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         name = self._names.get(tool.id)
         if name is None:

@@ -1,4 +1,4 @@
-"""What `/tool` shows: lists of tools, a tool that was made, a trial."""
+"""Views of tools: lists, a tool that was stored, and a trial call."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class ToolList:
 
 @view(ToolList)
 def draw_tool_list(result: ToolList) -> Block:
+    """Draw the tools that match a pattern, the equipped ones marked."""
     if not result.tools:
         return block(line(f"No tools found: {result.pattern}."))
     lines: list[Line] = [line(("heading", "Tools:"))]
@@ -54,7 +55,7 @@ def draw_tool_list(result: ToolList) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ToolMade:
-    """A tool somebody wrote, as it is now."""
+    """A tool that the caller has stored. `made`: whether it is new."""
 
     name: str
     made: bool
@@ -65,6 +66,7 @@ class ToolMade:
 
 @view(ToolMade)
 def draw_tool_made(result: ToolMade) -> Block:
+    """Draw the name and arguments of a stored tool, and the line that tests it."""
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
     return block(
@@ -76,7 +78,7 @@ def draw_tool_made(result: ToolMade) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ToolTested:
-    """A trial of a tool; nobody else saw it."""
+    """A trial call of a tool; only the caller sees it."""
 
     tool: str
     ok: bool
@@ -88,6 +90,7 @@ class ToolTested:
 
 @view(ToolTested)
 def draw_tool_tested(trial: ToolTested) -> Block:
+    """Draw the result of a trial call, and the lines that it printed."""
     style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
     lines = [
         line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),

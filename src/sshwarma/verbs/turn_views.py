@@ -1,4 +1,4 @@
-"""What `/message` shows: lists of turns, and one turn row by row."""
+"""Views of turns: a list, and one turn row by row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
 
 @dataclass(frozen=True, slots=True)
 class TurnListed:
-    """One turn. `status`: completed, cancelled, open or dropped; `on` whether it is part of the
-    conversation as it is now."""
+    """A turn: a question to a model, with its answer.
+
+    Attributes:
+        short: the end of its id, enough to name it.
+        at: time of its start, in milliseconds since 1970.
+        status: completed, cancelled, open or dropped.
+        on: whether it is part of the current conversation.
+    """
 
     id: str
     short: str
@@ -27,7 +33,7 @@ class TurnListed:
 
 @dataclass(frozen=True, slots=True)
 class TurnList:
-    """The newest turns of a room, in their order."""
+    """The newest turns of a room, oldest first."""
 
     room: str
     turns: tuple[TurnListed, ...]
@@ -35,6 +41,7 @@ class TurnList:
 
 @view(TurnList)
 def draw_turn_list(result: TurnList) -> Block:
+    """Draw the newest turns of a room, one line for each."""
     if not result.turns:
         return block(line("No model has been asked anything in ", ("room", result.room), " yet."))
     return block(
@@ -62,7 +69,7 @@ def _flag(turn: TurnListed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A row of a turn; `role` is what a provider would call its part."""
+    """A row of a turn. `role`: the name of its part in a provider's API."""
 
     seq: int
     role: str
@@ -82,6 +89,7 @@ class TurnShown:
 
 @view(TurnShown)
 def draw_turn(shown: TurnShown) -> Block:
+    """Draw a turn row by row."""
     turn = shown.turn
     about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
     lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]

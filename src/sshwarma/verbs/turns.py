@@ -1,4 +1,4 @@
-"""Turns: questions with their whole answers, listed, shown, dropped and taken back."""
+"""The verbs /message and /undo. A turn is a question with its whole answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_ANCESTOR_TURNS: Final = 200
 
 
 async def complete_turns(request: CompletionRequest) -> list[Option]:
-    """The newest turns of the room by the ends of their ids, newest first."""
+    """List the newest turns of the room by the ends of their ids, newest first."""
     caller = request.caller
 
     def read(conn: Connection) -> list[Option]:
@@ -182,7 +182,11 @@ async def undo(caller: Caller) -> Confirmation:
 
 
 async def check_may_change(caller: Caller, turn: Turn) -> None:
-    """Raise unless the turn is the caller's own or the caller has the moderate right."""
+    """Raise unless the caller may drop and restore a turn.
+
+    Raises:
+        Forbidden: if another agent asked it and the caller lacks the moderate right.
+    """
     if turn.opened_by == caller.agent.id:
         return
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
@@ -196,7 +200,11 @@ def _describe_notes(agent: str) -> str:
 
 
 async def find_newest_to_undo(caller: Caller) -> Turn:
-    """The newest turn of the conversation that the caller may take back."""
+    """Find the newest turn of the conversation that the caller may undo.
+
+    Raises:
+        NotFound: if there is no such turn.
+    """
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
     if Right.MODERATE not in rights:
         return await find_newest_own(caller, "taken back")
@@ -212,8 +220,14 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
 
 
 async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
-    """The newest turn of the conversation in which the caller asked a model, or that model.
-    `wish` says what is to be done with it."""
+    """Find the newest turn that the caller asked in the conversation.
+
+    `model` limits the search to turns of one model. `wish` completes the message of the refusal:
+    "You have asked no model anything here that could be `asked again`."
+
+    Raises:
+        NotFound: if there is no such turn.
+    """
     path = await caller.world.store.read(
         lambda conn: turns.read_path(conn, caller.room_id, MAX_ANCESTOR_TURNS)
     )
@@ -226,7 +240,7 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
 
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
-    """The turns that the rows of a turn opened, and those that these opened, newest first."""
+    """List the turns that the rows of a turn opened, and so on, newest first."""
     found: list[Turn] = []
     waiting = [turn]
     recent = turns.read_newest_turns(conn, turn.room_id, MAX_ANCESTOR_TURNS)
@@ -245,8 +259,10 @@ def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
-    """Give a model the notes it had before a turn, unless a later answer of it is kept. Returns
-    whether they were others."""
+    """Restore a model's notes from before a turn, unless a later answer of it is kept.
+
+    Return whether this changed the notes.
+    """
     later = [
         other
         for other in turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
@@ -256,9 +272,12 @@ def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
 
 
 def sync_notes(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
-    """Give a model the notes that go with its newest answer in the conversation as it is now:
-    those it set, else those it had before. Where it has none, those from before the turns that
-    are `gone` out of the conversation. Returns whether they were others."""
+    """Set the notes of a model to match the current conversation.
+
+    These are the notes that its newest answer set, else the notes before that answer. If the model
+    has no answer there, they are the notes before the first of its turns in `gone`, the turns that
+    have left the conversation. Return whether this changed the notes.
+    """
     path = turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
     newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
     if newest is None:
@@ -282,7 +301,7 @@ def _set_notes(tx: Change, caller: Caller, agent_id: str, text: str | None) -> b
 
 
 def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
-    """Who asked, and who was asked."""
+    """Return the name of the agent that asked, and of the agent that was asked."""
     names = caller.world.agents
     return names.name_of(turn.opened_by), names.name_of(turn.agent_id)
 
@@ -296,6 +315,7 @@ def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListed
 def make_turn_list_item(
     conn: Connection, caller: Caller, turn: Turn, on: bool
 ) -> tuple[TurnListed, tuple[TurnRow, ...]]:
+    """Make the list item and rows of a turn. `on`: whether the conversation has it."""
     asker, agent = participant_names(caller, turn)
     found = tuple(
         TurnRow(
@@ -335,7 +355,7 @@ def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnShow
 
 
 def _provider_role(caller: Caller, row: Row) -> str:
-    """What a provider would call the row's part in the conversation."""
+    """Return the role of a row in a provider's API: user, assistant, tool or system."""
     if row.kind in ("tool.result", "tool.error", "tool.timeout"):
         return "tool"
     if row.kind == "notice":

@@ -1,4 +1,4 @@
-"""A verb as it was declared: its function, and everything that is read off it."""
+"""A declared verb: its function, and the usage, schema and help derived from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ Run = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a verb, as typed on a line and as described to a program."""
+    """One parameter of a verb, as typed on a line and as described to a program.
+
+    Attributes:
+        flag: whether it is typed as `--NAME`.
+        boolean: whether it is a flag without a value.
+        many: whether the flag may be repeated.
+    """
 
     name: str
     arg: Arg
@@ -33,7 +39,7 @@ class Parameter:
 
     @property
     def usage(self) -> str:
-        """How it stands in a usage line: `NAME`, `[NAME]`, `[--flag VALUE]`."""
+        """The parameter in a usage line: `NAME`, `[NAME]`, `[--flag VALUE]`."""
         word = "|".join(self.choices) or self.option.upper()
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
@@ -44,20 +50,28 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """Its name as a flag is typed, without the dashes."""
+        """The name of the parameter as a flag, without the dashes."""
         return self.name.rstrip("_").replace("_", "-")
 
     @property
     def is_text(self) -> bool:
-        """Whether it takes the rest of the line as it stands, so that a pipe can bring it."""
+        """Whether it takes the rest of the line unchanged; then a pipe can provide it."""
         return self.arg.rest and self.arg.kind == "text"
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One thing anyone can do. `tool` is the name models and MCP know it by, if they may use it.
-    `group` is the
-    first of two words, or empty; `scope` is how far a token must go to do it."""
+    """A command of people, models and programs, declared once for all doors.
+
+    Attributes:
+        group: the first of two words; "" for a verb of one word.
+        needs: the right that the caller must have in the room; None needs no right.
+        tool: its name for models and MCP clients; None if only people use it.
+        default: whether new rooms have it equipped as a tool.
+        moves: whether it takes a model out of its room.
+        scope: the scope that a token needs.
+        aside: whether a terminal runs it at once, while another line is running.
+    """
 
     name: str
     run: Run
@@ -75,27 +89,27 @@ class Verb:
 
     @property
     def action(self) -> str:
-        """The last word of its name."""
+        """The last word of the name."""
         return self.name.rpartition(" ")[2]
 
     @property
     def path(self) -> str:
-        """Its name as one word, for addresses and identifiers: `mcp_add`."""
+        """The name as one word, for addresses and identifiers: `mcp_add`."""
         return self.name.replace(" ", "_")
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring, without the full stop."""
+        """The first line of the docstring, without the full stop."""
         return self.docstring.summary
 
     @property
     def detail(self) -> str:
-        """The rest of its docstring, up to the parameters."""
+        """The rest of the docstring, up to the parameters."""
         return self.docstring.detail
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Its parameters in the order of the signature, without the caller."""
+        """The parameters in the order of the signature, without the caller."""
         hints = get_type_hints(self.run, include_extras=True)
         return tuple(
             self._parameter(parameter, hints[parameter.name]) for parameter in self.signature
@@ -103,22 +117,22 @@ class Verb:
 
     @cached_property
     def positional(self) -> tuple[Parameter, ...]:
-        """Parameters that are typed without a name, in their order."""
+        """The parameters that are typed without a name, in their order."""
         return tuple(parameter for parameter in self.parameters if not parameter.flag)
 
     @cached_property
     def flags(self) -> dict[str, Parameter]:
-        """Parameters that are typed as `--NAME`, by that name."""
+        """The parameters that are typed as `--NAME`, by that name."""
         return {parameter.option: parameter for parameter in self.parameters if parameter.flag}
 
     @property
     def text(self) -> Parameter | None:
-        """The parameter that a pipe can bring, if there is one."""
+        """The parameter that a pipe can provide; None if there is none."""
         return next((parameter for parameter in self.positional if parameter.is_text), None)
 
     @property
     def usage(self) -> str:
-        """How it is typed. Free text comes last, because everything after it belongs to it."""
+        """The usage line. Free text comes last, because it takes the rest of the line."""
         free = [parameter for parameter in self.positional if parameter.is_text]
         before = [parameter for parameter in self.positional if parameter not in free]
         shown = (known.usage for known in (*before, *self.flags.values(), *free))
@@ -126,7 +140,7 @@ class Verb:
 
     @cached_property
     def model(self) -> type[BaseModel]:
-        """The arguments as a pydantic model: the one validation, at every door."""
+        """The pydantic model of the arguments, which validates them at every door."""
         hints = get_type_hints(self.run, include_extras=True)
         fields: dict[str, Any] = {
             parameter.name: (
@@ -140,7 +154,7 @@ class Verb:
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, each with its description."""
+        """The JSON Schema of the arguments, each with its description."""
         schema = self.model.model_json_schema()
         schema.pop("title", None)
         schema.setdefault("properties", {})
@@ -152,17 +166,17 @@ class Verb:
 
     @cached_property
     def result_type(self) -> Any:
-        """The type its function is declared to return; a union if there are several."""
+        """The declared return type of the function; a union if there are several."""
         return get_type_hints(self.run)["return"]
 
     @cached_property
     def result_adapter(self) -> TypeAdapter[Any]:
-        """Serializes its results, and gives their JSON Schema."""
+        """The type adapter that serializes results and makes their JSON Schema."""
         return TypeAdapter(self.result_type)
 
     @property
     def tool_spec(self) -> BuiltinToolSpec | None:
-        """The tool it becomes; None for what only people do."""
+        """The specification of the verb as a tool; None if only people use it."""
         if self.tool is None:
             return None
         return BuiltinToolSpec(
@@ -171,12 +185,12 @@ class Verb:
 
     @cached_property
     def docstring(self) -> Docstring:
-        """Its docstring in parts."""
+        """The parsed docstring of the function."""
         return parse_docstring(self.run.__doc__ or "")
 
     @property
     def signature(self) -> list[inspect.Parameter]:
-        """The parameters of its function, without the caller."""
+        """The parameters of the function, without the caller."""
         return list(inspect.signature(self.run).parameters.values())[1:]
 
     def _parameter(self, parameter: inspect.Parameter, hint: Any) -> Parameter:
@@ -194,7 +208,7 @@ class Verb:
 
 
 def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
-    """The Arg in an annotation, its plain type, and the values it is one of."""
+    """Return the Arg of an annotation, its plain type, and its allowed values."""
     options = [part for part in get_args(hint) if part is not type(None)]
     if get_origin(hint) is not Annotated and type(None) in get_args(hint):
         return _describe(options[0])

@@ -1,5 +1,7 @@
-"""Views of results: one view for each result type. A view makes a Block; pipes and models get the
-same Block as plain text, without styles. Rows of a log are in `log_rows`."""
+"""Views of results: one function for each result type, which draws it as a Block.
+
+Pipes and models get the same Block as plain text, without styles. `log_rows` draws rows of a log.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ identity; its Block is kept, so that it is rendered once per width and theme for
 
 
 def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
-    """Declare how a result type looks."""
+    """Declare the function that draws a result type."""
 
     def declare(make: Callable[[R], Block]) -> Callable[[R], Block]:
         _views[of] = make
@@ -40,11 +42,12 @@ def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
 
 
 def has_view(of: type) -> bool:
+    """Return whether a view is declared for a result type."""
     return of in _views
 
 
 def draw_result(result: object) -> Block:
-    """The Block of a verb's result."""
+    """Draw a verb's result with the view of its type."""
     if not hasattr(result, SHARED_VIEW_ATTRIBUTE):
         return _views[type(result)](result)
     known = _drawn.get(result)
@@ -54,7 +57,7 @@ def draw_result(result: object) -> Block:
 
 
 def dump_json(result: object) -> Any:
-    """A verb's result as JSON values, for doors that programs use."""
+    """Convert a verb's result to JSON values, for programs."""
     adapter = _adapters.get(type(result))
     if adapter is None:
         adapter = _adapters[type(result)] = TypeAdapter(type(result))
@@ -70,11 +73,12 @@ class Confirmation:
 
 @view(Confirmation)
 def draw_done(done: Confirmation) -> Block:
+    """Draw the sentence of a confirmation."""
     return block(done.text)
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:
-    """`a, b, c` with each name in a style."""
+    """Join names with commas, each in a style: `a, b, c`."""
     spans: list[Span] = []
     for item in items:
         if spans:
@@ -84,9 +88,11 @@ def join_names(items: Iterable[str], style: str) -> list[Span]:
 
 
 def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
-    """Draw a table: each column as wide as its widest cell, up to MAX_COLUMN_CHARACTERS; the last
-    one is left as it is. A wider cell shifts only the rest of its own row. For names and numbers,
-    which are one cell a character; free text belongs in the last column."""
+    """Draw a table; columns are as wide as their cells, up to MAX_COLUMN_CHARACTERS.
+
+    A wider cell shifts only the rest of its own row; the last column is not padded. Use it for
+    names and numbers, one screen column a character; free text belongs in the last column.
+    """
     cells = [[cell if isinstance(cell, tuple) else ("", cell) for cell in row] for row in rows]
     if not cells:
         return []
@@ -109,12 +115,12 @@ def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> 
 
 
 def format_count(count: int, thing: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Format a number with its noun: `1 row`, `2 rows`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def format_clock(at_ms: int) -> str:
-    """Hours and minutes of the server's day; the date too if it was not today."""
+    """Format a time as hours and minutes, server time; with the date if not today."""
     then = time.localtime(at_ms / 1000)
     today = time.localtime()
     if then[:3] == today[:3]:
@@ -123,7 +129,7 @@ def format_clock(at_ms: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`12s`, `5m`, `3h`, `2d`: a length of time as short as people say it."""
+    """Format a time span in its largest unit: `12s`, `5m`, `3h`, `2d`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"

@@ -1,4 +1,4 @@
-"""The context of a model as it would be sent, layer by layer."""
+"""The verb wrap: the context that a model would be sent, layer by layer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
 MAX_ROW_ID: Final = 2**62
-"""No row has this number: what is composed now follows every row."""
+"""A sequence number after every row, so that the context includes all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSeen:
-    """A layer as a model would be sent it."""
+    """A layer of the context that a model would be sent."""
 
     name: str
     stability: str
@@ -40,8 +40,10 @@ class LayerSeen:
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """What a model would be sent if it were mentioned now: tools, then layers in their order.
-    `cached_tokens` is how much of it, from the beginning, is as it was sent last time."""
+    """The context that a model would be sent now: tools, then layers in their order.
+
+    `cached_tokens`: size of its start that is equal to the last request.
+    """
 
     model: str
     tools: tuple[str, ...]
@@ -55,6 +57,7 @@ class Wrapped:
 
 @view(Wrapped)
 def draw_wrapped(wrapped: Wrapped) -> Block:
+    """Draw the context that a model would be sent: its size, tools and layers."""
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
     if wrapped.cached_tokens:
@@ -93,11 +96,11 @@ async def wrap(caller: Caller, model: ModelMention | None = None) -> Wrapped:
 
 
 async def find_model(caller: Caller, name: str | None) -> Agent:
-    """The model of that name; without a name the one that answered last here, or the only one.
+    """Find a model by name, or the one that answered last here, or the only one.
 
     Raises:
-        NotFound: if no model fits.
-        Invalid: if that is not a model.
+        NotFound: if there is no such model.
+        Invalid: if the agent is not a model.
     """
     answering = services_of(caller).turns
     if name is not None:
@@ -124,7 +127,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
 
 
 async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
-    """What a model would be sent if the caller mentioned it now.
+    """Compose the context that a model would be sent if the caller mentioned it now.
 
     Raises:
         Unavailable: if it cannot be composed.

@@ -41,6 +41,8 @@ HTTP_STATUSES: Final = {
 
 
 class Unauthorized(WorldError):
+    """A missing or invalid bearer token: status 401."""
+
     code = "unauthorized"
 
 
@@ -57,6 +59,7 @@ class HttpApi:
 
     @property
     def routes(self) -> list[Route]:
+        """The routes of the API, for Starlette."""
         return [
             Route("/api/v1/verbs", self._handle_errors(self._list)),
             Route("/api/v1/verbs/{name}", self._handle_errors(self._invoke), methods=["POST"]),

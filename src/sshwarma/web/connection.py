@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from typing_extensions import override
+
 from sshwarma.common.limits import HTTP_HEAD_TIMEOUT_SECONDS, MAX_HTTP_CONNECTIONS
 from sshwarma.web._uvicorn import HttpConnection
 
@@ -23,6 +25,7 @@ class BoundedConnection(HttpConnection):
         super().__init__(*given, **named)
         self._waiting: asyncio.TimerHandle | None = None
 
+    @override
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS:
             words = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
@@ -30,12 +33,14 @@ class BoundedConnection(HttpConnection):
         else:
             self._wait_for_head()
 
+    @override
     def on_data(self) -> None:
         if self.is_awaiting_head:
             self._wait_for_head()
         else:
             self._on_head_complete()
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_head_complete()
         super().connection_lost(exc)

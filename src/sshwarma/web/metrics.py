@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world.world import World
@@ -20,7 +21,7 @@ LAG_BUCKETS_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0
 
 
 class DoorCounters(Protocol):
-    """Running totals of a door that people connect to."""
+    """Counters of a door, totals since the start of the server."""
 
     accepted: int
     authenticated: int
@@ -29,13 +30,15 @@ class DoorCounters(Protocol):
 
 
 class MeasuredDoor(Protocol):
-    """The measured interface of a door that people connect to."""
+    """The interface of a door whose connections are measured."""
 
     @property
-    def connections(self) -> int: ...
+    def connections(self) -> int:
+        """Number of open connections."""
 
     @property
-    def counters(self) -> DoorCounters: ...
+    def counters(self) -> DoorCounters:
+        """The counters of the door."""
 
 
 class WorldMetricsCollector(Collector):
@@ -46,6 +49,7 @@ class WorldMetricsCollector(Collector):
         self._ssh = ssh
         self._search = search
 
+    @override
     def collect(self) -> Iterator[Metric]:
         world, ssh = self._world, self._ssh
         yield GaugeMetricFamily("sshwarma_connections", "Open ssh connections.", ssh.connections)

@@ -108,6 +108,13 @@ class SshContext:
         return agent
 
     def make_caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
+        """Make the caller of a request of an agent.
+
+        `link` is the agent's connection in a room; None makes the request in the agent's last room.
+
+        Raises:
+            Forbidden: if the agent is deleted or disabled.
+        """
         agent = self.require_agent(agent_id)
         room_id = link.room_id if link else agent.room_id
         return Caller(

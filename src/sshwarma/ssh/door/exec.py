@@ -1,5 +1,6 @@
-"""One command without a terminal: `ssh host look`, `ssh host inv --json`, `cat log | ssh host
-'@guide what failed?'`.
+"""The handler of one command without a terminal, such as `ssh host look`.
+
+It accepts flags and piped text: `ssh host inv --json`, `cat log | ssh host '@guide what failed?'`.
 
 Exit status: 0 done, 1 refused, 2 invalid arguments, 70 internal error, 130 interrupted.
 """

@@ -86,6 +86,7 @@ class LineChannel:
     # Channel events
 
     def data(self, data: bytes) -> None:
+        """Append input of the peer to the buffer; input after the end is dropped."""
         if self._ended:
             return
         self._buffer += data
@@ -93,16 +94,20 @@ class LineChannel:
         self._update_flow_control()
 
     def eof(self) -> None:
+        """End the input; `read_line` returns the buffered lines, then None."""
         self._ended = True
         self._came.set()
 
     def pause(self) -> None:
+        """Make writers wait: the peer does not read."""
         self._room.clear()
 
     def resume(self) -> None:
+        """Let writers continue."""
         self._room.set()
 
     def closed(self) -> None:
+        """End the input, and make writers raise ConnectionError."""
         self._gone = self._ended = True
         self._came.set()
         self._room.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import structlog
+from typing_extensions import override
 
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
@@ -35,8 +36,8 @@ class RegisteredUser:
     agent_id: str
 
 
-class WorldAuthenticator:
-    """The `ports.Authenticator` of a world."""
+class WorldAuthenticator(ports.Authenticator):
+    """Admits the keys of a world's agents, and new keys by the registration mode."""
 
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
         self._world = world
@@ -47,12 +48,14 @@ class WorldAuthenticator:
             max_keys=MAX_COUNTED_ADDRESSES,
         )
 
+    @override
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
         agent = self._world.agents.find_by_key(fingerprint)
         if agent is not None:
             return not agent.disabled
         return self._registration.mode != "closed"
 
+    @override
     async def enter(self, peer: Peer) -> RegisteredUser | UnregisteredUser:
         agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
@@ -104,6 +107,7 @@ class WorldAuthenticator:
 
     @property
     def needs_invite(self) -> bool:
+        """Whether registration needs an invite code."""
         return self._registration.mode == "invite"
 
     def _check_registration_rate(self, address: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from typing_extensions import override
+
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
 from sshwarma.ssh.door.line_channel import LineService
@@ -13,16 +15,23 @@ from sshwarma.ssh.door.offer import serve_offer
 from sshwarma.ssh.door.registration import RegistrationExecHandler, RegistrationShellHandler
 from sshwarma.ssh.door.service_handler import ServiceHandler
 from sshwarma.ssh.door.shell import ShellHandler
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Rejected
+from sshwarma.ssh.transport.ports import (
+    Channel,
+    ChannelHandler,
+    ClientLink,
+    HandlerFactory,
+    Rejected,
+)
 from sshwarma.world.errors import Forbidden
 
 
-class SessionRouter:
-    """The `ports.HandlerFactory` of a world."""
+class SessionRouter(HandlerFactory):
+    """Makes the handlers of shells, commands and subsystems of a world."""
 
     def __init__(self, context: SshContext) -> None:
         self._context = context
 
+    @override
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
@@ -35,6 +44,7 @@ class SessionRouter:
                 return handler(self._context, agent_id, link, channel)
         raise TypeError(f"no shell for {link.identity!r}")
 
+    @override
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
         match link.identity:
             case UnregisteredUser() as newcomer:
@@ -49,6 +59,7 @@ class SessionRouter:
                 return ExecHandler(self._context, agent_id, channel, command)
         raise TypeError(f"no command for {link.identity!r}")
 
+    @override
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         service = self._service(name)
         if service is None or not isinstance(link.identity, RegisteredUser):

@@ -46,6 +46,7 @@ class StatusLines:
         watcher.show_room(*self._draw_status(room))
 
     def unwatch(self, room_id: str, watcher: StatusWatcher) -> None:
+        """Stop showing a room's prompt and status to a watcher, if it watches."""
         watchers = self._watchers.get(room_id, set())
         watchers.discard(watcher)
         if not watchers:

@@ -34,7 +34,7 @@ MAX_CLIENT_VERSION_CHARACTERS = 64
 
 
 class ConnectionServer(Protocol):
-    """The server of a connection: what `ClientConnection` uses of `SshServer`."""
+    """The interface of `SshServer` that its connections use."""
 
     authenticator: Authenticator
     sessions: HandlerFactory
