@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_COMPLETIONS
-from sshwarma.verbs.completion import _position_after, complete
+from sshwarma.verbs.completion import _find_position, complete
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_verb
 from sshwarma.world import agents, turns
 from support.people import Someone, do, make
@@ -183,6 +183,6 @@ async def test_odd_lines_are_no_trouble(alice: Someone, text: str) -> None:
 def test_the_argument_under_the_cursor_is_one_of_the_verbs(name: str, given: list[str]) -> None:
     verb = find_verb(name)
     assert verb is not None
-    found = _position_after(verb, given)
+    found = _find_position(verb, given)
     assert found.parameter is None or found.parameter in verb.parameters
     assert not found.is_flag_value or found.parameter in verb.flags.values()

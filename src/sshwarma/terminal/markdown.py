@@ -181,10 +181,10 @@ class _MarkdownPage:
         edge = self._quote_edge()
         wide = sum(len(text) for _, text in edge)
         quoted = any(style for style, _ in edge)
-        begun = (*self._begin(), *spans)
+        prefixed = (*self._begin(), *spans)
         self.lines.append(
             Line(
-                begun if spans else _trim_trailing_spaces(begun),
+                prefixed if spans else _trim_trailing_spaces(prefixed),
                 wide + hang,
                 edge if quoted else (),
             )

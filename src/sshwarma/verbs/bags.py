@@ -89,8 +89,8 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
-    told = "" if mine else f"put {plain}"
-    return PutResult(plain, bag_name, await caller.change(store, told), size)
+    notice = "" if mine else f"put {plain}"
+    return PutResult(plain, bag_name, await caller.change(store, notice), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
             raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
         things.delete_thing(tx, found)
 
-    told = f"dropped {name}" if bag == "room" else ""
-    await caller.change(work, told)
+    notice = f"dropped {name}" if bag == "room" else ""
+    await caller.change(work, notice)
     return Confirmation(f"Dropped {name}. /restore {name} brings it back.")
 
 
@@ -233,14 +233,14 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
         raise NotFound(f"Nothing named {name[:60]} was dropped here.")
     if found.parent_id != caller.agent.id:
         await caller.require(Right.BUILD)
-    told = f"restored {name}" if found.parent_id == caller.room_id else ""
+    notice = f"restored {name}" if found.parent_id == caller.room_id else ""
 
     def work(tx: Change) -> None:
         if found.kind == "tool":
             claim_tool_name(tx, found.label)
         things.restore_thing(tx, found)
 
-    await caller.change(work, told)
+    await caller.change(work, notice)
     return Confirmation(f"Restored {name}.")
 
 
@@ -274,8 +274,8 @@ async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
         _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.move_thing(tx, thing.id, bag_id)
 
-    told = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
-    await caller.change(carry, told)
+    notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
+    await caller.change(carry, notice)
     return Confirmation(f"Moved {thing.name} to {to}.")
 
 

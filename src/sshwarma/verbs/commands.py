@@ -56,8 +56,10 @@ class CustomCommand:
     @property
     def summary(self) -> str:
         """One line about the command, at most MAX_SUMMARY_CHARACTERS."""
-        said = self.thing.description or (read_summary(self.text) if self.is_script else self.text)
-        first = said.split("\n", 1)[0]
+        source = self.thing.description or (
+            read_summary(self.text) if self.is_script else self.text
+        )
+        first = source.split("\n", 1)[0]
         return (
             first
             if len(first) <= MAX_SUMMARY_CHARACTERS
@@ -73,7 +75,7 @@ class CustomCommand:
             Invalid: if a word that the line needs is missing, or the expanded line is too long.
         """
         if not _PLACEHOLDER.search(self.text):
-            made = f"{self.text} {given}".rstrip()
+            expanded = f"{self.text} {given}".rstrip()
         else:
             words = given.split()
             places = [int(place) for place in _PLACEHOLDER.findall(self.text) if place != "args"]
@@ -83,15 +85,15 @@ class CustomCommand:
                     f"/{self.name} needs {needed} after it.",
                     hint=f"It stands for {self.summary}",
                 )
-            made = _PLACEHOLDER.sub(
+            expanded = _PLACEHOLDER.sub(
                 lambda place: given if place[1] == "args" else words[int(place[1]) - 1], self.text
             )
-        if len(made) > MAX_EXPANDED_CHARACTERS:
+        if len(expanded) > MAX_EXPANDED_CHARACTERS:
             raise Invalid(
-                f"/{self.name} expands to {len(made)} characters;"
+                f"/{self.name} expands to {len(expanded)} characters;"
                 f" at most {MAX_EXPANDED_CHARACTERS} fit."
             )
-        return made
+        return expanded
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,13 @@ def draw_answer(answer: ScriptOutput) -> Block:
 async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     """List the commands that are equipped for a caller here, by name."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    found: dict[str, CustomCommand] = {}
+    equipped: dict[str, CustomCommand] = {}
     for item in load.data:
         name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()
         if item.thing.name.startswith(COMMAND_PREFIX) and name and find_verb(name) is None:
             own = item.thing.parent_id == caller.agent.id
-            found.setdefault(name, CustomCommand(name, item.thing, own))
-    return [command for _, command in sorted(found.items())]
+            equipped.setdefault(name, CustomCommand(name, item.thing, own))
+    return [command for _, command in sorted(equipped.items())]
 
 
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:

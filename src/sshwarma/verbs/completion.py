@@ -21,28 +21,30 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
     start = 1 + max(before.rfind(separator) for separator in separators)
     typed = before[start:]
     if is_line and " " not in before:
-        options = await _first_words(caller)
+        options = await _list_first_words(caller)
     elif is_line:
-        options = await _argument_options(caller, before[:start])
+        options = await _list_argument_options(caller, before[:start])
     elif typed.startswith("@"):
         options = agent_options(caller, "@")
     else:
         return []
-    matching = _matching(options, typed)
+    matching = _filter_options(options, typed)
     if not matching and typed.startswith("@"):  # where a name will do, @NAME does too
         names = {agent.name for agent in caller.world.agents}
-        matching = _matching([(f"@{word}", note) for word, note in options if word in names], typed)
+        matching = _filter_options(
+            [(f"@{word}", note) for word, note in options if word in names], typed
+        )
     return [
         Candidate(word, word, note, start, space=True) for word, note in matching[:MAX_COMPLETIONS]
     ]
 
 
-def _matching(options: Sequence[Option], typed: str) -> list[Option]:
+def _filter_options(options: Sequence[Option], typed: str) -> list[Option]:
     lowered = typed.lower()
     return [option for option in options if option[0].lower().startswith(lowered)]
 
 
-async def _first_words(caller: Caller) -> list[Option]:
+async def _list_first_words(caller: Caller) -> list[Option]:
     options = [
         *((entry.name, entry.summary) for entry in every_entry()),
         *(
@@ -54,39 +56,39 @@ async def _first_words(caller: Caller) -> list[Option]:
     return [(f"/{name}", note) for name, note in options]
 
 
-async def _argument_options(caller: Caller, before: str) -> list[Option]:
+async def _list_argument_options(caller: Caller, before: str) -> list[Option]:
     first, *given = before.replace(",", ", ").split()
     expanded = caller.agent.aliases.get(first[1:].lower(), first).split()
     entry = find_entry(expanded[0])
     given = [*expanded[1:], *given]
     if isinstance(entry, VerbGroup):
         if not given:
-            return await _action_options(caller, entry)
+            return await _list_action_options(caller, entry)
         action = entry.find(given[0])
         given = given[1:] if action is not None else given
         entry = action or entry.default_for(given[0])
-    return await _options_after(caller, entry, given) if entry is not None else []
+    return await _list_options_after(caller, entry, given) if entry is not None else []
 
 
-async def _action_options(caller: Caller, group: VerbGroup) -> list[Option]:
+async def _list_action_options(caller: Caller, group: VerbGroup) -> list[Option]:
     """List the actions of a group, and the arguments of its default verb."""
     actions = [(known.action, known.summary) for known in group.verbs]
     default = group.find(group.default)
     if default is None:
         return actions
     if not group.default_takes_words:
-        return actions + _flag_options(default, [])
-    return actions + await _options_after(caller, default, [])
+        return actions + _list_flag_options(default, [])
+    return actions + await _list_options_after(caller, default, [])
 
 
-async def _options_after(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
+async def _list_options_after(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
     """List the values and flags that can follow the arguments in `given`."""
-    position = _position_after(verb, given)
-    options = await _values(caller, position.parameter, given)
-    return options if position.is_flag_value else options + _flag_options(verb, given)
+    position = _find_position(verb, given)
+    options = await _list_values(caller, position.parameter, given)
+    return options if position.is_flag_value else options + _list_flag_options(verb, given)
 
 
-def _flag_options(verb: Verb, given: list[str]) -> list[Option]:
+def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
     used = {word.partition("=")[0] for word in given}
     return [
         (f"--{option}", known.help)
@@ -103,7 +105,7 @@ class _Position:
     is_flag_value: bool = False
 
 
-def _position_after(verb: Verb, given: Sequence[str]) -> _Position:
+def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
     waiting = list(verb.positional)
     flag: Parameter | None = None
     for word in given:
@@ -119,7 +121,7 @@ def _position_after(verb: Verb, given: Sequence[str]) -> _Position:
     return _Position(waiting[0] if waiting else None)
 
 
-async def _values(
+async def _list_values(
     caller: Caller, parameter: Parameter | None, given: Sequence[str]
 ) -> list[Option]:
     if parameter is None:

@@ -54,8 +54,8 @@ def draw_context(shown: ContextDetails) -> Block:
             for chosen in shown.turns
         ),
     ]
-    told = [line(), *draw_result(shown.told).lines] if shown.told else []
-    return block(*lines, *told)
+    prompt = [line(), *draw_result(shown.told).lines] if shown.told else []
+    return block(*lines, *prompt)
 
 
 context = group(

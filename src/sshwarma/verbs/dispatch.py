@@ -21,34 +21,34 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     Raises:
         WorldError: with the problem, and how to correct the line.
     """
-    _refuse_broken(line, piped)
-    line = _expanded(caller, line)
+    _check_unicode(line, piped)
+    line = _expand_alias(caller, line)
     if not line.startswith("/") or line.startswith("//"):
-        said = line.removeprefix("/") if line.startswith("//") else line
-        return await invoke(caller, "say", {"text": _joined(said, piped)}, line)
+        text = line.removeprefix("/") if line.startswith("//") else line
+        return await invoke(caller, "say", {"text": _join_texts(text, piped)}, line)
     command = await commands.find_typed_command(caller, line)
     if command is not None:
         return await _run_command(caller, *command, piped, line)
     verb, start = split_verb(line)
-    return await _carry_out(caller, verb, parse_arguments(verb, line, start, piped), line)
+    return await _run_verb(caller, verb, parse_arguments(verb, line, start, piped), line)
 
 
 async def _run_command(
     caller: Caller, command: CustomCommand, given: str, piped: str | None, line: str
 ) -> Any:
     """Run a custom command. Its line may be a verb or talk, but no other command."""
-    given = _joined(given, piped)
-    asking = caller.with_verb(command.name, line)
+    given = _join_texts(given, piped)
+    command_caller = caller.with_verb(command.name, line)
     if command.is_script:
-        return await commands.run_script(asking, command, given)
-    made = command.expanded(given)
-    if not made.startswith("/") or made.startswith("//"):
-        said = made.removeprefix("/") if made.startswith("//") else made
-        return await invoke(asking, "say", {"text": said}, line)
+        return await commands.run_script(command_caller, command, given)
+    expanded = command.expanded(given)
+    if not expanded.startswith("/") or expanded.startswith("//"):
+        text = expanded.removeprefix("/") if expanded.startswith("//") else expanded
+        return await invoke(command_caller, "say", {"text": text}, line)
     try:
-        verb, start = split_verb(made)
-        commands.check_command_verb(command, verb, made)
-        return await _carry_out(asking, verb, parse_arguments(verb, made, start), line)
+        verb, start = split_verb(expanded)
+        commands.check_command_verb(command, verb, expanded)
+        return await _run_verb(command_caller, verb, parse_arguments(verb, expanded, start), line)
     except WorldError as refused:
         refused.span = None  # it points into a line that nobody typed
         raise
@@ -65,13 +65,13 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     verb = find_verb(name)
     if verb is None:
         raise NotFound(f"Unknown verb {name[:40]}.", hint="The verb help lists them.")
-    _refuse_broken(*(value for value in arguments.values() if isinstance(value, str)))
-    return await _carry_out(
+    _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
+    return await _run_verb(
         caller, verb, validate_arguments(verb, arguments), line or f"/{verb.name}"
     )
 
 
-async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
+async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:
         raise Forbidden(
@@ -83,7 +83,7 @@ async def _carry_out(caller: Caller, verb: Verb, arguments: dict[str, Any], line
     return await verb.run(caller.with_verb(verb.name, line), **arguments)
 
 
-def _expanded(caller: Caller, line: str) -> str:
+def _expand_alias(caller: Caller, line: str) -> str:
     """Replace the first word of a line if it is an alias of the caller's.
 
     The replacement is not expanded again, so that aliases cannot loop.
@@ -95,7 +95,7 @@ def _expanded(caller: Caller, line: str) -> str:
     return f"{meaning}{space}{rest}" if meaning else line
 
 
-def _refuse_broken(*texts: str | None) -> None:
+def _check_unicode(*texts: str | None) -> None:
     """Refuse text with an unpaired surrogate, which can be neither stored nor shown.
 
     Raises:
@@ -109,5 +109,5 @@ def _refuse_broken(*texts: str | None) -> None:
                 raise Invalid("Invalid Unicode: unpaired surrogate.") from None
 
 
-def _joined(said: str, piped: str | None) -> str:
-    return "\n".join(part for part in (said, piped) if part)
+def _join_texts(text: str, piped: str | None) -> str:
+    return "\n".join(part for part in (text, piped) if part)

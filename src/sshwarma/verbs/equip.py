@@ -125,8 +125,8 @@ async def equip(
     is_open = await caller.visibility_filter()
 
     def work(tx: Change) -> EquipResult:
-        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
-        changed, already = equipment.equip_things(tx, context_thing.id, found, priority)
+        matching, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
+        changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
         _notify_room(tx, caller, context_thing, "equipped", changed)
         return _make_equip_result(True, context, changed, already, unmatched)
 
@@ -153,7 +153,7 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
     wanted = equipment.split_patterns(patterns)
 
     def work(tx: Change) -> EquipResult:
-        found, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller))
+        matching, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller))
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
         load = loadout.compute_loadout(tx.conn, room_id, agent_id)
@@ -165,12 +165,12 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
             ):  # a namespace may be on by itself, too
                 through += [link.id for link in chains.ancestors_of(item.thing)]
         always = {item.thing.id for item in load.tools if item.always_on}
-        fixed = [thing for thing in found if thing.id in always]
-        if fixed and len(fixed) == len(found):
+        fixed = [thing for thing in matching if thing.id in always]
+        if fixed and len(fixed) == len(matching):
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
         # A pattern may match everything: report things that are off already only if they are named.
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
-        changed, already = equipment.unequip_things(tx, context_thing.id, found, through)
+        changed, already = equipment.unequip_things(tx, context_thing.id, matching, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
         _notify_room(tx, caller, context_thing, "unequipped", changed)
         return _make_equip_result(False, context, changed, named, unmatched)
@@ -214,7 +214,7 @@ def _match_patterns(
     Raises:
         NotFound: if nothing matches any pattern.
     """
-    found: dict[str, Thing] = {}
+    matching: dict[str, Thing] = {}
     unmatched: list[str] = []
     chains = loadout.AncestorCache(conn)
     for pattern in wanted:
@@ -225,10 +225,10 @@ def _match_patterns(
         ]
         if not matches:
             unmatched.append(pattern)
-        found.update((thing.id, thing) for thing in matches)
-    if not found:
+        matching.update((thing.id, thing) for thing in matches)
+    if not matching:
         raise NotFound(
             f"Nothing matches {', '.join(unmatched)[:200]}.",
             hint="/inv all shows what can be equipped.",
         )
-    return list(found.values()), unmatched
+    return list(matching.values()), unmatched

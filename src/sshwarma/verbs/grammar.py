@@ -40,10 +40,10 @@ def split_verb(line: str) -> tuple[Verb, int]:
     name = first[0] if first else ""
     entry = find_entry(name)
     if first is None or entry is None:
-        near = difflib.get_close_matches(_bare(name), verb_names(), n=3, cutoff=0.55)
+        near = difflib.get_close_matches(_strip_slash(name), verb_names(), n=3, cutoff=0.55)
         hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
         raise NotFound(
-            f"Unknown verb /{_bare(name)[:40]}.",
+            f"Unknown verb /{_strip_slash(name)[:40]}.",
             hint=hint or "/help lists the verbs.",
             span=(0, len(name)),
         )
@@ -82,7 +82,7 @@ def find_typed(line: str) -> tuple[Verb, int] | None:
         return None
 
 
-def _bare(name: str) -> str:
+def _strip_slash(name: str) -> str:
     return name.removeprefix("/").lower()
 
 
@@ -94,7 +94,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
     Raises:
         Invalid: with the span of the word that is wrong and the usage of the verb.
     """
-    given, places = _assign(verb, line, start)
+    given, places = _assign_arguments(verb, line, start)
     if piped is not None:
         text = verb.text
         if text is None:
@@ -104,7 +104,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
     for parameter in verb.positional:
         if parameter.required and parameter.name not in given:
             raise Invalid(
-                f"/{verb.name} needs {_noun(parameter)}.",
+                f"/{verb.name} needs {_describe_parameter(parameter)}.",
                 hint=f"Usage: {verb.usage}",
                 span=(len(line), len(line)),
             )
@@ -125,11 +125,13 @@ def validate_arguments(
     try:
         model = verb.model.model_validate(given)
     except ValidationError as error:
-        raise _explained(verb, error, places) from error
+        raise _make_refusal(verb, error, places) from error
     return {name: getattr(model, name) for name in verb.model.model_fields}
 
 
-def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+def _assign_arguments(
+    verb: Verb, line: str, start: int
+) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
     given: dict[str, Any] = {}
     places: dict[str, tuple[int, int]] = {}
     waiting = list(verb.positional)
@@ -137,7 +139,7 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
     while (plain := _WORD.search(line, at)) is not None:
         parameter = waiting[0] if waiting else None
         if _is_flag(verb, plain[0], parameter):
-            flag, value, at = _flag(verb, line, Word(plain[0], plain.start(), plain.end()))
+            flag, value, at = _read_flag(verb, line, Word(plain[0], plain.start(), plain.end()))
             given[flag.name] = (*given.get(flag.name, ()), value) if flag.many else value
             places[flag.name] = (plain.start(), at)
             continue
@@ -172,13 +174,13 @@ def _assign(verb: Verb, line: str, start: int) -> tuple[dict[str, Any], dict[str
             given[parameter.name] = line[plain.start() :]
             places[parameter.name] = (plain.start(), len(line))
             break
-        word = _word(line, plain)
+        word = _read_word(line, plain)
         given[parameter.name], places[parameter.name] = word.text, (word.start, word.end)
         at = word.end
     return given, places
 
 
-def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
+def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
     name, equals, value = word.text.removeprefix("--").partition("=")
     parameter = verb.flags.get(name)
     if parameter is None:
@@ -193,12 +195,12 @@ def _flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
     if equals and value[:1] not in ("'", '"'):
         return parameter, value, word.end
     if equals:
-        argument = _quoted(line, word.start + len(name) + 3)
+        argument = _read_quoted_word(line, word.start + len(name) + 3)
         return parameter, argument.text, argument.end
     following = _WORD.search(line, word.end)
     if following is None:
         raise Invalid(f"--{name} needs a value.", span=(word.start, word.end))
-    argument = _word(line, following)
+    argument = _read_word(line, following)
     return parameter, argument.text, argument.end
 
 
@@ -210,14 +212,14 @@ def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
     return bool(verb.flags) or not text_next
 
 
-def _word(line: str, plain: re.Match[str]) -> Word:
+def _read_word(line: str, plain: re.Match[str]) -> Word:
     """Return the word at the match `plain`, without its quotes."""
     if plain[0][0] in "\"'":
-        return _quoted(line, plain.start())
+        return _read_quoted_word(line, plain.start())
     return Word(plain[0], plain.start(), plain.end())
 
 
-def _quoted(line: str, start: int) -> Word:
+def _read_quoted_word(line: str, start: int) -> Word:
     quote, at, text = line[start], start + 1, ""
     while at < len(line):
         if line[at] == "\\" and at + 1 < len(line):
@@ -231,7 +233,7 @@ def _quoted(line: str, start: int) -> Word:
     raise Invalid(f"The quote {quote} is not closed.", span=(start, len(line)))
 
 
-def _explained(
+def _make_refusal(
     verb: Verb, error: ValidationError, places: dict[str, tuple[int, int]] | None
 ) -> Invalid:
     problems: list[str] = []
@@ -280,7 +282,7 @@ def _plain_choices(expected: str) -> str:
     return expected.replace("'", "").replace(" or ", ", ")
 
 
-def _noun(parameter: Parameter) -> str:
+def _describe_parameter(parameter: Parameter) -> str:
     if parameter.choices:
         return _join_or(parameter.choices)
     name = parameter.name.rstrip("_").upper()

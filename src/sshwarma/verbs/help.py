@@ -198,7 +198,7 @@ async def show_help(
             of the topics at the end of /help.
     """
     if topic is None:
-        return await _index(caller)
+        return await _make_index(caller)
     first, *more = topic.removeprefix("/").split() or [""]
     entry = find_entry(first)
     if isinstance(entry, VerbGroup):
@@ -228,7 +228,7 @@ def load_help_topics() -> dict[str, str]:
     }
 
 
-async def _index(caller: Caller) -> HelpIndex:
+async def _make_index(caller: Caller) -> HelpIndex:
     entries = [(entry.section, (entry.name, entry.summary)) for entry in every_entry()]
     sections = (
         (section, tuple(named for known, named in entries if known == section))

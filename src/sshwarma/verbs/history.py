@@ -197,7 +197,7 @@ async def show_history(
 
 
 async def _history_of(
-    caller: Caller, name: str, found: list[Row], older: str | None
+    caller: Caller, name: str, shown: list[Row], older: str | None
 ) -> HistoryPage:
     """Make a page of history for the caller.
 
@@ -207,14 +207,14 @@ async def _history_of(
     wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
-        for row in found[-MAX_MARKDOWN_ROWS:]
+        for row in shown[-MAX_MARKDOWN_ROWS:]
         if wanted
         and is_by_model(row, caller.world.agents)
         and len(row.content) <= MAX_SHOWN_ANSWER_CHARACTERS
     }
     if answers:
         await asyncio.to_thread(lambda: [render_markdown(text=text) for text in answers.values()])
-    entries = (replace(make_history_entry(caller, row), marked=row.seq in answers) for row in found)
+    entries = (replace(make_history_entry(caller, row), marked=row.seq in answers) for row in shown)
     return HistoryPage(name, tuple(entries), older)
 
 

@@ -152,12 +152,13 @@ async def journal(
     """
     room = await caller.room()
     prefix = "journal." if kind == "all" else f"journal.{kind}"
-    found = await caller.world.store.read(
+    entries = await caller.world.store.read(
         lambda conn: rows.read_tail(conn, room.id, n, prefix=prefix)
     )
     return Journal(
         room.name,
         tuple(
-            make_history_entry(caller, row, kind=row.kind.removeprefix("journal.")) for row in found
+            make_history_entry(caller, row, kind=row.kind.removeprefix("journal."))
+            for row in entries
         ),
     )

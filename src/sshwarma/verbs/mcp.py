@@ -311,9 +311,9 @@ def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpS
     try:
         return McpSettings.model_validate(given)
     except ValidationError as error:
-        said = error.errors(include_url=False, include_input=False)[0]["msg"]
-        raise Invalid(f"{said.removeprefix('Value error, ')[:1].upper()}"
-                      f"{said.removeprefix('Value error, ')[1:]}.") from error  # fmt: skip
+        problem = error.errors(include_url=False, include_input=False)[0]["msg"]
+        raise Invalid(f"{problem.removeprefix('Value error, ')[:1].upper()}"
+                      f"{problem.removeprefix('Value error, ')[1:]}.") from error  # fmt: skip
 
 
 def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
@@ -374,5 +374,5 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    said = f"{name} is up with {len(tools)} tools: /equip room {name}:* equips them."
-    return f"{said} {odd[:1].upper()}{odd[1:]}: /mcp show {name} says why." if odd else said
+    message = f"{name} is up with {len(tools)} tools: /equip room {name}:* equips them."
+    return f"{message} {odd[:1].upper()}{odd[1:]}: /mcp show {name} says why." if odd else message

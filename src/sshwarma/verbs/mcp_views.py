@@ -165,18 +165,18 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
     """List every server, and the servers that agents offer to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
-        known = [
+        listed = [
             *server_records.list_servers(conn),
             *server_records.list_offers(conn, caller.room_id),
         ]
-        return [(server, things.read_children(conn, server.id, "tool")) for server in known]
+        return [(server, things.read_children(conn, server.id, "tool")) for server in listed]
 
     whole = await _may_see_addresses(caller)
-    found = []
+    servers = []
     for server, tools in await caller.world.store.read(read):
         condition = hub.status_of(server)
         waiting = sum("pending" in tool.metadata for tool in tools)
-        found.append(
+        servers.append(
             ServerListItem(
                 name=server.name,
                 state=condition.state,
@@ -186,7 +186,7 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 reason="" if condition.state == "up" else condition.reason,
             )
         )
-    return ServerList(tuple(found))
+    return ServerList(tuple(servers))
 
 
 async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
@@ -293,9 +293,14 @@ def _diff_declarations(tool: Thing) -> list[str]:
     return lines
 
 
-def _declaration_lines(said: dict[str, Any]) -> list[str]:
-    lines = str(said.get("title", "")).splitlines() + str(said.get("description", "")).splitlines()
+def _declaration_lines(declaration: dict[str, Any]) -> list[str]:
+    lines = (
+        str(declaration.get("title", "")).splitlines()
+        + str(declaration.get("description", "")).splitlines()
+    )
     for key in ("input_schema", "output_schema", "annotations"):
-        if said.get(key):
-            lines += json.dumps({key: said[key]}, indent=1, ensure_ascii=False).splitlines()[1:-1]
+        if declaration.get(key):
+            lines += json.dumps({key: declaration[key]}, indent=1, ensure_ascii=False).splitlines()[
+                1:-1
+            ]
     return lines

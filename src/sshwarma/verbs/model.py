@@ -269,9 +269,9 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
         raise Invalid(f"{agent.name} is not a model.")
     budget = await services_of(caller).budgets.begin_turn(agent.id)
     room = await caller.room()
-    said = (Message("user", TEST_PROMPT),)
+    conversation = (Message("user", TEST_PROMPT),)
     request = StepRequest(
-        room.name, caller.agent.name, TEST_PROMPT, (), system=TEST_PROMPT, conversation=said
+        room.name, caller.agent.name, TEST_PROMPT, (), system=TEST_PROMPT, conversation=conversation
     )
     began, first, text = time.monotonic(), 0.0, ""
     spent: TokenUsage | None = None

@@ -177,12 +177,12 @@ def draw_found_models(found: DetectedModels) -> Block:
 
 async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
     """List every model of the roster, with its usage today."""
-    found = []
+    models = []
     for entry in roster.entries():
         agent = caller.world.agents.get(entry.agent_id)
         if agent is not None:
             used = await _read_usage_today(caller, agent)
-            found.append(
+            models.append(
                 RosterListItem(
                     name=agent.name,
                     model=describe_model(entry.settings) if entry.settings else "rules",
@@ -192,7 +192,7 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
                     cost_today=_total_cost(used),
                 )
             )
-    return ModelRoster(tuple(found))
+    return ModelRoster(tuple(models))
 
 
 async def read_model_details(

@@ -286,8 +286,8 @@ async def check_may_create(caller: Caller, name: str) -> None:
 
     def nearest(conn: Connection) -> Thing | None:
         paths = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
-        found = (things.find_by_qualified_name(conn, path) for path in paths)
-        return next((thing for thing in found if thing is not None), None)
+        existing = (things.find_by_qualified_name(conn, path) for path in paths)
+        return next((thing for thing in existing if thing is not None), None)
 
     above = await caller.world.store.read(nearest)
     if above is not None:

@@ -25,9 +25,9 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     if name.startswith("@"):
         agent = caller.world.agents.find(name)
         return await caller.world.store.read(lambda conn: things.get_live_thing(conn, agent.id))
-    found = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
-    if found is not None and await _is_visible(caller, found):
-        return found
+    thing = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
+    if thing is not None and await _is_visible(caller, thing):
+        return thing
     raise NotFound(f"There is no {name[:60]} here.", hint="/inv all lists all things here.")
 
 
@@ -98,12 +98,12 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         if name.startswith(prefix):
             return things.find_child(conn, bag, name.removeprefix(prefix))
     for bag in list_bag_ids(caller):
-        found = things.find_child(conn, bag, name)
-        if found is not None:
-            return found
-    found = things.find_by_qualified_name(conn, name)
-    if found is not None:
-        return found
+        thing = things.find_child(conn, bag, name)
+        if thing is not None:
+            return thing
+    thing = things.find_by_qualified_name(conn, name)
+    if thing is not None:
+        return thing
     room_id = rooms.find_room_id(conn, name.lower())
     if room_id is not None:
         return things.get_thing(conn, room_id)

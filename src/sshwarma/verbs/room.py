@@ -178,8 +178,8 @@ async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
                 AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id)
             )
 
-    told = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
-    await caller.change(set_role, told)
+    notice = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
+    await caller.change(set_role, notice)
     return await _read_access(caller)
 
 

@@ -179,26 +179,35 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
     def read(conn: Connection) -> tuple[Row | None, Attachment | None]:
         if row is None:
             recent = rows.read_tail(conn, caller.room_id, MAX_SEARCHED_CALLS, prefix="tool.")
-            found = next((one for one in reversed(recent) if one.meta.get("attachments")), None)
+            result_row = next(
+                (one for one in reversed(recent) if one.meta.get("attachments")), None
+            )
         else:
-            found = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
-        if found is None or (row is not None and found.seq != row):
+            result_row = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
+        if result_row is None or (row is not None and result_row.seq != row):
             return None, None
-        return found, attachments.read_attachment(conn, str(found.meta.get("call_id", "")), number)
+        return result_row, attachments.read_attachment(
+            conn, str(result_row.meta.get("call_id", "")), number
+        )
 
-    found, kept = await caller.world.store.read(read)
-    if found is None or not found.meta.get("attachments"):
+    result_row, kept = await caller.world.store.read(read)
+    if result_row is None or not result_row.meta.get("attachments"):
         where = f"Row {row} has" if row is not None else "The newest tool results here have"
         raise NotFound(
             f"{where} no attachment.", hint="A tool result that has one names /attachment."
         )
-    of = len(found.meta["attachments"])
+    of = len(result_row.meta["attachments"])
     if kept is None:
         why = "was deleted to save space" if number <= of else f"not found: the row has {of}"
-        raise NotFound(f"Attachment {number} of row {found.seq} {why}.")
+        raise NotFound(f"Attachment {number} of row {result_row.seq} {why}.")
     data = base64.b64encode(kept.data).decode()
     return AttachmentData(
-        seq=found.seq, number=number, of=of, kind=kept.media_type, size=len(kept.data), data=data
+        seq=result_row.seq,
+        number=number,
+        of=of,
+        kind=kept.media_type,
+        size=len(kept.data),
+        data=data,
     )
 
 

@@ -356,10 +356,10 @@ def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, 
     query = select(equipped.c.thing_id, equipped.c.context_id).where(
         equipped.c.context_id.in_(list(names)), equipped.c.deleted_at.is_(None)
     )
-    found: dict[str, tuple[str, ...]] = {}
+    places: dict[str, tuple[str, ...]] = {}
     for thing_id, context_id in conn.execute(query):
-        found[thing_id] = (*found.get(thing_id, ()), names[context_id])
-    return found
+        places[thing_id] = (*places.get(thing_id, ()), names[context_id])
+    return places
 
 
 async def _require_maker(caller: Caller, found: Thing) -> None:

@@ -112,10 +112,10 @@ async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
     Args:
         name: only this table or view.
     """
-    found = await caller.world.store.read(_read_relations)
+    relations = await caller.world.store.read(_read_relations)
     if name is None:
-        return DatabaseSchema(found, whole=False)
-    one = tuple(relation for relation in found if relation.name == name.lower())
+        return DatabaseSchema(relations, whole=False)
+    one = tuple(relation for relation in relations if relation.name == name.lower())
     if not one:
         raise NotFound(f"There is no table or view {name[:40]}.", hint="/schema lists them.")
     return DatabaseSchema(one, whole=True)
@@ -128,12 +128,12 @@ def _read_relations(conn: Connection) -> tuple[Relation, ...]:
         " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts!_%' ESCAPE '!'"
         " ORDER BY name"
     )
-    found = []
+    relations = []
     for name, kind, sql in conn.execute(query):
         described = conn.execute(
             text('SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(:name)'), {"name": name}
         )
-        found.append(
+        relations.append(
             Relation(
                 name,
                 kind,
@@ -144,7 +144,7 @@ def _read_relations(conn: Connection) -> tuple[Relation, ...]:
                 sql,
             )
         )
-    return tuple(found)
+    return tuple(relations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +238,11 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     rooms = [
         room.id for room in await world.rooms() if Right.ENTER in room.rights_of(caller.agent, now)
     ]
-    told = await world.store.read(
+    private_logs = await world.store.read(
         lambda conn: private_messages.read_private_logs(conn, caller.agent.id)
     )
     admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
-    scope = reports.ReportScope(caller.agent.id, (*rooms, *told), admin)
+    scope = reports.ReportScope(caller.agent.id, (*rooms, *private_logs), admin)
     try:
         answer = await world.reports.run_query(text, scope)
     except WorldError as refused:

@@ -38,17 +38,19 @@ class SentMessage:
 
 
 @view(SentMessage)
-def draw_said(said: SentMessage) -> Block:
+def draw_said(message: SentMessage) -> Block:
     """Draw a message that the caller sent, with the notice for the sender."""
-    if said.emote:
-        return block(*lines_with_head(("emote", f"* {said.who} "), text=said.text, style="emote"))
-    who = ("private", f"you → {said.to}") if said.to is not None else ("self", said.who)
-    return block(*lines_with_head(who, ": ", text=said.text), *sender_note_lines(said))
+    if message.emote:
+        return block(
+            *lines_with_head(("emote", f"* {message.who} "), text=message.text, style="emote")
+        )
+    who = ("private", f"you → {message.to}") if message.to is not None else ("self", message.who)
+    return block(*lines_with_head(who, ": ", text=message.text), *sender_note_lines(message))
 
 
-def sender_note_lines(said: SentMessage) -> list[Line]:
+def sender_note_lines(message: SentMessage) -> list[Line]:
     """Draw the notice that only the sender sees; no lines without one."""
-    return [line(("warn", said.note))] if said.note else []
+    return [line(("warn", message.note))] if message.note else []
 
 
 @verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
@@ -155,21 +157,21 @@ def draw_answered(answered: MessageAnswers) -> Block:
     )
 
 
-async def wait_for_answers(caller: Caller, said: SentMessage) -> MessageAnswers:
+async def wait_for_answers(caller: Caller, message: SentMessage) -> MessageAnswers:
     """Wait until the called models have answered. For doors that show no room."""
     answering = services_of(caller).turns
-    for turn_id in said.turns:
+    for turn_id in message.turns:
         await answering.wait_until_ended(turn_id)
-    found = [
+    answers = [
         row
-        for turn_id in said.turns
+        for turn_id in message.turns
         for row in await caller.world.store.read(partial(rows.read_turn_rows, turn_id=turn_id))
         if row.author_id != caller.agent.id and row.kind in ("chat", "notice")
     ]
     return MessageAnswers(
-        said,
+        message,
         tuple(
-            ModelAnswer(caller.world.agents.name_of(row.author_id), row.content) for row in found
+            ModelAnswer(caller.world.agents.name_of(row.author_id), row.content) for row in answers
         ),
     )
 

@@ -155,13 +155,13 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
         wanted = caller.agent.id
     else:
         try:
-            found = await caller.world.store.read(
+            namespace = await caller.world.store.read(
                 lambda conn: namespaces.find_namespace(conn, space)
             )
         except NotFound:
             await check_may_create(caller, space)
             return None, plain
-        wanted = found.thing.id
+        wanted = namespace.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
     if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
         raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
@@ -321,11 +321,11 @@ async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     return Confirmation(f"Removed {found.label}.")
 
 
-async def _change_tool(caller: Caller, found: Thing, told: str, **decisions: Any) -> None:
+async def _change_tool(caller: Caller, found: Thing, action: str, **decisions: Any) -> None:
     def work(tx: Change) -> None:
         overrides.set_override(tx, things.get_live_thing(tx.conn, found.id), **decisions)
         if found.parent_id != caller.agent.id:
-            caller.append_notice(tx, f"{told} the tool {found.label}")
+            caller.append_notice(tx, f"{action} the tool {found.label}")
 
     await caller.change(work)
 

@@ -68,8 +68,8 @@ async def list_turns(caller: Caller, n: TurnCount = DEFAULT_LISTED_TURNS) -> Tur
         n: number of turns (default 10, at most 200).
     """
     room = await caller.room()
-    found = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))
-    return TurnList(room.name, tuple(found))
+    listed = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))
+    return TurnList(room.name, tuple(listed))
 
 
 @message.verb("show", needs=Right.ENTER, tool=False, examples=("/message show 1f03ac",))
@@ -241,7 +241,7 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
     """List the turns that the rows of a turn opened, and so on, newest first."""
-    found: list[Turn] = []
+    called: list[Turn] = []
     waiting = [turn]
     recent = turns.read_newest_turns(conn, turn.room_id, MAX_ANCESTOR_TURNS)
     while waiting:
@@ -251,11 +251,11 @@ def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
             if row.kind == "chat"
         }
         ids.discard(turn.request_row_id or "")
-        known = {one.id for one in found}
+        known = {one.id for one in called}
         more = [one for one in recent if one.request_row_id in ids and one.id not in known]
-        found += more
+        called += more
         waiting += more
-    return found[::-1]
+    return called[::-1]
 
 
 def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
@@ -308,8 +308,8 @@ def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
 
 def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
     on = {turn.id for turn in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS)}
-    found = turns.read_newest_turns(conn, caller.room_id, count)
-    return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in found]
+    newest = turns.read_newest_turns(conn, caller.room_id, count)
+    return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in newest]
 
 
 def make_turn_list_item(
@@ -317,7 +317,7 @@ def make_turn_list_item(
 ) -> tuple[TurnListed, tuple[TurnRow, ...]]:
     """Make the list item and rows of a turn. `on`: whether the conversation has it."""
     asker, agent = participant_names(caller, turn)
-    found = tuple(
+    rows = tuple(
         TurnRow(
             seq=row.seq,
             role=_provider_role(caller, row),
@@ -328,11 +328,11 @@ def make_turn_list_item(
         )
         for row in turns.read_rows_with_request(conn, turn)
     )
-    flat = " ".join(found[0].text.split()) if found else ""
+    flat = " ".join(rows[0].text.split()) if rows else ""
     snippet = (
         flat if len(flat) <= MAX_SNIPPET_CHARACTERS else flat[: MAX_SNIPPET_CHARACTERS - 1] + "…"
     )
-    size = sum(row.tokens for row in found)
+    size = sum(row.tokens for row in rows)
     listed = TurnListed(
         id=turn.id,
         short=turn.short_id,
@@ -340,18 +340,18 @@ def make_turn_list_item(
         by=asker,
         agent=agent,
         snippet=snippet,
-        rows=len(found),
+        rows=len(rows),
         tokens=size,
         status=turn.status,
         on=on and turn.status != "dropped",
     )
-    return listed, found
+    return listed, rows
 
 
 def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
     on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
-    listed, found = make_turn_list_item(conn, caller, turn, on)
-    return TurnShown(listed, found)
+    listed, rows = make_turn_list_item(conn, caller, turn, on)
+    return TurnShown(listed, rows)
 
 
 def _provider_role(caller: Caller, row: Row) -> str:

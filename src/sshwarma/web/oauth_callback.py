@@ -84,5 +84,5 @@ def _serve_client_metadata(ours: ClientMetadata) -> Response:
 
 
 def _render_page(status: int, text: str) -> Response:
-    said = f"<!doctype html><title>sshwarma</title><p>{escape(text)}</p>"
-    return HTMLResponse(said, status, RESPONSE_HEADERS)
+    page = f"<!doctype html><title>sshwarma</title><p>{escape(text)}</p>"
+    return HTMLResponse(page, status, RESPONSE_HEADERS)

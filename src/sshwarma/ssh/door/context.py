@@ -156,8 +156,8 @@ def draw_question(event: QuestionAsked) -> Block:
 
 def is_concurrent_line(typed: str) -> bool:
     """Return whether a line runs at once, without waiting for the line before it."""
-    found = find_typed(typed) if typed.startswith("/") else None
-    return found is not None and found[0].aside
+    typed_verb = find_typed(typed) if typed.startswith("/") else None
+    return typed_verb is not None and typed_verb[0].aside
 
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:

@@ -288,12 +288,12 @@ class ShellHandler(ChannelHandler):
                 self._print(draw_result(result))
             await self._enter_room()
         elif not isinstance(result, SentMessage) or result.note:
-            said = (
+            drawn = (
                 block(*sender_note_lines(result))
                 if isinstance(result, SentMessage)
                 else draw_result(result)
             )
-            self._print(said)
+            self._print(drawn)
             self.terminal.frame()  # a result does not wait for the frame clock
 
     # World events
