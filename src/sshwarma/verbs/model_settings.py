@@ -53,7 +53,8 @@ def keep_keys_out(given: dict[str, str | None]) -> None:
 def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None) -> ModelSettings:
     """Validate the settings of a model.
 
-    `set_to` is the typed value to point at in an error; "" points at no word.
+    `set_to` is the typed value that an error points at: "" the end of the line, None the first
+    value that is wrong.
 
     Raises:
         Invalid: with the span of the word that is wrong.
@@ -75,7 +76,7 @@ def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None)
 
 
 def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
-    """Return the span of a word in the typed line; the end of the line for ""."""
+    """Return the span of a word in the typed line, or None; for "" the end of the line."""
     if not word:
         return len(caller.line), len(caller.line)
     found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)

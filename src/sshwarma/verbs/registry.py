@@ -50,8 +50,7 @@ class VerbOptions(TypedDict, total=False):
         default: whether new rooms have it equipped as a tool.
         namespace: the namespace of the tool; default `sshwarma`.
         moves: whether it takes a model out of its room.
-        scope: the scope that a token needs; None derives it from `needs`: a verb that needs at most
-            the right to enter a room is a read.
+        scope: the scope that a token needs; None derives it from `needs`, by `required_scope`.
         aside: whether a terminal runs it at once, while another line is running.
     """
 
@@ -90,7 +89,7 @@ class VerbGroup:
         return tuple(self.actions.values())
 
     def find(self, action: str) -> Verb | None:
-        """Return the verb of an action, in any case; None if there is none."""
+        """Return the verb of an action, in any case; None if the action does not exist."""
         return self.actions.get(action.lower())
 
     def default_for(self, word: str | None) -> Verb | None:

@@ -35,7 +35,7 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
     """Find the context that `room`, `me` or `@agent` names, to change its equipment.
 
     Raises:
-        Invalid: if the word is none of these.
+        Invalid: if it is another word.
         NotFound: if no agent has that name.
         Forbidden: if the caller may not change its equipment.
     """
@@ -51,7 +51,7 @@ async def resolve_readable_context(caller: Caller, word: str) -> Thing:
     """Find the context that `room`, `me` or `@agent` names, only to read it.
 
     Raises:
-        Invalid: if the word is none of these.
+        Invalid: if it is another word.
         NotFound: if no agent has that name.
     """
     if word == "room":

@@ -127,7 +127,7 @@ class Verb:
 
     @property
     def text(self) -> Parameter | None:
-        """The parameter that a pipe can provide; None if there is none."""
+        """The parameter that a pipe can provide; None if the verb takes no free text."""
         return next((parameter for parameter in self.positional if parameter.is_text), None)
 
     @property
