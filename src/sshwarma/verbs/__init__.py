@@ -4,6 +4,7 @@ Importing the package declares every verb.
 """
 
 from sshwarma.verbs import (
+    alias,
     answer,
     bags,
     branching,
@@ -25,6 +26,7 @@ from sshwarma.verbs import (
     moving,
     namespaces,
     preferences,
+    quit,
     room,
     run,
     skills,
@@ -39,6 +41,7 @@ from sshwarma.verbs import (
 )
 
 __all__ = [
+    "alias",
     "answer",
     "bags",
     "branching",
@@ -60,6 +63,7 @@ __all__ = [
     "moving",
     "namespaces",
     "preferences",
+    "quit",
     "room",
     "run",
     "skills",

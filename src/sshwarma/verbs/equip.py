@@ -127,7 +127,7 @@ async def equip(
     def work(tx: Change) -> EquipResult:
         matching, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
         changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
-        _notify_room(tx, caller, context_thing, "equipped", changed)
+        notify_room(tx, caller, context_thing, "equipped", changed)
         return _make_equip_result(True, context, changed, already, unmatched)
 
     return await caller.change(work)
@@ -172,21 +172,24 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
         changed, already = equipment.unequip_things(tx, context_thing.id, matching, through)
         named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
-        _notify_room(tx, caller, context_thing, "unequipped", changed)
+        notify_room(tx, caller, context_thing, "unequipped", changed)
         return _make_equip_result(False, context, changed, named, unmatched)
 
     return await caller.change(work)
 
 
-def _notify_room(
-    tx: Change, caller: Caller, context: Thing, what: str, changed: list[Thing]
+def notify_room(
+    tx: Change, caller: Caller, context: Thing, action: str, changed: list[Thing]
 ) -> None:
-    """Append a notice of the change to the log of the room, if it is the caller's."""
+    """Append a notice to the log of the room, if the change is to the caller's room.
+
+    `action` is a verb in the past tense: "equipped". At most MAX_NOTICE_NAMES things are named.
+    """
     if context.id != caller.room_id or not changed:
         return
     shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
     more = f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
-    caller.append_notice(tx, f"{what} {shown}{more}")
+    caller.append_notice(tx, f"{action} {shown}{more}")
 
 
 def _make_equip_result(

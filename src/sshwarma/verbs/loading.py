@@ -10,6 +10,7 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.arguments import Context, Flag, Text
+from sshwarma.verbs.equip import notify_room
 from sshwarma.verbs.namespace_views import NamespaceListed
 from sshwarma.verbs.namespaces import (
     LoadedNamespace,
@@ -111,7 +112,7 @@ async def load(
         if include_children:
             wanted += namespaces.read_descendants(tx.conn, space.thing)
         changed, _ = equipment.equip_things(tx, where.id, wanted)
-        _notify_room(tx, caller, where, "loaded", changed)
+        notify_room(tx, caller, where, "loaded", changed)
         return changed
 
     changed = await caller.change(work)
@@ -204,7 +205,7 @@ async def unload(
         # One that is on without a row of its own gets a row that says off.
         through = {item.thing.parent_id for item in on.tools if item.thing.parent_id}
         changed, _ = equipment.unequip_things(tx, where.id, meant, through)
-        _notify_room(tx, caller, where, "unloaded", changed)
+        notify_room(tx, caller, where, "unloaded", changed)
         return changed
 
     changed = await caller.change(work)
@@ -344,10 +345,3 @@ def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
         missing=one.missing,
         description=about,
     )
-
-
-def _notify_room(tx: Change, caller: Caller, where: Thing, what: str, changed: list[Thing]) -> None:
-    """Append a notice to the log of a room about what was loaded or unloaded there."""
-    if where.id == caller.room_id and changed:
-        names = ", ".join(thing.label for thing in changed)
-        caller.append_notice(tx, f"{what} {names}")

@@ -1,4 +1,4 @@
-"""The verbs set, alias and quit."""
+"""The verb set: preferences of an agent."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from sshwarma.common.limits import MAX_ALIASES
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, Word
-from sshwarma.verbs.registry import find_entry, verb
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,91 +113,3 @@ async def set_preference(
     prefs[setting] = value
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
     return Confirmation(f"{setting} is {value}.")
-
-
-@dataclass(frozen=True, slots=True)
-class AliasList:
-    """The aliases of the caller: name, and the line that it stands for."""
-
-    aliases: tuple[tuple[str, str], ...]
-
-
-@view(AliasList)
-def draw_aliases(result: AliasList) -> Block:
-    """Draw the caller's aliases."""
-    if not result.aliases:
-        return block(
-            line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
-        )
-    return block(*draw_columns((("verb", f"/{name}"), meaning) for name, meaning in result.aliases))
-
-
-@verb(
-    "alias",
-    section="Yourself",
-    tool=False,
-    examples=("/alias", "/alias ws = /join workshop", "/alias ws = -"),
-)
-async def alias(
-    caller: Caller,
-    name: Word | None = None,
-    meaning: TextAfterEquals | None = None,
-) -> AliasList | Confirmation:
-    """Show, set or remove aliases: short names for lines that you often type.
-
-    The rest of the line is added to the meaning of the alias.
-
-    Args:
-        name: the alias, without a slash.
-        meaning: the line it stands for; - removes the alias.
-    """
-    known = dict(caller.agent.aliases)
-    if name is None:
-        return AliasList(tuple(sorted(known.items())))
-    short = name.removeprefix("/").lower()
-    if meaning is None:
-        if short not in known:
-            raise NotFound(f"You have no alias {short[:40]}.")
-        return AliasList(((short, known[short]),))
-    if find_entry(short) is not None:
-        raise Conflict(f"/{short} is a verb already.")
-    if (
-        not short.replace("-", "").replace("_", "").isalnum()
-        or len(short) > 32
-        or not short.isascii()
-    ):
-        raise Invalid("An alias must consist of letters and digits, at most 32.")
-    if not meaning.strip():
-        raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
-    if meaning.strip() == "-":
-        known.pop(short, None)
-        answer = f"Removed the alias /{short}."
-    else:
-        known[short] = meaning.strip()[:1000]
-        answer = f"/{short} now means {known[short]}"
-    if len(known) > MAX_ALIASES:
-        raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
-    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
-    return Confirmation(answer)
-
-
-@dataclass(frozen=True, slots=True)
-class Goodbye:
-    """A request of the caller to disconnect."""
-
-    text: str
-
-
-@view(Goodbye)
-def draw_goodbye(goodbye: Goodbye) -> Block:
-    """Draw the farewell."""
-    return block(goodbye.text)
-
-
-@verb("quit", section="Yourself", tool=False, aliases=("exit", "bye"), examples=("/quit",))
-async def quit_world(caller: Caller) -> Goodbye:
-    """Leave the world.
-
-    Ctrl-D on an empty line does the same.
-    """
-    return Goodbye("Goodbye.")

@@ -25,7 +25,7 @@ from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import draw_row
 from sshwarma.verbs.moving import MoveResult
-from sshwarma.verbs.preferences import Goodbye
+from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import WorldError

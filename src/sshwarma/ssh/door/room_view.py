@@ -50,6 +50,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
         self._row_options = RowDisplayOptions()
         self._has_bell = True
         self._closed = False
+        self._entries = 0  # calls of `enter`; the latest wins
         self._unsubscribe: Callable[[], None] = lambda: None
         self.configure()
 
@@ -69,7 +70,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
     async def enter(self, room_id: str) -> None:
         """Show a room instead of the last one: its recent rows now, and every change from now on.
 
-        Does nothing more if the view is closed meanwhile.
+        Shows nothing if the view is closed, or enters another room, before the rows are read.
 
         Raises:
             NotFound: if the room does not exist.
@@ -77,6 +78,8 @@ class RoomView(AnswerWatcher, StatusWatcher):
         """
         self.leave()
         self.room_id = room_id
+        self._entries += 1
+        entry = self._entries
         world = self._world
         room = await world.room(room_id)
         count = int(read_preference(self._context.require_agent(self._agent_id).prefs, "history"))
@@ -84,7 +87,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
         recent = await world.last_rows(room_id, TAIL_ROWS)
         await self._draw_ahead(self._select_last(recent, count))
         recent = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
-        if self._closed:
+        if self._closed or entry != self._entries:
             return
         # No await between reading the tail and subscribing: no row is missed or printed twice.
         self._unsubscribe = world.bus.on_room(room_id, self.on_room_event)

@@ -26,7 +26,8 @@ from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import read_room_details
-from sshwarma.verbs.preferences import Goodbye, read_preference
+from sshwarma.verbs.preferences import read_preference
+from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import agents

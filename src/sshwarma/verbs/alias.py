@@ -1,0 +1,80 @@
+"""The verb alias: short names for lines that an agent often types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.common.limits import MAX_ALIASES
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import TextAfterEquals, Word
+from sshwarma.verbs.registry import find_entry, verb
+from sshwarma.verbs.views import Confirmation, draw_columns, view
+from sshwarma.world import agents
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class AliasList:
+    """The aliases of the caller: name, and the line that it stands for."""
+
+    aliases: tuple[tuple[str, str], ...]
+
+
+@view(AliasList)
+def draw_aliases(result: AliasList) -> Block:
+    """Draw the caller's aliases."""
+    if not result.aliases:
+        return block(
+            line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
+        )
+    return block(*draw_columns((("verb", f"/{name}"), meaning) for name, meaning in result.aliases))
+
+
+@verb(
+    "alias",
+    section="Yourself",
+    tool=False,
+    examples=("/alias", "/alias ws = /join workshop", "/alias ws = -"),
+)
+async def alias(
+    caller: Caller,
+    name: Word | None = None,
+    meaning: TextAfterEquals | None = None,
+) -> AliasList | Confirmation:
+    """Show, set or remove aliases: short names for lines that you often type.
+
+    The rest of the line is added to the meaning of the alias.
+
+    Args:
+        name: the alias, without a slash.
+        meaning: the line it stands for; - removes the alias.
+    """
+    known = dict(caller.agent.aliases)
+    if name is None:
+        return AliasList(tuple(sorted(known.items())))
+    short = name.removeprefix("/").lower()
+    if meaning is None:
+        if short not in known:
+            raise NotFound(f"You have no alias {short[:40]}.")
+        return AliasList(((short, known[short]),))
+    if find_entry(short) is not None:
+        raise Conflict(f"/{short} is a verb already.")
+    if (
+        not short.replace("-", "").replace("_", "").isalnum()
+        or len(short) > 32
+        or not short.isascii()
+    ):
+        raise Invalid("An alias must consist of letters and digits, at most 32.")
+    if not meaning.strip():
+        raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
+    if meaning.strip() == "-":
+        known.pop(short, None)
+        answer = f"Removed the alias /{short}."
+    else:
+        known[short] = meaning.strip()[:1000]
+        answer = f"/{short} now means {known[short]}"
+    if len(known) > MAX_ALIASES:
+        raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
+    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
+    return Confirmation(answer)
