@@ -50,6 +50,24 @@ async def test_one_that_is_removed_takes_along_all_that_is_in_it(git: None, bob:
     assert await usable(bob) == []
 
 
+async def test_a_notice_names_a_few_of_many_namespaces(
+    den: str, alice: Someone, bob: Someone
+) -> None:
+    await do(alice, "/room builder bob")
+    for number in range(12):
+        await do(bob, f"/tool new wide.n{number}:t = return 1")
+    for line, action in (
+        ("/load wide room --include-children", "loaded"),
+        ("/unload wide room --include-children", "unloaded"),
+    ):
+        changed = len((await do(bob, line)).changed)
+        assert changed > 12
+        notice = (await bob.world.last_rows(bob.room_id, 1))[0].content
+        assert notice.startswith(f"{action} ")
+        assert notice.count(",") == 7
+        assert notice.endswith(f" and {changed - 8} more")
+
+
 async def test_one_moves_with_its_equipment_and_what_was_decided(
     git: None, bob: Someone, tools: Tools
 ) -> None:
