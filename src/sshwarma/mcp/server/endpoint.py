@@ -27,7 +27,8 @@ from sshwarma.common.limits import (
 )
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients, Visit
-from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
+from sshwarma.mcp.server.protocol import McpHandlers
+from sshwarma.mcp.server.request_context import VISIT_KEY
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
