@@ -76,14 +76,17 @@ class PydanticAIBackend:
 
     @property
     def model(self) -> str:
+        """Name of the model, as its provider knows it."""
         return self._settings.model
 
     @property
     def context_tokens(self) -> int:
+        """Context window in tokens."""
         return self._settings.context_tokens or PROVIDER_KINDS[self._settings.kind].context_tokens
 
     @property
     def settings(self) -> ModelSettings:
+        """Settings of the model."""
         return self._settings
 
     async def ready(self) -> LoadedModel:

@@ -60,12 +60,16 @@ class ToolProvider(Protocol):
 
     @property
     def timeout_seconds(self) -> float | None:
-        """Timeout of each call in seconds. None: the provider raises TimeoutError itself, with a
-        message."""
+        """Timeout of each call in seconds.
+
+        None if the provider raises TimeoutError itself, with a message.
+        """
 
     def why_unavailable(self, tool: Thing) -> str:
-        """Return why a tool that is marked unavailable cannot be called now; empty if the provider
-        has no more to say than the mark."""
+        """Return why a tool that is marked unavailable cannot be called now.
+
+        Empty if the provider knows no more than the mark.
+        """
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
@@ -252,7 +256,7 @@ class Tools:
         return how, result, time.monotonic() - started
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
-        """The caller's tool with that name, in any of its forms.
+        """Return the caller's tool with that name, in any of its forms.
 
         Raises:
             NotFound: if there is no such tool, or it is not equipped.
@@ -346,7 +350,7 @@ class Tools:
 def _find_unequipped_tool(
     conn: Connection, name: str, is_open: Callable[[Thing], bool]
 ) -> str | None:
-    """The qualified name of a tool that is not equipped, if the caller may know of it."""
+    """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
     namespace, _, tool = name.rpartition(".")
     for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
         found = things.find_by_qualified_name(conn, tried)

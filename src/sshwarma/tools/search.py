@@ -126,7 +126,7 @@ class NamespaceSearch:
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
     ) -> list[SearchMatch]:
-        """The matching namespaces, best first, at most `limit`; deterministic order.
+        """Return the matching namespaces, best first, at most `limit`; deterministic order.
 
         None for a query without words.
         """
@@ -145,7 +145,7 @@ class NamespaceSearch:
     async def _match_vectors(
         self, embedder: Embedder, query: str, spaces: Sequence[IndexedNamespace], limit: int
     ) -> list[SearchMatch]:
-        """The namespaces most similar to the whole query; a similar tool counts too."""
+        """Return the namespaces most similar to the whole query; a similar tool counts too."""
         abouts = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, abouts)
         self.embedded_queries += 1
@@ -219,7 +219,7 @@ class NamespaceSearch:
 
 
 def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
-    """The cosine of a vector with each of several, all of length 1."""
+    """Return the cosine of a vector with each of several, all of length 1."""
     places = [place for place, value in enumerate(asked) if value]
     if not 1 < len(places) < len(asked) // 2:
         return [sum(map(mul, asked, vector)) for vector in vectors]
@@ -303,7 +303,7 @@ def _namespace_terms(space: IndexedNamespace) -> _NamespaceTerms:
 
 
 def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
-    """The phrases of a namespace, and their labels."""
+    """Return the phrases of a namespace, and their labels."""
     for keyword in space.keywords:
         yield keyword, f"keyword {keyword}"
     yield space.id, "id"
@@ -314,7 +314,7 @@ def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
 
 
 def _find_phrases(said: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
-    """The (start, end) word positions of phrases in a query."""
+    """Return the (start, end) word positions of phrases in a query."""
     found: dict[tuple[int, int], str] = {}
     for at, word in enumerate(said):
         for forms, what in terms.phrases.get(word, ()):
@@ -334,7 +334,7 @@ def _match_order(found: SearchMatch) -> tuple[float, int, str]:
 
 
 def _namespace_text(space: IndexedNamespace) -> str:
-    """All texts of a namespace, as one."""
+    """Return all texts of a namespace, as one."""
     said = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
     return "\n".join(said)[:MAX_TEXT_CHARACTERS]
 
@@ -344,5 +344,5 @@ def _tool_lines(space: IndexedNamespace) -> list[str]:
 
 
 def _vector_key(embedder: str, text: str) -> _VectorKey:
-    """A digest, because a text may be long."""
+    """Return a digest, because a text may be long."""
     return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -49,7 +49,7 @@ class Garbage:
 
 
 def find_orphans(conn: Connection) -> Garbage:
-    """Live things whose parent is missing or deleted, except the world itself."""
+    """Return live things whose parent is missing or deleted, except the world itself."""
     parent = things_table.alias("parent")
     query = (
         select(things_table)
@@ -65,7 +65,7 @@ def find_orphans(conn: Connection) -> Garbage:
 
 
 def find_deleted_things(conn: Connection, days: int) -> Garbage:
-    """Things deleted at least `days` ago, split by whether they can be purged."""
+    """Return things deleted at least `days` ago, split by whether they can be purged."""
     query = (
         select(things_table)
         .where(

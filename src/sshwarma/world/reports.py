@@ -95,7 +95,7 @@ class Reports:
         self._running: set[Process] = set()
 
     async def run_query(self, sql: str, scope: ReportScope) -> ReportResult:
-        """The answer to one SELECT.
+        """Return the answer to one SELECT.
 
         Raises:
             Invalid: if the statement is wrong, or does not only read; `at` is the place in `sql`.
@@ -206,7 +206,7 @@ def _check_statement(sql: str) -> None:
 
 
 def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
-    """The error message for a failure of the worker."""
+    """Return the error message for a failure of the worker."""
     less = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
     match given["failure"]:
         case "denied":
@@ -292,7 +292,7 @@ def _suggest_names(near: list[str]) -> str:
 
 
 def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
-    """The span of a word, if it occurs once."""
+    """Return the span of a word, if it occurs once."""
     whole = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
     found = list(re.finditer(whole, sql, re.IGNORECASE))
     return found[0].span() if len(found) == 1 else None

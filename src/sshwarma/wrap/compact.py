@@ -36,8 +36,10 @@ CUT_STEP_LINES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """A log that fits. `summary` summarizes the turns that were cut, whose ids are
-    `cut_turn_ids`."""
+    """A log that fits its budget.
+
+    `summary` summarizes the turns that were cut, whose ids are `cut_turn_ids`.
+    """
 
     lines: tuple[ContextMessage, ...]
     summary: str = ""
@@ -46,7 +48,7 @@ class CompactedLog:
 
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
-    """The rows as messages of at most about `budget` tokens, as far as possible."""
+    """Return the rows as messages of at most about `budget` tokens, as far as possible."""
     told = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
     for turn, _, line in told:
@@ -82,7 +84,7 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
 
 
 def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
-    """The turns of a log, in order of their last row."""
+    """Return the turns of a log, in order of their last row."""
     last = {row.turn_id: row.seq for row in rows}
     return sorted(last, key=lambda turn: last[turn])
 
@@ -94,7 +96,7 @@ def _count_tokens(lines: Sequence[ContextMessage]) -> int:
 def _newest_that_fit(
     lines: tuple[ContextMessage, ...], budget: int
 ) -> tuple[tuple[ContextMessage, ...], int]:
-    """The newest lines that fit, and the number of older lines left out.
+    """Return the newest lines that fit, and the number of older lines left out.
 
     They start at a multiple of CUT_STEP_LINES if there are that many; the last line always stays.
     """
@@ -123,7 +125,7 @@ def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Tran
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
-    """One turn in a line: the question, the tools, the last message."""
+    """Return one turn in a line: the question, the tools, the last message."""
     said = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]

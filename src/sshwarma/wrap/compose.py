@@ -187,7 +187,7 @@ class ContextComposer:
     async def _make_layers(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[Layer]:
-        """The layers of all scripts; an invalid one is omitted and adds a notice."""
+        """Return the layers of all scripts; an invalid one is omitted and adds a notice."""
         made = await self._run_wrap_script(load, snapshot, notices)
         made += await self._run_hooks(load, snapshot, notices)
         found: list[Layer] = []
@@ -201,7 +201,7 @@ class ContextComposer:
     async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers that `wrap.lua` returned, each with its name."""
+        """Return the layers that `wrap.lua` returned, each with its name."""
         override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
@@ -220,7 +220,7 @@ class ContextComposer:
     async def _run_hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers of `hook:wrap` things.
+        """Return the layers of `hook:wrap` things.
 
         A failing hook costs its own layer and adds a notice; one that returns nil or no text adds
         none.
@@ -250,7 +250,7 @@ class ContextComposer:
 
 
 def _tools_text(load: Loadout) -> str:
-    """An approximation of the tool descriptions as they are sent."""
+    """Return an approximation of the tool descriptions as they are sent."""
     return "".join(
         item.thing.label
         + item.thing.description
@@ -262,7 +262,7 @@ def _tools_text(load: Loadout) -> str:
 async def _fit_log_layers(
     found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, left: int
 ) -> tuple[list[Layer], frozenset[str]]:
-    """The layers with those of the log compacted to `left` tokens.
+    """Return the layers with those of the log compacted to `left` tokens.
 
     Returns them with the ids of the turns that are summarized in a line.
     """
@@ -286,7 +286,7 @@ async def _fit_log_layers(
 
 
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
-    """The layer of the log, preceded by the summary of the part that did not fit."""
+    """Return the layer of the log, preceded by the summary of the part that did not fit."""
     if fitted.summary:
         line = ContextMessage("user", fitted.summary)
         yield Layer("summary", "epoch", layer.side, lines=(line,))
@@ -294,7 +294,7 @@ def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
 
 
 def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
-    """The retention policy of each tool that rows name."""
+    """Return the retention policy of each tool that rows name."""
     named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
     known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
     return {
@@ -305,7 +305,7 @@ def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Retention
 
 
 def _name_layers(value: Any) -> list[tuple[str, Any]]:
-    """The layers that a `wrap.lua` returned, each with the name of its script."""
+    """Return the layers that a `wrap.lua` returned, each with the name of its script."""
     if not isinstance(value, list):
         raise TypeError("wrap() must return an array of layers")
     return [(WRAP_SCRIPT_NAME, layer) for layer in value]

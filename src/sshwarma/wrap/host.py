@@ -264,7 +264,7 @@ class LuaHost:
             self._start_spare()
 
     def _start_spare(self) -> asyncio.Task[None]:
-        """The running start of a worker, or a new one."""
+        """Return the running start of a worker, or a new one."""
         if self._start_task is None or self._start_task.done():
             self._start_task = self._starts.spawn(
                 self._start_one(), failed="cannot start a lua worker"

@@ -66,12 +66,12 @@ class InvalidLayer(Exception):
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate of the tokens of a text."""
+    """Return an estimate of the tokens of a text."""
     return -(-len(text) * 10 // int(CHARACTERS_PER_TOKEN * 10)) if text else 0
 
 
 def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Layers from the most stable to the most volatile, system before conversation.
+    """Return layers from the most stable to the most volatile, system before conversation.
 
     Equal ones keep their order.
     """
@@ -84,7 +84,7 @@ def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 
 def cut_to_budget(layer: Layer) -> Layer:
-    """The layer cut to its own budget, with a mark at the cut. Never within a code point."""
+    """Return the layer cut to its own budget, with a mark at the cut. Never within a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
     kept = int(layer.budget * CHARACTERS_PER_TOKEN)
@@ -94,12 +94,12 @@ def cut_to_budget(layer: Layer) -> Layer:
 
 
 def join_system_text(layers: Iterable[Layer]) -> str:
-    """The system side as one text."""
+    """Return the system side as one text."""
     return "\n\n".join(layer.text for layer in layers if layer.side == "system" and layer.text)
 
 
 def join_conversation(layers: Iterable[Layer]) -> tuple[ContextMessage, ...]:
-    """The conversation as messages."""
+    """Return the conversation as messages."""
     return tuple(line for layer in layers if layer.side == "conversation" for line in layer.lines)
 
 

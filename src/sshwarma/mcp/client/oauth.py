@@ -281,6 +281,7 @@ def _make_ping_request(settings: McpSettings) -> httpx2.Request:
 
 
 def read_challenge(response: httpx2.Response) -> AuthChallenge:
+    """Return the challenge of a response: its status and `WWW-Authenticate` header."""
     return AuthChallenge(response.status_code, response.headers.get("WWW-Authenticate", ""))
 
 
@@ -297,6 +298,7 @@ def _read_error_code(response: httpx2.Response) -> str:
 
 
 def describe_error(error: BaseException) -> str:
+    """Return the reason for a failed OAuth request in one line of plain text."""
     if isinstance(error, ValidationError):
         return "a response violates the OAuth protocol"
     if isinstance(error, TimeoutError):

@@ -56,6 +56,7 @@ class ChangeListener:
 
     @property
     def client(self) -> McpClient:
+        """The client of the visit."""
         return self.visit.client
 
 
@@ -77,6 +78,7 @@ class ChangeNotifier:
         self._stops: list[Callable[[], None]] = []
 
     def start(self) -> None:
+        """Listen to the events of the world."""
         bus = self._world.bus
         self._stops = [
             bus.on_event(WorldChanged, self._on_room_changed),
@@ -95,6 +97,7 @@ class ChangeNotifier:
         self._schedule()  # something may have changed since the signatures were read
 
     def remove_listener(self, listener: ChangeListener) -> None:
+        """Stop notifying a listener."""
         self._listeners.pop(listener, None)
         if listener.send_task is not None:
             listener.send_task.cancel()
@@ -114,6 +117,7 @@ class ChangeNotifier:
         listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:
+        """Stop listening, and cancel notifications that are being sent."""
         for stop in self._stops:
             stop()
         if self._timer is not None:

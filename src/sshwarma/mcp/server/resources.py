@@ -109,6 +109,7 @@ def parse_uri(uri: str) -> ResourceAddress:
 
 
 def make_uri(scheme: str, *parts: str) -> str:
+    """Return the URI of a resource, with its parts escaped."""
     return f"{scheme}://{'/'.join(quote(part, safe='') for part in parts)}"
 
 
