@@ -126,8 +126,8 @@ class LuaToolProvider:
         async def call(name: str, arguments: dict[str, Any]) -> Any:
             outcome = await self._tools.call(caller, name, arguments)
             if outcome.ending != "result":
-                said = outcome.text.startswith(outcome.tool)
-                raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
+                names_tool = outcome.text.startswith(outcome.tool)
+                raise Unavailable(outcome.text if names_tool else f"{outcome.tool}: {outcome.text}")
             return outcome.text if outcome.structured is None else outcome.structured
 
         return call

@@ -118,12 +118,12 @@ class PydanticAIBackend:
         if not self._open_streams:
             await self.close()
 
-    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage | None:
+    def estimate_usage(self, request: StepRequest, text: str) -> TokenUsage | None:
         """See `MeteredBackend.estimate_usage`."""
         if not self._was_ready:
             return None
         system = request.system or self._settings.prompt
-        return add_cost(self._settings, estimate_usage(request, system, said, ()), None)
+        return add_cost(self._settings, estimate_usage(request, system, text, ()), None)
 
     def _record_failure(self, failed: BackendError) -> None:
         self.last_failure = FailureRecord(str(failed), time.time())

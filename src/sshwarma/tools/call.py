@@ -89,17 +89,17 @@ class CallPosition:
 
     def __init__(self, before: CallPosition | None = None) -> None:
         self._before = before
-        self._begun = asyncio.Event()
+        self._recorded = asyncio.Event()
         self._ended = asyncio.Event()
 
     async def wait_to_begin(self) -> None:
         """Wait until the previous call is recorded."""
         if self._before is not None:
-            await self._before._begun.wait()
+            await self._before._recorded.wait()
 
     def mark_begun(self) -> None:
         """Mark the call as recorded."""
-        self._begun.set()
+        self._recorded.set()
 
     async def wait_to_end(self) -> None:
         """Wait until the result of the previous call is recorded."""
@@ -108,7 +108,7 @@ class CallPosition:
 
     def release(self) -> None:
         """Mark the call as over, however it ended; no other call waits for it any more."""
-        self._begun.set()
+        self._recorded.set()
         self._ended.set()
 
 
@@ -311,8 +311,8 @@ class Tools:
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
             limit = "timed out" if seconds is None else f"timed out after {seconds:.0f} s"
-            said = str(error) or f"The call {limit}."
-            return "timeout", ToolResult(said, is_error=True)
+            message = str(error) or f"The call {limit}."
+            return "timeout", ToolResult(message, is_error=True)
         except WorldError as refused:
             return "error", ToolResult(str(refused), is_error=True)
         except Exception:

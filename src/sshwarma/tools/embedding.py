@@ -78,8 +78,8 @@ class HashedNgrams(Embedder):
         return [value / norm if value else 0.0 for value in vector] if norm else vector
 
     def _features(self, text: str) -> Iterator[tuple[str, float]]:
-        said = [word for word in extract_words(text) if word not in STOP_WORDS]
-        stems = [stem(word) for word in said]
+        words = [word for word in extract_words(text) if word not in STOP_WORDS]
+        stems = [stem(word) for word in words]
         for root, times in Counter(stems).items():
             often = 1.0 + math.log(
                 times

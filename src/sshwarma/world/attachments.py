@@ -29,9 +29,9 @@ class Attachment:
     data: bytes
 
 
-def parse_media_type(said: str | None) -> str:
+def parse_media_type(declared: str | None) -> str:
     """Return the media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
-    found = _MEDIA_TYPE.fullmatch((said or "").partition(";")[0].strip())
+    found = _MEDIA_TYPE.fullmatch((declared or "").partition(";")[0].strip())
     return found[0].lower() if found else DEFAULT_MEDIA_TYPE
 
 

@@ -42,7 +42,7 @@ _REFERENCE_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Things found, and those of them that must stay because something still refers to them."""
+    """Things that `/gc` lists, and those that must stay because something refers to them."""
 
     things: tuple[Thing, ...]
     referenced: tuple[Thing, ...] = ()

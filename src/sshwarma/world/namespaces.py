@@ -133,7 +133,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
 
 
 def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) -> bool:
-    """Return whether all ancestors of a namespace are live, such as the server it was created in."""
+    """Return whether all ancestors of a namespace are live, such as its server."""
     above: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
         if above is None or above.deleted_at is not None:

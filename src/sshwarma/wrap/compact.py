@@ -49,13 +49,13 @@ class CompactedLog:
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
     """Return the rows as messages of at most about `budget` tokens, as far as possible."""
-    told = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
+    rendered = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
-    for turn, _, line in told:
+    for turn, _, line in rendered:
         costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
     total = sum(costs.values())
     if total <= budget:
-        return CompactedLog(tuple(line for _, _, line in told if line))
+        return CompactedLog(tuple(line for _, _, line in rendered if line))
     order = [turn for turn in dict.fromkeys(_order_by_last_row(rows)) if turn]
     wanted = math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
     cut: set[str] = set()
@@ -65,8 +65,8 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
             break
         cut.add(turn)
         gone += costs[turn]
-    kept = [row for turn, row, _ in told if turn not in cut]
-    away = [row for turn, row, _ in told if turn in cut]
+    kept = [row for turn, row, _ in rendered if turn not in cut]
+    away = [row for turn, row, _ in rendered if turn in cut]
     summary = _summarize_turns(away, [turn for turn in order if turn in cut], transcript)
     lines = transcript.render_rows(kept)
     note = f"{len(cut)} older turns summarized" if cut else ""
@@ -118,26 +118,27 @@ def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Tran
     before = len(order) - len(shown)
     head = "Earlier turns, summarized; use expand to read a row in full:"
     more = [f"- {before} earlier turns"] if before else []
-    told = (
+    rendered = (
         _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in shown
     )
-    return "\n".join([head, *more, *told])
+    return "\n".join([head, *more, *rendered])
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return one turn in a line: the question, the tools, the last message."""
-    said = [row for row in rows if row.kind in ("chat", "emote")]
+    spoken = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
-    if said:
+    if spoken:
         parts.append(
-            f"{transcript.agents.name_of(said[0].author_id)}: {_shorten_text(said[0].content)}"
+            f"{transcript.agents.name_of(spoken[0].author_id)}: {_shorten_text(spoken[0].content)}"
         )
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
-    if len(said) > 1:
+    if len(spoken) > 1:
+        last = spoken[-1]
         parts.append(
-            f"→ {transcript.agents.name_of(said[-1].author_id)}: {_shorten_text(said[-1].content)}"
+            f"→ {transcript.agents.name_of(last.author_id)}: {_shorten_text(last.content)}"
         )
     return " ".join(parts)
 

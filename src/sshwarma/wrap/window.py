@@ -67,8 +67,8 @@ def read_window(
 
 def is_model_row(row: Row) -> bool:
     """Return whether a row is shown to models: not presence, not notices, not dropped."""
-    told = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
-    return told and row.status != "dropped"
+    is_kind = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
+    return is_kind and row.status != "dropped"
 
 
 def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:

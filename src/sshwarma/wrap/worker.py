@@ -155,12 +155,12 @@ def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
     state.prepare_run(asked["scripts"], asked["entry"], asked["snapshot"])
     del asked
     while True:
-        kind, said = state.step()
+        kind, payload = state.step()
         if kind == "value":
-            return protocol.VALUE, said.encode()
+            return protocol.VALUE, payload.encode()
         if kind == "error":
-            return protocol.ERROR, said.encode()
-        send_frame(protocol.CALL, said.encode())
+            return protocol.ERROR, payload.encode()
+        send_frame(protocol.CALL, payload.encode())
         answered = receive_frame()
         if answered is None:
             return None

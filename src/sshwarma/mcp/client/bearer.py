@@ -134,8 +134,8 @@ class BearerAuth(httpx2.Auth):
                     f"its authorization server issued no token: {ended or 'no reason'}"
                 )
             else:
-                said = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
-                self.refusal_reason = f"{said}: /mcp login {self._settings.name}"
+                reason = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
+                self.refusal_reason = f"{reason}: /mcp login {self._settings.name}"
             self._on_lost(self.refusal_reason)
 
     async def _renew_once(self, token: str) -> bool:

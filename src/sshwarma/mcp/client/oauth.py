@@ -288,10 +288,10 @@ def read_challenge(response: httpx2.Response) -> AuthChallenge:
 def _read_error_code(response: httpx2.Response) -> str:
     """Return the error code of a refusal, never the whole response."""
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = None
-    code = said.get("error") if isinstance(said, dict) else None
+        body = None
+    code = body.get("error") if isinstance(body, dict) else None
     return (
         strip_invisible(str(code))[:60] if isinstance(code, str) else f"HTTP {response.status_code}"
     )

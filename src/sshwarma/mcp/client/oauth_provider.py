@@ -152,13 +152,13 @@ class UserOAuthProvider(AuthorizationSteps):
         """
         context, challenged = self.context, self._challenge
         prm, metadata = context.protected_resource_metadata, context.oauth_metadata
-        said = None
+        scope = None
         if challenged is not None:
-            said = extract_scope_from_www_auth(make_challenge_response(challenged, None))
+            scope = extract_scope_from_www_auth(make_challenge_response(challenged, None))
         if self._settings.oauth_scope:
-            more = said if challenged is not None and challenged.status == 403 else None
+            more = scope if challenged is not None and challenged.status == 403 else None
             return union_scopes(self._settings.oauth_scope, more)
-        if said or (prm is not None and prm.scopes_supported is not None):
+        if scope or (prm is not None and prm.scopes_supported is not None):
             return context.client_metadata.scope
         offline = metadata is not None and "offline_access" in (metadata.scopes_supported or ())
         return "offline_access" if offline else None

@@ -309,7 +309,7 @@ class McpClients:
         await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, client: McpClient) -> Callable[[Any], None]:
-        def told(event: Any) -> None:
+        def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
                     client.end_visits(event.reason)
@@ -318,7 +318,7 @@ class McpClients:
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)
 
-        return told
+        return on_event
 
     async def _move_out(self, client: McpClient, reason: str) -> None:
         client.notices.append(reason)

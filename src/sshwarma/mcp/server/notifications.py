@@ -155,16 +155,16 @@ class ChangeNotifier:
         while True:
             self._is_stale = False
             changed, self._changed_room_ids = self._changed_room_ids, set()
-            said, self._spoken_room_ids = self._spoken_room_ids, set()
+            spoken, self._spoken_room_ids = self._spoken_room_ids, set()
             for listener in list(self._listeners):
                 try:
-                    await self._compare(listener, changed, said)
+                    await self._compare(listener, changed, spoken)
                 except WorldError as refused:
                     log.debug("a listener was skipped", reason=str(refused))
             if not self._is_stale:
                 return
 
-    async def _compare(self, listener: ChangeListener, changed: set[str], said: set[str]) -> None:
+    async def _compare(self, listener: ChangeListener, changed: set[str], spoken: set[str]) -> None:
         caller = listener.visit.make_caller()
         for kind in listener.list_kinds:
             signature = await self._signature(kind, caller)
@@ -173,7 +173,7 @@ class ChangeNotifier:
                 self._send(listener, kind())
         for uri, before in list(listener.uris.items()):
             try:
-                signature = await resources.resource_signature(caller, uri, changed, said)
+                signature = await resources.resource_signature(caller, uri, changed, spoken)
             except WorldError:
                 continue  # not readable now, so not notified either
             if signature is not None and signature != before and uri in listener.uris:
