@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
-
-HERE = Path(__file__).parent
 
 BENCHMARKS = (
     "store", "terminal", "lua", "finding", "transport", "world", "models", "hub", "mcp_server",
@@ -14,4 +11,4 @@ BENCHMARKS = (
 
 for name in BENCHMARKS:
     print(f"\n== {name}", flush=True)
-    subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

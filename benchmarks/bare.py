@@ -1,6 +1,6 @@
 """The baseline: an ssh server that only echoes, and its clients, in separate processes.
 
-    python benchmarks/bare.py --variant lean        # serve; prints {"port": ...}
+    python -m benchmarks.bare --variant lean        # serve; prints {"port": ...}
 
 Other benchmarks import `Server` and `Clients` from here, to control both and read the server's CPU:
 
@@ -20,7 +20,7 @@ import json
 import statistics
 import sys
 import time
-from typing import Any
+from typing import Any, Self
 
 import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
@@ -35,9 +35,9 @@ GCM = ["aes128-gcm@openssh.com"]
 LINE = b"x" * 78 + b"\r\n"
 MANY = AdmissionLimits(
     exempt_loopback=True,
-    pending=5_000,
-    connections=20_000,
-    connections_per_key=20_000,
+    max_pending=5_000,
+    max_connections=20_000,
+    max_connections_per_key=20_000,
 )
 
 channels: dict[Any, None] = {}
@@ -242,14 +242,17 @@ async def _spread(count: int, do: Any, workers: int = 8) -> None:
 class Child:
     """A server or clients in a process of their own, which executes one order at a time."""
 
+    module = "benchmarks.bare"
+
     def __init__(self, *arguments: str) -> None:
         self._arguments = arguments
 
-    async def __aenter__(self) -> Child:
+    async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, __file__, *self._arguments),
+            *(sys.executable, "-m", self.module, *self._arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            limit=2**24,
         )
         self.hello = await self._hear()
         return self
@@ -258,10 +261,10 @@ class Child:
         self._process.kill()
         await self._process.wait()
 
-    async def do(self, order: str, count: int = 0) -> dict[str, Any]:
+    async def do(self, order: str, argument: object = 0) -> dict[str, Any]:
         """Send an order and wait for its answer."""
         assert self._process.stdin
-        self._process.stdin.write(json.dumps([order, count]).encode() + b"\n")
+        self._process.stdin.write(json.dumps([order, argument]).encode() + b"\n")
         return await self._hear()
 
     async def _hear(self) -> dict[str, Any]:

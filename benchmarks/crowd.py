@@ -18,7 +18,7 @@ from typing import Any
 
 import asyncssh
 
-from bare import GCM, Child, _answer, _orders
+from benchmarks.bare import GCM, Child, _answer, _orders
 
 SETTINGS = """
 [ssh]
@@ -37,7 +37,7 @@ async def make_world(data_dir: Path, people: int) -> list[str]:
     """Make a world with `people` members; return their private keys."""
     from sshwarma.app import open_world
     from sshwarma.settings import load_settings
-    from sshwarma.world import agents
+    from sshwarma.world import agents, things
 
     world = await open_world(load_settings(data_dir=data_dir))
     keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(people)]
@@ -46,7 +46,7 @@ async def make_world(data_dir: Path, people: int) -> list[str]:
         for number, key in enumerate(keys):
             public = key.export_public_key().decode()
             # Created as things; `agents.create_agent` compares each name with all others.
-            agent = agents.things.create_thing(
+            agent = things.create_thing(
                 tx, "agents", "agent", name_of(number), metadata={"prefs": {"history": "0"}}
             )
             agents.add_key(tx, agent.id, key.get_fingerprint(), public)
@@ -114,18 +114,10 @@ class World:
 class Crowd(Child):
     """The clients of a World."""
 
+    module = "benchmarks.crowd"
+
     def __init__(self, world: World) -> None:
         super().__init__(str(world.port), str(world.path / "keys.json"))
-        self._file = __file__
-
-    async def __aenter__(self) -> Crowd:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, __file__, *self._arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        self.hello = await self._hear()
-        return self
 
 
 class Person:

@@ -1,6 +1,6 @@
 """Quality and speed of namespace search, and context tokens saved by namespaces.
 
-    python benchmarks/finding.py
+    python -m benchmarks.finding
 
 Forty namespaces with about five hundred tools and two hundred queries are in benchmarks/finding.
 Weights and threshold were tuned on the queries of tune.txt alone.
@@ -293,7 +293,7 @@ async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) ->
 
 async def loadouts() -> None:
     """Measure that listing and lookup do not depend on tools that are not loaded."""
-    _ = verbs.__all__
+    verbs.load_verbs()
     heading = "100 namespaces, 2 loaded with 10 tools, median us"
     print(f"\n{heading:<52}{'50 tools':>10}{'5,000':>10}{'ratio':>8}")
     figures: dict[str, list[float]] = {}

@@ -1,6 +1,6 @@
 """Cost of an MCP tool call through the world, compared with the SDK alone; cost of a listing.
 
-    python benchmarks/hub.py
+    python -m benchmarks.hub
 
 The baseline is `mcp.Client` calling the same tool of the same program over the SDK's own stdio
 transport. "hub" is the same call over the hub's connection, "tools.call" the whole path: loadout,
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from sshwarma import verbs
-from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client import listing_records, server_records
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.link import ServerInfo
 from sshwarma.mcp.client.sanitize import sanitize_listing
@@ -26,7 +26,9 @@ from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, calls, equipment
-from sshwarma.world.caller import Caller
+from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 CALLS = 300
@@ -67,16 +69,16 @@ async def direct(program: Path) -> float:
 
 async def through_the_world(world: World, folder: Path, program: Path) -> tuple[float, float]:
     person = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
-    caller = Caller(world, LimitSettings(), person, "lobby", "ssh")
+    caller = Caller(world, RequestServices(), LimitSettings(), person, "lobby", "ssh")
     hub = Hub(world, folder / "mcp")
     tools = Tools(world, {server_records.MCP_PROVIDER: hub})
     await hub.start()
     try:
         settings = McpSettings(name="bench", command=(sys.executable, str(program)))
         server = await hub.add(caller, settings)
-        await hub.settled("bench", 30)
+        await hub.wait_until_settled("bench", 30)
 
-        def equip(tx):  # noqa: ANN001, ANN202 - a unit of work
+        def equip(tx: Change) -> Thing:
             found = equipment.match_things(tx.conn, "bench:echo", ["lobby"])
             equipment.equip_things(tx, "lobby", found)
             return found[0]
@@ -140,7 +142,7 @@ async def listings(world: World) -> None:
     for what, listing in (("created", first), ("unchanged", first), ("all changed", second)):
         began = time.perf_counter()
         await world.change(
-            lambda tx, listing=listing: server_records.publish_listing(
+            lambda tx, listing=listing: listing_records.publish_listing(
                 tx, server.id, greeting, listing, trust=True
             )
         )
@@ -149,7 +151,7 @@ async def listings(world: World) -> None:
 
 
 async def main() -> None:
-    _ = verbs.__all__
+    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = folder / "server.py"

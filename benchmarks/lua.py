@@ -1,6 +1,6 @@
 """Overhead of a Lua run, and the cost of a lost worker.
 
-    python benchmarks/lua.py
+    python -m benchmarks.lua
 
 The baseline is a script that does nothing, with an empty snapshot: two frames through pipes and a
 fresh Lua state. "server" is the CPU time of this process alone, the cost to the event loop.
@@ -114,7 +114,7 @@ async def replacing(host: LuaHost) -> None:
         began = time.perf_counter()
         worker = await WorkerProcess.start(host.limits)
         started.append(time.perf_counter() - began)
-        await worker.end()
+        await worker.wait_closed()
     print(f"{'start of a worker':<44} p50 {statistics.median(started) * 1e3:7.2f} ms")
     over, after = [], []
     for _ in range(5):
@@ -122,7 +122,7 @@ async def replacing(host: LuaHost) -> None:
         try:
             await host.run(LOOP, "main", {})
         except LuaTimeout:
-            over.append(time.perf_counter() - began - host.limits.seconds)
+            over.append(time.perf_counter() - began - host.limits.run_seconds)
         began = time.perf_counter()
         await host.run(NOTHING, "main", {})
         after.append(time.perf_counter() - began)

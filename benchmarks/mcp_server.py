@@ -1,6 +1,6 @@
 """Cost of the world as an MCP server, compared with a bare SDK server in the same run.
 
-    python benchmarks/mcp_server.py [--tools 5000] [--load]
+    python -m benchmarks.mcp_server [--tools 5000] [--load]
 
 The baseline is the SDK's own server with one tool that returns a word. `--load` also runs the
 Inspector's load generator, which must be installed (tests/mcp_server does that).
@@ -38,6 +38,7 @@ CALLS = 300
 LISTS = 60
 NAMESPACES = 100
 LOADED = 2
+FLOOR = ("-m", "benchmarks.mcp_server", "--floor")
 INSPECTOR = Path(__file__).parent.parent / "tests" / "mcp_server"
 
 
@@ -62,7 +63,7 @@ def floor() -> None:
 
 async def fill(path: Path, namespaces: int, each: int) -> str:
     """Make a world with tools in namespaces, LOADED of them equipped; return a token."""
-    _ = verbs.__all__
+    verbs.load_verbs()
     world = await World.open(path, tool_specs())
 
     def work(tx: Any) -> None:
@@ -158,7 +159,7 @@ async def timed(times: int, work: Callable[[], Awaitable[Any]]) -> str:
 
 
 async def calls() -> None:
-    async with running(__file__, "--floor") as bare:
+    async with running(*FLOOR) as bare:
         for mode in ("auto", "legacy"):
             async with over_http(bare["http"], "none", mode) as client:
                 figure = await timed(CALLS, lambda: client.call_tool("echo", {"text": "a"}))
@@ -201,7 +202,10 @@ async def load() -> None:
     program = package / json.loads((package / "package.json").read_text())["bin"]["mcp-inspector"]
     with tempfile.TemporaryDirectory() as home:
         token = await fill(Path(home) / "world.db", 1, 50)
-        async with running(*serve(home)) as ours, running(__file__, "--floor") as bare:
+        async with (
+            running(*serve(home)) as ours,
+            running(*FLOOR) as bare,
+        ):
             for tool, address in (("echo", bare["http"]), ("look", ours["http"])):
                 words = [f"http://{address}/mcp", "--transport", "http"]
                 words += ["--header", f"Authorization: Bearer {token}", "--method", "tools/call"]

@@ -1,6 +1,6 @@
 """Latency from a model's token to watching terminals, and the cost of composing its context.
 
-    python benchmarks/models.py
+    python -m benchmarks.models
 
 A provider in this process writes a token and records the time; watchers in another process, with
 the same clock, record when each saw it. The baseline is the same byte forwarded by bare asyncssh
@@ -15,7 +15,6 @@ import asyncio
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -24,19 +23,18 @@ from typing import Any
 
 import asyncssh
 
-import bare
-import crowd
-from bare import GCM, Child, _answer, _orders
-from lua import NOTHING
+from benchmarks import bare, crowd
+from benchmarks.bare import GCM, Child, _answer, _orders
+from benchmarks.lua import NOTHING
+from benchmarks.store import fill
 from sshwarma import verbs
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, rows, things, turns
-from sshwarma.world.caller import Caller
+from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
-from store import fill
 
 ROUNDS = 40
 TOKENS = 6
@@ -176,18 +174,10 @@ class Watchers(Child):
     `keys` is the file of their private keys, or empty if the server accepts any key.
     """
 
+    module = "benchmarks.models"
+
     def __init__(self, port: int, keys: str) -> None:
         super().__init__("--watch", str(port), "--keys", keys)
-
-    async def __aenter__(self) -> Watchers:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, __file__, *self._arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=2**24,
-        )
-        self.hello = await self._hear()
-        return self
 
 
 # The baseline: bare ssh that forwards bytes.
@@ -212,17 +202,10 @@ async def be_relay() -> None:
 class Relay(Child):
     """Control of the relay's process."""
 
+    module = "benchmarks.models"
+
     def __init__(self) -> None:
         super().__init__("--relay")
-
-    async def __aenter__(self) -> Relay:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, __file__, *self._arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        self.hello = await self._hear()
-        return self
 
 
 async def floor(watching: int) -> list[float]:
@@ -235,7 +218,7 @@ async def floor(watching: int) -> list[float]:
         _, writer = await asyncio.open_connection("127.0.0.1", relay.hello["source"])
         for number in range(ROUNDS + WARM_UP):
             mark = mark_of(number, 0)
-            await watchers.do("watch", [mark])  # type: ignore[arg-type]
+            await watchers.do("watch", [mark])
             await asyncio.sleep(TOKEN_SECONDS)
             wrote = time.perf_counter()
             writer.write(f"\r{mark} ".encode())
@@ -262,8 +245,8 @@ async def streamed(watching: int) -> tuple[list[float], list[float]]:
         await watchers.do("connect", watching)
         for number in range(ROUNDS + WARM_UP):
             marks = [mark_of(number, token) for token in range(TOKENS)]
-            await watchers.do("watch", marks)  # type: ignore[arg-type]
-            await watchers.do("ask", "@model say something")  # type: ignore[arg-type]
+            await watchers.do("watch", marks)
+            await watchers.do("ask", "@model say something")
             saw = (await watchers.do("saw"))["saw"]
             if number >= WARM_UP:
                 first += [person[marks[0]] - provider.written[marks[0]] for person in saw]
@@ -301,7 +284,7 @@ async def a_room(world: World) -> Caller:
             rows.append_row(tx, "lobby", "chat", text, author_id=who, turn_id=turn_id)
 
     await world.change(work)
-    return Caller(world, LimitSettings(), model, "lobby", "model")
+    return Caller(world, RequestServices(), LimitSettings(), model, "lobby", "model")
 
 
 async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
@@ -316,7 +299,7 @@ async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 
 
 async def composed() -> None:
-    _ = verbs.__all__
+    verbs.load_verbs()
     host = await LuaHost.start()
     composer = ContextComposer(host)
     lua = await timed(lambda: host.run(NOTHING, "main", {}))

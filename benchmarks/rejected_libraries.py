@@ -1,7 +1,7 @@
 """What aiosqlite, prompt_toolkit and httpx would cost in the places where they are not used.
 
     python -m pip install --target /some/folder aiosqlite greenlet prompt_toolkit httpx
-    PYTHONPATH=/some/folder python benchmarks/rejected_libraries.py
+    PYTHONPATH=/some/folder python -m benchmarks.rejected_libraries
 
 None of the three is a dependency, so `make bench` does not run this. The figures stand in
 docs/decisions/, pages 001, 002 and 004.

@@ -1,6 +1,6 @@
 """Durable rows a second, and costs of look, inventory and loadout in small and big worlds.
 
-    python benchmarks/store.py
+    python -m benchmarks.store
 
 The baseline of the rows is bare sqlite3, one thread, one commit per row, with the same durability;
 a group of writers can beat it only by sharing commits.
@@ -19,7 +19,9 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from benchmarks.services import idle_services
 from sshwarma import verbs
+from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
@@ -90,10 +92,10 @@ async def timed(run: Callable[[], Awaitable[object]], times: int = 200) -> float
     return statistics.median(taken) * 1e6
 
 
-async def reads(world: World) -> dict[str, float]:
+async def reads(world: World, services: Services) -> dict[str, float]:
     """Measure common reads of a world, cached and computed again."""
     agent = await world.change(lambda tx: agents.create_agent(tx, new_name(), role="owner"))
-    caller = Caller(world, LimitSettings(), agent, "lobby", "ssh")
+    caller = Caller(world, services, LimitSettings(), agent, "lobby", "ssh")
 
     async def uncached(line: str) -> None:
         world.version += 1  # as any change of structure does
@@ -117,18 +119,19 @@ def new_name() -> str:
 
 
 async def main() -> None:
-    _ = verbs.__all__
+    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as directory:
         floor = bare_rows(Path(directory) / "bare.db")
         world = await World.open(Path(directory) / "world.db", tool_specs())
+        services = idle_services(world, Path(directory))
         print(f"{'durable rows a second':<30}{'':>10}{'baseline':>10}{'ratio':>8}")
         for writers in (1, 50, 200):
             rate = await world_rows(world, writers)
             print(f"{f'{writers} writers':<30}{rate:>10.0f}{floor:>10.0f}{rate / floor:>8.2f}")
         await fill(world, 1_000, "small")
-        small = await reads(world)
+        small = await reads(world, services)
         await fill(world, 99_000, "big")
-        big = await reads(world)
+        big = await reads(world, services)
         await world.close()
     print(f"\n{'microseconds, median':<30}{'1k':>10}{'100k':>10}{'ratio':>8}   must be <= 1.5")
     for name, value in small.items():

@@ -1,6 +1,6 @@
 """Cost of a terminal: CPU per key and per line above a prompt, memory per idle person.
 
-    python benchmarks/terminal.py
+    python -m benchmarks.terminal
 
 Targets: under 50 us a key, under 20 us a line above the prompt, under 30 KiB a person, under 5 ms
 an answer of a model.
@@ -159,7 +159,7 @@ def main() -> None:
         for number in range(ROUNDS):
             reply = block(*[f"row {row} of {number}" for row in range(5)])
             for person in people:
-                person.set_live("reply", reply)
+                person.set_live_block("reply", reply)
             loop.advance()
 
     count = ROUNDS * PEOPLE

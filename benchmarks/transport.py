@@ -1,6 +1,6 @@
 """Server cost of a login, an echoed key and a line to 200 listeners, stock and ours.
 
-    python benchmarks/transport.py
+    python -m benchmarks.transport
 
 It measures the CPU time of the server process only; clients run in another. Variants alternate for
 several rounds and the median is printed. Absolute figures depend on the machine; compare the
@@ -14,7 +14,7 @@ import statistics
 from collections import defaultdict
 from itertools import pairwise
 
-from bare import VARIANTS, Clients, Server
+from benchmarks.bare import VARIANTS, Clients, Server
 
 ROUNDS = 3
 LISTENERS = 200

@@ -1,6 +1,6 @@
 """Cost of people on a real server, compared with bare asyncssh in the same run.
 
-    python benchmarks/world.py [--people 200 …]
+    python -m benchmarks.world [--people 200 …]
 
 Every figure is printed beside its baseline: bare asyncssh with the same cipher, stock or with our
 fast send path, echoing or writing the same number of lines. Compare the ratios.
@@ -13,8 +13,8 @@ import asyncio
 import re
 from pathlib import Path
 
-from bare import Clients, Server
-from crowd import Crowd, World
+from benchmarks.bare import Clients, Server
+from benchmarks.crowd import Crowd, World
 
 WARM_UP = 10
 FIRST = 100
@@ -77,7 +77,7 @@ async def ours(people: int) -> tuple[dict[str, float], str, str]:
         spent = seconds = 0.0
         for _ in range(TALK_ROUNDS):
             began = world.cpu()
-            said = await crowd.do("talk", [talkers, LINES])  # type: ignore[arg-type]
+            said = await crowd.do("talk", [talkers, LINES])
             spent += world.cpu() - began
             seconds += said["seconds"]
         typed_from = world.cpu()

@@ -63,8 +63,10 @@ DRAIN_TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class AdmittedOperator:
-    """The operator, let in on the first run. `identity` is the private key file that was made for
-    them, if they had none."""
+    """The operator, admitted on the first run.
+
+    `identity` is the private key file that was made for them, if they had no key.
+    """
 
     name: str
     fingerprints: tuple[str, ...]
@@ -72,7 +74,7 @@ class AdmittedOperator:
 
 
 async def open_world(settings: Settings) -> World:
-    """The world of a data directory, which is made if need be; no door is opened."""
+    """Open the world of a data directory, which is created if it does not exist; no door opens."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     verbs.load_verbs()
     return await World.open(settings.database, tool_specs())
@@ -118,10 +120,12 @@ class App:
 
     @property
     def ssh_address(self) -> str:
+        """HOST:PORT of the ssh server, with the port that was picked."""
         return f"{split_address(self.settings.ssh.listen)[0]}:{self.ssh.port}"
 
     @property
     def http_address(self) -> str:
+        """HOST:PORT of the HTTP server, or `off`."""
         if self.http is None:
             return "off"
         return f"{split_address(self.settings.http.listen)[0]}:{self.http.port}"
@@ -243,12 +247,16 @@ class App:
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
 
     def host_fingerprint(self) -> str:
+        """Return the SHA-256 fingerprint of the host key."""
         return compute_fingerprint(self.host_key)
 
 
 async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | None:
-    """On a world without people, make the person who runs it its owner, with the public keys of
-    their account; with a key made for them if they have none. Nobody else is let in."""
+    """Make the person who runs a new world its owner, if it has no people; return them.
+
+    Their keys are the public keys of their account, or a new key if they have none. Nobody else is
+    admitted.
+    """
     if any(agent.kind == "person" for agent in world.agents):
         return None
     name = _choose_operator_name()
@@ -272,7 +280,7 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
 
 
 def _read_own_public_keys() -> list[str]:
-    """The public keys of the account that runs the program: its files and its ssh agent."""
+    """Return the public keys of the account that runs the program: its files and its ssh agent."""
     found = {
         file.read_text(encoding="utf-8", errors="replace").strip()
         for file in sorted((Path.home() / ".ssh").glob("id_*.pub"))
@@ -298,7 +306,7 @@ def _read_own_public_keys() -> list[str]:
 
 
 def _create_operator_key(path: Path) -> str:
-    """A key for an operator who has none: the private half 0600 in the data directory."""
+    """Return a key for an operator who has none: the private half 0600 in the data directory."""
     if not path.exists():
         key = asyncssh.generate_private_key("ssh-ed25519", comment="made by sshwarma")
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

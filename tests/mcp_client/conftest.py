@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.mcp.client.supervisor import SupervisorTiming
+from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.world.world import World
 from support.hub import QUICK, Hubbed, children
 from support.people import Someone, alice, bob, newborn, qwen, world

@@ -169,7 +169,7 @@ async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked_and_both_k
     await hubbed.poisoned()
     hers, his = Terminal(alice), Terminal(bob)
     waiting = asyncio.create_task(hubbed.call("evil:stall", bob))
-    await hubbed.until(lambda: hubbed.hub._servers["mcp_evil"].in_flight)
+    await hubbed.until(lambda: hubbed.hub.pool.running["mcp_evil"].in_flight)
     assert said(await hubbed.call("evil:ask", alice)) == {"action": "decline"}
     for one in (await hers.next(), await his.next()):
         assert "it is unclear who should answer" in one.text

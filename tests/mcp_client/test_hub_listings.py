@@ -244,7 +244,7 @@ async def test_at_a_start_nothing_is_available_until_it_is_connected(hubbed: Hub
     async def never(*_: Any) -> Any:
         raise AssertionError
 
-    hubbed.hub._dial = never  # type: ignore[assignment]
+    hubbed.hub.pool._dial = never  # type: ignore[assignment]
     await hubbed.hub.start()
     assert not (await hubbed.tool("evil:echo")).available
     assert json.loads(json.dumps((await hubbed.server("evil")).metadata["entry"]))["command"]

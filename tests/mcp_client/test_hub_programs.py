@@ -112,7 +112,7 @@ async def test_three_that_are_never_answered_make_it_doubtful_until_one_is(hubbe
 async def test_whoever_gives_up_cancels_the_call_at_the_server(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     running = asyncio.create_task(hubbed.call("evil:stall"))
-    supervisor = hubbed.hub._servers["mcp_evil"]
+    supervisor = hubbed.hub.pool.running["mcp_evil"]
     await hubbed.until(lambda: supervisor.in_flight)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -127,7 +127,7 @@ async def test_whoever_gives_up_cancels_the_call_at_the_server(hubbed: Hubbed) -
 
 async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=2)
-    supervisor = hubbed.hub._servers["mcp_evil"]
+    supervisor = hubbed.hub.pool.running["mcp_evil"]
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
     await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued_count == 50)
     one_more = await hubbed.call("evil:echo")
@@ -240,7 +240,7 @@ async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
 async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=20)
     others = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(10)]
-    await hubbed.until(lambda: hubbed.hub._servers["mcp_evil"].in_flight == 10)
+    await hubbed.until(lambda: hubbed.hub.pool.running["mcp_evil"].in_flight == 10)
     loop = asyncio.get_running_loop()
     before = loop.time()
     died = await hubbed.call("evil:die")

@@ -67,7 +67,7 @@ async def test_five_reference_servers(hubbed: Hubbed, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)  # fifty starts of a program: a minute or two on a busy machine
 async def test_50_kills_leave_nothing_behind(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
-    supervisor = hubbed.hub._servers["mcp_evil"]
+    supervisor = hubbed.hub.pool.running["mcp_evil"]
     await hubbed.call("evil:echo")
     tasks, files = len(asyncio.all_tasks()), _open_files()
     for _ in range(50):

@@ -17,7 +17,7 @@ from mcp.shared.subscriptions import (
     ToolsListChanged,
 )
 
-from sshwarma.mcp.server import notifications, protocol
+from sshwarma.mcp.server import notifications, subscription_methods
 from support.mcp_server import Expiry, Served, words
 
 pytestmark = pytest.mark.filterwarnings(
@@ -223,7 +223,7 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
 
 async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "MAX_SUBSCRIBED_RESOURCES", 2)
-    monkeypatch.setattr(protocol, "MAX_SUBSCRIBED_RESOURCES", 2)
+    monkeypatch.setattr(subscription_methods, "MAX_SUBSCRIBED_RESOURCES", 2)
     token = await served.newcomer("ann")
     async with listening(served, token, "legacy", "room://lobby", "room://home") as ears:
         with pytest.raises(MCPError, match="You have 2 subscriptions, the limit"):

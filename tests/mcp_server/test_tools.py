@@ -10,6 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from sshwarma.common.limits import MAX_PAGE_ENTRIES
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Conflict
 from support.mcp_server import Served, words
@@ -40,6 +41,20 @@ async def test_what_is_listed_is_the_loadout_and_what_is_always_there(
         assert await names(client) == ALWAYS + expected
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         assert await names(client) == ALWAYS + expected
+
+
+async def test_an_error_in_the_program_says_no_more_than_where_the_details_are(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*args: Any, **more: Any) -> Any:
+        raise RuntimeError("secret inside")
+
+    token = await served.newcomer("ann")
+    async with served.client(token) as client:
+        monkeypatch.setattr("sshwarma.mcp.server.builtin_tools.invoke", fail)
+        result = await client.call_tool("look", {})
+    assert result.is_error
+    assert words(result) == INTERNAL_ERROR == "Internal error. The server's log has the details."
 
 
 async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Served) -> None:

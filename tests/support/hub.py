@@ -10,7 +10,7 @@ from typing import Any
 
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
-from sshwarma.mcp.client.supervisor import SupervisorTiming
+from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import CallOutcome, Tools
 from sshwarma.world import equipment, things
@@ -92,11 +92,11 @@ class Hubbed:
 
     def patience(self, name: str, seconds: float) -> None:
         """From now on a server's calls may take so long."""
-        running = self.hub._servers[server_records.server_thing_id(name)]
+        running = self.hub.pool.running[server_records.server_thing_id(name)]
         running.settings = running.settings.model_copy(update={"call_seconds": seconds})
 
     def state(self, name: str) -> str:
-        running = self.hub._servers.get(server_records.server_thing_id(name))
+        running = self.hub.pool.running.get(server_records.server_thing_id(name))
         return running.state if running else "none"
 
 

@@ -23,7 +23,7 @@ from sshwarma.world import (
     agents,
     equipment,
     private_messages,
-    report_worker,
+    report_access,
     reports,
     rooms,
     rows,
@@ -370,11 +370,11 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
     """The second line behind the filter: without the filter, hidden rows would have no words."""
     asked = {"path": str(bobs.world.store.path), "agent": bobs.scope.agent_id,
              "logs": bobs.scope.log_ids, "admin": False}  # fmt: skip
-    scope = report_worker.RestrictedDatabase(asked)
+    scope = report_access.RestrictedDatabase(asked)
     scope.database.set_authorizer(None)
-    for table in report_worker.TABLE_FILTERS:
+    for table in report_access.TABLE_FILTERS:
         filtered = scope._filtered_select(table)
-        unfiltered = filtered.removesuffix(f" WHERE {report_worker.TABLE_FILTERS[table].condition}")
+        unfiltered = filtered.removesuffix(f" WHERE {report_access.TABLE_FILTERS[table].condition}")
         assert unfiltered != filtered
         found = scope.database.execute(unfiltered).fetchall()
         assert SECRET not in repr(found), table

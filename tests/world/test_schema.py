@@ -234,6 +234,68 @@ async def test_the_tree_a_world_begins_with(world: World) -> None:
     assert not await world.change(lambda tx: bootstrap_world(tx, tool_specs()))
 
 
+def _retirement(conn: Any, ids: set[str]) -> tuple[set[str], set[str], set[str]]:
+    """Those of the ids that are live, and the ids equipped in the lobby and by default."""
+    found = [things.get_thing(conn, id) for id in ids]
+    live = {thing.id for thing in found if thing and thing.deleted_at is None}
+    query = "SELECT thing_id FROM equipped WHERE context_id = :context AND deleted_at IS NULL"
+    lobby, defaults = (
+        set(conn.execute(text(query), {"context": context}).scalars())
+        for context in ("lobby", "defaults")
+    )
+    return live, lobby, defaults
+
+
+async def test_tools_without_a_verb_are_retired_and_return_with_it(world: World) -> None:
+    specs = list(tool_specs())
+    old = [
+        BuiltinToolSpec("sshwarma", "skill", "An old verb", {}, default=True),
+        BuiltinToolSpec("global", "namespace", "Another", {}),
+    ]
+    await world.change(lambda tx: bootstrap_world(tx, [*specs, *old]))
+    ids = {spec.id for spec in old}
+    ours = await world.change(
+        lambda tx: [
+            things.create_thing(
+                tx, "internal", "tool", "mine", qualified_name="sshwarma:mine", created_by="alice"
+            ),
+            things.create_thing(tx, "global", "tool", "theirs", qualified_name="global:theirs"),
+            things.create_thing(tx, "global", "data", "global_text"),
+        ]
+    )
+
+    def equip(tx: Any) -> None:
+        tools = [things.get_live_thing(tx.conn, id) for id in ids]
+        equipment.equip_things(tx, "lobby", [*tools, *ours])
+        equipment.unequip_things(tx, "home", tools)
+
+    await world.change(equip)
+
+    live, lobby, defaults = before = await world.store.read(lambda conn: _retirement(conn, ids))
+    assert live == ids and ids <= lobby and "tool_skill" in defaults
+    everything = len(await world.store.read(lambda conn: things.read_children(conn, "internal")))
+
+    await world.change(lambda tx: bootstrap_world(tx, specs))
+    assert await world.store.read(lambda conn: _retirement(conn, ids)) == (
+        set(),
+        lobby - ids,
+        defaults - ids,
+    )
+    assert {thing.id for thing in ours} <= lobby - ids
+    for thing in ours:
+        kept = await world.store.read(lambda conn, id=thing.id: things.get_live_thing(conn, id))
+        assert kept == thing
+    left = await world.store.read(lambda conn: things.read_children(conn, "internal"))
+    assert len(left) == everything - 1
+    await world.change(lambda tx: bootstrap_world(tx, []))
+    assert await world.store.read(lambda conn: things.read_children(conn, "internal")) == left
+
+    await world.change(lambda tx: bootstrap_world(tx, [*specs, *old]))
+    assert await world.store.read(lambda conn: _retirement(conn, ids)) == before
+    tool = await world.store.read(lambda conn: things.get_live_thing(conn, "tool_skill"))
+    assert "retired" not in tool.metadata
+
+
 @pytest.mark.parametrize("name", [*VIEWS, *TABLES])
 def test_a_table_has_its_columns(newborn: Path, name: str) -> None:
     with closing(sqlite3.connect(newborn)) as database:

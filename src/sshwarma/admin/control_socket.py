@@ -57,6 +57,7 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
+        """Listen on the socket; only this process's user can connect to it."""
         self._path.unlink(missing_ok=True)  # left by a server that was killed; we hold the lock
         with _short_socket_path(self._path) as path:
             self._server = await asyncio.start_unix_server(
@@ -65,6 +66,7 @@ class ControlServer:
         self._path.chmod(0o600)
 
     async def stop(self) -> None:
+        """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
         self._path.unlink(missing_ok=True)
@@ -119,7 +121,7 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _short_socket_path(path: Path) -> Iterator[str]:
-    """A name for a socket within the kernel's 107 bytes, however deep its directory."""
+    """Return a name for a socket within the kernel's 107 bytes, however deep its directory."""
     if len(os.fsencode(path)) < 100:
         yield str(path)
         return

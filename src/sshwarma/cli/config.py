@@ -30,7 +30,7 @@ def show(invocation: Invocation) -> int:
 
 
 def _without_none(value: Any) -> Any:
-    """The value without the keys that are not set, which TOML cannot express."""
+    """Return the value without the keys that are not set, which TOML cannot express."""
     if isinstance(value, dict):
         return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

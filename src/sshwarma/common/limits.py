@@ -1,5 +1,7 @@
 """Limits that a person or a program can meet: one place, each with its unit and reason.
 
+Longer than 400 lines, because it is one table: every limit is found in one file.
+
 The unit is in the name; `docs/limits.md` is made from here by `make docs`. Limits that an operator
 sets are in `sshwarma.settings`, those of the ssh door also in `ssh.transport.admission`. A module's
 own constants (cache sizes, intervals of drawing) stay in their modules.

@@ -14,7 +14,7 @@ _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
 
 def has_key_prefix(text: str) -> bool:
-    """Whether a word in the text starts like a provider's key: `sk-…`, `AIza…`."""
+    """Return whether a word in the text starts like a provider's key: `sk-…`, `AIza…`."""
     return any(re.search(r"\d", found[0]) for found in _KEY_PREFIXES.finditer(text))
 
 
@@ -23,7 +23,7 @@ _LOGIN_COMMAND: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
 
 
 def is_secret_line(typed: str) -> bool:
-    """Whether a typed line must not be stored in input history."""
+    """Return whether a typed line must not be stored in input history."""
     if _LOGIN_COMMAND.match(typed):
         return True
     setting = typed.lstrip().lower().startswith("/model ")
@@ -31,7 +31,7 @@ def is_secret_line(typed: str) -> bool:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a word in the text is, or may well be, a key.
+    """Return whether a word in the text is, or may well be, a key.
 
     Long random words count, so this is for fields of a name or an address only, not for talk.
     """

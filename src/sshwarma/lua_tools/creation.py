@@ -16,7 +16,7 @@ from sshwarma.world.things import Thing
 
 
 def is_lua_tool(thing: Thing) -> bool:
-    """Whether a thing is a tool that somebody wrote in Lua."""
+    """Return whether a thing is a tool that somebody wrote in Lua."""
     return thing.kind == "tool" and thing.metadata.get(PROVIDER_KEY) == LUA_PROVIDER
 
 

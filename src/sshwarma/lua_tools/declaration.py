@@ -1,4 +1,4 @@
-"""The declaration of a Lua tool, in the comments at the head of its script:
+"""The declaration of a Lua tool: the comments at the head of its script.
 
     -- Rolls dice.
     -- @param sides integer=6 Sides of each die
@@ -90,13 +90,13 @@ def parse_declaration(source: str) -> ToolDeclaration:
 
 
 def read_summary(source: str) -> str:
-    """The first comment line of a script; empty if it has no leading comment."""
+    """Return the first comment line of a script; empty if it has no leading comment."""
     first = source.lstrip().split("\n", 1)[0].strip()
     return first.lstrip("-").strip() if first.startswith("--") else ""
 
 
 def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]:
-    """An argument's name, its schema, and whether it is optional."""
+    """Return an argument's name, its schema, and whether it is optional."""
     found = _PARAMETER_PATTERN.fullmatch(text)
     if found is None:
         raise _line_error(number, f"{text[:60]!r} must be NAME TYPE text")

@@ -121,20 +121,20 @@ class LuaToolProvider:
         return ToolResult(text, structured, printed_lines=tuple(printed))
 
     def _make_host_call(self, caller: Caller) -> HostCallback:
-        """What `host.call` of a script means."""
+        """Carry out `host.call` of a script."""
 
         async def call(name: str, arguments: dict[str, Any]) -> Any:
             outcome = await self._tools.call(caller, name, arguments)
             if outcome.ending != "result":
-                said = outcome.text.startswith(outcome.tool)
-                raise Unavailable(outcome.text if said else f"{outcome.tool}: {outcome.text}")
+                names_tool = outcome.text.startswith(outcome.tool)
+                raise Unavailable(outcome.text if names_tool else f"{outcome.tool}: {outcome.text}")
             return outcome.text if outcome.structured is None else outcome.structured
 
         return call
 
 
 def render_value(value: Any) -> str:
-    """A script's result as text: a flat table with one value a line, a deeper one as JSON."""
+    """Format a script's result: a flat table with one value a line, a deeper one as JSON."""
     match value:
         case None:
             return ""

@@ -138,8 +138,8 @@ class Backend(Protocol):
 class MeteredBackend(Protocol):
     """A backend whose interrupted answers cost tokens too."""
 
-    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage | None:
-        """Estimate the usage of an interrupted step after the text `said`.
+    def estimate_usage(self, request: StepRequest, text: str) -> TokenUsage | None:
+        """Estimate the usage of an interrupted step after its text.
 
         Returns None if the request cannot have been sent.
         """

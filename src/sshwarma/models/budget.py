@@ -44,6 +44,10 @@ class BudgetLimits:
 
     @classmethod
     def from_settings(cls, settings: ModelSettings, change: str) -> BudgetLimits:
+        """Return the limits of a model's settings.
+
+        `change` says how to change a limit, with `{}` for its name.
+        """
         return cls(
             settings.turn_steps,
             settings.turn_seconds,
@@ -70,6 +74,7 @@ class UsageTotal:
     unpriced: int = 0
 
     def add(self, spent: TokenUsage) -> None:
+        """Add the tokens and the cost of one step."""
         self.tokens += spent.prompt_tokens + spent.completion_tokens
         self.cost += spent.cost or 0.0
         self.unpriced += spent.cost is None

@@ -11,7 +11,16 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sshwarma.models.backend import OfferedTool, StepRequest, StreamPart, TextDelta, ToolCall
+from typing_extensions import override
+
+from sshwarma.models.backend import (
+    Backend,
+    OfferedTool,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    ToolCall,
+)
 
 GUIDE_GREETING: Final = (
     "I am the guide. I follow rules; I am not a language model. I can look around for you and"
@@ -85,7 +94,7 @@ _COMMON_WORDS: Final = frozenset(
 )
 
 
-class GuideBackend:
+class GuideBackend(Backend):
     """Backend of the built-in guide; `topics` are help texts by name."""
 
     model = "guide"
@@ -94,6 +103,7 @@ class GuideBackend:
     def __init__(self, topics: Mapping[str, str]) -> None:
         self._topics = topics
 
+    @override
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:
             for done in request.completed_calls:

@@ -40,9 +40,11 @@ class ResponseCache:
         self._responses: LRUCache[ResponseKey, ModelResponse] = LRUCache(self.MAX_RESPONSES)
 
     def store(self, text: str, calls: Iterable[ToolCall], answer: ModelResponse) -> None:
+        """Store the response of a step that produced this text and these calls."""
         self._responses[_response_key(text, calls)] = answer
 
     def find(self, step: TurnStep) -> ModelResponse | None:
+        """Return the stored response of a step, or None."""
         return self._responses.get(_response_key(step.text, (done.call for done in step.done)))
 
 

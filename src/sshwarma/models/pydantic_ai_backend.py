@@ -76,14 +76,17 @@ class PydanticAIBackend:
 
     @property
     def model(self) -> str:
+        """Name of the model, as its provider knows it."""
         return self._settings.model
 
     @property
     def context_tokens(self) -> int:
+        """Context window in tokens."""
         return self._settings.context_tokens or PROVIDER_KINDS[self._settings.kind].context_tokens
 
     @property
     def settings(self) -> ModelSettings:
+        """Settings of the model."""
         return self._settings
 
     async def ready(self) -> LoadedModel:
@@ -115,12 +118,12 @@ class PydanticAIBackend:
         if not self._open_streams:
             await self.close()
 
-    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage | None:
+    def estimate_usage(self, request: StepRequest, text: str) -> TokenUsage | None:
         """See `MeteredBackend.estimate_usage`."""
         if not self._was_ready:
             return None
         system = request.system or self._settings.prompt
-        return add_cost(self._settings, estimate_usage(request, system, said, ()), None)
+        return add_cost(self._settings, estimate_usage(request, system, text, ()), None)
 
     def _record_failure(self, failed: BackendError) -> None:
         self.last_failure = FailureRecord(str(failed), time.time())

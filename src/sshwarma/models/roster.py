@@ -50,6 +50,7 @@ class RosterEntry:
 
     @property
     def limits(self) -> BudgetLimits:
+        """Budget limits of the model, with how to change them."""
         if self.settings is None:
             return BudgetLimits()
         if self.origin == "file":

@@ -31,6 +31,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
+        """Return the key itself, for a request to the provider."""
         return self._text
 
     def hide(self, text: str) -> str:

@@ -28,9 +28,11 @@ class ContextLog:
         self._known: LRUCache[tuple[str, str], ModelContext] = LRUCache(MAX_LOGGED_CONTEXTS)
 
     def record(self, room_id: str, agent_id: str, composed: ModelContext) -> None:
+        """Record the last context that a model was sent in a room."""
         self._known[room_id, agent_id] = composed
 
     def find_last(self, room_id: str, agent_id: str) -> ModelContext | None:
+        """Return the last context that a model was sent in a room, or None."""
         return self._known.get((room_id, agent_id))
 
 

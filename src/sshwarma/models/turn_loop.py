@@ -19,10 +19,8 @@ import structlog
 from sshwarma.common.limits import (
     MAX_CALLS_PER_STEP,
     MAX_KEPT_RESULT_CHARACTERS,
-    MAX_NOTES_CHARACTERS,
     STALL_TIMEOUT_SECONDS,
 )
-from sshwarma.models import notes_block
 from sshwarma.models.backend import (
     Backend,
     BackendError,
@@ -41,9 +39,10 @@ from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.truncate_results import truncate_results
 from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.models.turn_rows import TurnRows
 from sshwarma.tools.call import CallPosition
 from sshwarma.tools.names import model_tool_name
-from sshwarma.world import drafts, notes, rows, turns, usage
+from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
@@ -63,7 +62,7 @@ class FollowUpHandler(Protocol):
     """Handles the models that an answer mentions."""
 
     def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
-        """Open turns for the models that a final answer mentions."""
+        """Open turns for the models that the final answer `row` mentions; return them."""
 
     def start_follow_ups(
         self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]
@@ -75,6 +74,7 @@ class TurnLoop:
     """A running turn.
 
     Attributes:
+        rows: Adds the rows of the turn to its room.
         services: Services of the request, for the tool calls of the turn.
         person_id: Id of the person who started the chain of mentions.
         hops: Number of models that have mentioned each other before this turn.
@@ -97,6 +97,7 @@ class TurnLoop:
         self.services = services
         self.person_id = person_id
         self.hops = hops
+        self.rows = TurnRows(turn, agent, question)
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
         self._deps = means
@@ -172,11 +173,11 @@ class TurnLoop:
                 calls = await self._run_step(backend, composed, steps)
             if not calls:
                 return
-            said = self._live_answer.text
+            text = self._live_answer.text
             await self._append_text()
             self._budget.check()
             self._live_answer.set_running_tools(*(call.name for call in calls))
-            steps += (TurnStep(said, await self._call_tools(calls)),)
+            steps += (TurnStep(text, await self._call_tools(calls)),)
             steps = truncate_results(steps)
             self._live_answer.set_running_tools()
 
@@ -239,10 +240,10 @@ class TurnLoop:
 
         Each request then begins like the one before it, for the provider's prompt cache.
         """
-        found = sorted(tools, key=lambda item: item.thing.label)
-        for item in found:
+        by_name = sorted(tools, key=lambda item: item.thing.label)
+        for item in by_name:
             self._tool_order.setdefault(item.thing.id, len(self._tool_order))
-        return sorted(found, key=lambda item: self._tool_order[item.thing.id])
+        return sorted(by_name, key=lambda item: self._tool_order[item.thing.id])
 
     async def _compose(self, budget: int) -> ModelContext:
         """Compose the context in about `budget` tokens; empty if that is 0.
@@ -262,7 +263,7 @@ class TurnLoop:
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
         for notice in composed.notices:
-            await self._world.change(partial(self.append_notice, text=notice))
+            await self._world.change(partial(self.rows.append_notice, text=notice))
         self._deps.context_log.record(self.turn.room_id, self.agent.id, composed)
         return composed
 
@@ -276,7 +277,7 @@ class TurnLoop:
         for _ in calls:
             places.append(CallPosition(places[-1] if places else None))
 
-        async def one(number: int, call: ToolCall) -> CompletedCall:
+        async def run_call(number: int, call: ToolCall) -> CompletedCall:
             refusal = call.parse_error
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
@@ -299,7 +300,7 @@ class TurnLoop:
             text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
             return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
-        return tuple(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
+        return tuple(await asyncio.gather(*(run_call(n, call) for n, call in enumerate(calls))))
 
     def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent
@@ -344,16 +345,16 @@ class TurnLoop:
     # Rows.
 
     async def _append_reasoning(self) -> None:
-        """Store the reasoning as a row, folded in the room and hidden from models."""
+        """Store the reasoning as a row."""
         text = self._live_answer.take_reasoning()
         if text:
-            await self._world.change(lambda tx: self._append_row(tx, "thought", text))
+            await self._world.change(lambda tx: self.rows.append_thought(tx, text))
 
     async def _append_text(self) -> None:
         """Store the text so far as a row, before the tool calls."""
         text = self._live_answer.take_text()
         if text:
-            await self._world.change(lambda tx: self._append_reply(tx, text))
+            await self._world.change(lambda tx: self.rows.append_reply(tx, text))
         self._live_answer.publish()
 
     async def _finish(self, status: TurnStatus, note: str) -> None:
@@ -363,9 +364,9 @@ class TurnLoop:
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
             row = None
             if text:
-                row = self._append_reply(tx, text, cut=status == "cancelled" or bool(note))
+                row = self.rows.append_reply(tx, text, cut=status == "cancelled" or bool(note))
             if note:
-                self.append_notice(tx, note)
+                self.rows.append_notice(tx, note)
             turns.close_turn(tx, turn.id, status)
             opened = [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
             tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
@@ -382,50 +383,3 @@ class TurnLoop:
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         finally:
             self._follower.start_follow_ups(self, row, opened)
-
-    def append_notice(self, tx: Change, text: str) -> None:
-        """Add a notice about the turn to the room."""
-        self._append_row(tx, "notice", text)
-
-    def _append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
-        """Store a reply as a row, and its notes; return None if it has only notes."""
-        reply = notes_block.parse_reply(text)
-        turn, agent = self.turn, self.agent
-        drafts.delete_draft(tx, turn.id)
-        meta: dict[str, object] = {"cut": True} if cut else {}
-        if reply.notes is not None:
-            notes.write_notes(tx, turn.room_id, agent.id, agent.name, reply.notes)
-            meta["state"] = reply.notes
-            if reply.cut_characters:
-                self.append_notice(
-                    tx,
-                    f"wrote notes over the limit of {MAX_NOTES_CHARACTERS} characters:"
-                    f" the last {reply.cut_characters} were cut",
-                )
-            if not reply.text:
-                self._append_row(tx, "notice", "changed its notes", meta=meta)
-        if not reply.text:
-            return None
-        return self._append_row(
-            tx, "chat", reply.text, parent_row_id=self._question.id, meta=meta or None
-        )
-
-    def _append_row(
-        self,
-        tx: Change,
-        kind: str,
-        text: str,
-        *,
-        parent_row_id: str | None = None,
-        meta: dict[str, object] | None = None,
-    ) -> Row:
-        return rows.append_row(
-            tx,
-            self.turn.room_id,
-            kind,
-            text,
-            author_id=self.agent.id,
-            turn_id=self.turn.id,
-            parent_row_id=parent_row_id,
-            meta=meta,
-        )

@@ -194,7 +194,7 @@ class TurnRunner:
         elif not self.has_capacity(answer.turn.room_id, len(called)):
             limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
         if called and limit:
-            answer.append_notice(
+            answer.rows.append_notice(
                 tx, f"called {', '.join(agent.name for agent in called)}, but {limit}"
             )
             return []

@@ -21,15 +21,30 @@ def split_address(value: str) -> tuple[str, int]:
 
 
 def check_address(value: str) -> str:
+    """Return a HOST:PORT address.
+
+    Raises:
+        ValueError: if it is not one.
+    """
     split_address(value)
     return value
 
 
 def check_address_or_off(value: str) -> str:
+    """Return a HOST:PORT address or `off`.
+
+    Raises:
+        ValueError: if it is neither.
+    """
     return value if value == "off" else check_address(value)
 
 
 def check_base_url(value: str) -> str:
+    """Return the URL of this server without a slash at the end; it may be empty.
+
+    Raises:
+        ValueError: if it is not a web address.
+    """
     parts = urlsplit(value)
     if value and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise ValueError("not a URL such as https://world.example.org")
@@ -39,6 +54,7 @@ def check_base_url(value: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
+    """Return whether a host is `localhost` or a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -48,6 +64,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_web_url(value: str) -> str:
+    """Return the URL of a model provider.
+
+    Raises:
+        ValueError: if it is not a web address, or contains a key.
+    """
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not a URL such as http://127.0.0.1:8080/v1")

@@ -22,6 +22,7 @@ from pydantic_settings import (
     SettingsError,
     TomlConfigSettingsSource,
 )
+from typing_extensions import override
 
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
@@ -97,6 +98,7 @@ class Settings(BaseSettings):
         return servers
 
     @classmethod
+    @override
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
@@ -109,6 +111,7 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> Path:
+        """Path of the SQLite file."""
         return self.data_dir / "world.db"
 
 

@@ -32,8 +32,8 @@ def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse secrets in a command, which is stored, can be shown, and is in the process list."""
     for word in words:
         name, sign, value = word.partition("=")
-        told = sign and _SECRET_NAME.search(name) and looks_like_key(value)
-        if has_key_prefix(word) or told:
+        is_key = sign and _SECRET_NAME.search(name) and looks_like_key(value)
+        if has_key_prefix(word) or is_key:
             raise ValueError(
                 "a word of the command looks like a secret: put it into the environment of the "
                 "server, and pass it to the command with env, as ${NAME}"

@@ -15,6 +15,8 @@ ServerRole = Literal["owner", "admin", "member", "guest"]
 
 
 class SshSettings(SettingsSection):
+    """`[ssh]`: the ssh server and its limits on connections."""
+
     listen: Annotated[str, AfterValidator(check_address)] = Field(
         "127.0.0.1:2222", description="HOST:PORT of the ssh server; port 0 picks a free port."
     )
@@ -40,6 +42,8 @@ class SshSettings(SettingsSection):
 
 
 class HttpSettings(SettingsSection):
+    """`[http]`: the HTTP server."""
+
     listen: Annotated[str, AfterValidator(check_address_or_off)] = Field(
         "127.0.0.1:2280", description="HOST:PORT of /healthz, /metrics, /api and /mcp, or 'off'."
     )
@@ -56,6 +60,8 @@ class HttpSettings(SettingsSection):
 
 
 class RegistrationSettings(SettingsSection):
+    """`[registration]`: who may register a new key."""
+
     mode: RegistrationMode = Field(
         "closed",
         description="Who may register a new key: nobody, holders of an invite, or anyone.",
@@ -69,6 +75,8 @@ class RegistrationSettings(SettingsSection):
 
 
 class LimitSettings(SettingsSection):
+    """`[limits]`: limits of agents and of their things."""
+
     line_bytes: int = Field(
         DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Longest line, in bytes."
     )
@@ -89,6 +97,8 @@ class LimitSettings(SettingsSection):
 
 
 class SearchSettings(SettingsSection):
+    """`[finding]`: search of namespaces."""
+
     threshold: float | None = Field(
         None,
         ge=0,
@@ -98,5 +108,7 @@ class SearchSettings(SettingsSection):
 
 
 class LogSettings(SettingsSection):
+    """`[log]`: level and format of the server's log."""
+
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"

@@ -64,7 +64,7 @@ _BOUND_WORDS: Final = {
 
 
 def get_input_schema(tool: Thing) -> dict[str, Any]:
-    """The declared input schema of a tool."""
+    """Return the declared input schema of a tool."""
     declared = tool.metadata.get("input_schema")
     return declared if isinstance(declared, dict) else ANY_OBJECT_SCHEMA
 
@@ -153,7 +153,7 @@ def _parse_json_or_text(text: str) -> Any:
 
 
 def _allowed_types(schema: dict[str, Any], name: str) -> frozenset[str]:
-    """The types an argument may have; empty if the schema does not say."""
+    """Return the types an argument may have; empty if the schema does not say."""
     described = _get_subschema(schema.get("properties"), name)
     options = [_get_subschema(option) for option in described.get("anyOf", [described])]
     found: set[str] = set()
@@ -248,7 +248,7 @@ class _BoundedSchema:
             yield ValidationError(f"{pattern} does not match")
 
     def _resolve_reference(self, reference: Any) -> Any:
-        """The target of a reference within the schema; an empty schema for any other reference."""
+        """Return the target of a reference within the schema, or an empty schema for any other."""
         if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
         found: Any = self._root_schema
@@ -282,7 +282,7 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str) -> SchemaValidator | None:
-    """A matcher with time linear in the text; None for an invalid or unsupported pattern."""
+    """Return a matcher with time linear in the text; None for an invalid or unsupported pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -290,7 +290,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator | None:
 
 
 def _describe_error(error: ValidationError) -> Iterator[str]:
-    """The problem, beginning with the name of the argument."""
+    """Return the problem, beginning with the name of the argument."""
     place = ".".join(map(str, error.absolute_path)) or "the arguments"
     given, limit = _shorten_json(error.instance), error.validator_value
     prefix = f"{place}." if error.absolute_path else ""

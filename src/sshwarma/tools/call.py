@@ -60,12 +60,16 @@ class ToolProvider(Protocol):
 
     @property
     def timeout_seconds(self) -> float | None:
-        """Timeout of each call in seconds. None: the provider raises TimeoutError itself, with a
-        message."""
+        """Timeout of each call in seconds.
+
+        None if the provider raises TimeoutError itself, with a message.
+        """
 
     def why_unavailable(self, tool: Thing) -> str:
-        """Return why a tool that is marked unavailable cannot be called now; empty if the provider
-        has no more to say than the mark."""
+        """Return why a tool that is marked unavailable cannot be called now.
+
+        Empty if the provider knows no more than the mark.
+        """
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
@@ -85,17 +89,17 @@ class CallPosition:
 
     def __init__(self, before: CallPosition | None = None) -> None:
         self._before = before
-        self._begun = asyncio.Event()
+        self._recorded = asyncio.Event()
         self._ended = asyncio.Event()
 
     async def wait_to_begin(self) -> None:
         """Wait until the previous call is recorded."""
         if self._before is not None:
-            await self._before._begun.wait()
+            await self._before._recorded.wait()
 
     def mark_begun(self) -> None:
         """Mark the call as recorded."""
-        self._begun.set()
+        self._recorded.set()
 
     async def wait_to_end(self) -> None:
         """Wait until the result of the previous call is recorded."""
@@ -104,7 +108,7 @@ class CallPosition:
 
     def release(self) -> None:
         """Mark the call as over, however it ended; no other call waits for it any more."""
-        self._begun.set()
+        self._recorded.set()
         self._ended.set()
 
 
@@ -252,7 +256,7 @@ class Tools:
         return how, result, time.monotonic() - started
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
-        """The caller's tool with that name, in any of its forms.
+        """Return the caller's tool with that name, in any of its forms.
 
         Raises:
             NotFound: if there is no such tool, or it is not equipped.
@@ -307,8 +311,8 @@ class Tools:
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
             limit = "timed out" if seconds is None else f"timed out after {seconds:.0f} s"
-            said = str(error) or f"The call {limit}."
-            return "timeout", ToolResult(said, is_error=True)
+            message = str(error) or f"The call {limit}."
+            return "timeout", ToolResult(message, is_error=True)
         except WorldError as refused:
             return "error", ToolResult(str(refused), is_error=True)
         except Exception:
@@ -346,7 +350,7 @@ class Tools:
 def _find_unequipped_tool(
     conn: Connection, name: str, is_open: Callable[[Thing], bool]
 ) -> str | None:
-    """The qualified name of a tool that is not equipped, if the caller may know of it."""
+    """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
     namespace, _, tool = name.rpartition(".")
     for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
         found = things.find_by_qualified_name(conn, tried)

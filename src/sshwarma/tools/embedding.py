@@ -17,6 +17,8 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
+from typing_extensions import override
+
 from sshwarma.tools.stemming import SENSES, STOP_WORDS, extract_words, stem
 
 MAX_TEXT_CHARACTERS: Final = 20_000
@@ -41,13 +43,13 @@ class Embedder(Protocol):
         """The cosine, from 0 to 1, below which texts count as unrelated."""
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A unit vector for each text, or zeros for an empty text; deterministic.
+        """Return a unit vector for each text, or zeros for an empty text; deterministic.
 
         The cosine of two vectors is their product.
         """
 
 
-class HashedNgrams:
+class HashedNgrams(Embedder):
     """Words, their synonyms, word pairs and character n-grams, hashed into one vector.
 
     It finds that `deploy` and `deployment` belong together, that `remove` is close to `delete` and
@@ -63,6 +65,7 @@ class HashedNgrams:
     PAIR_WEIGHT: Final = 0.4
     NGRAM_WEIGHT: Final = 0.6
 
+    @override
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [self._vector(text) for text in texts]
 
@@ -75,8 +78,8 @@ class HashedNgrams:
         return [value / norm if value else 0.0 for value in vector] if norm else vector
 
     def _features(self, text: str) -> Iterator[tuple[str, float]]:
-        said = [word for word in extract_words(text) if word not in STOP_WORDS]
-        stems = [stem(word) for word in said]
+        words = [word for word in extract_words(text) if word not in STOP_WORDS]
+        stems = [stem(word) for word in words]
         for root, times in Counter(stems).items():
             often = 1.0 + math.log(
                 times
@@ -91,7 +94,7 @@ class HashedNgrams:
             yield " ".join(pair), self.PAIR_WEIGHT
 
 
-class MiniLM:
+class MiniLM(Embedder):
     """all-MiniLM-L6-v2 from the package of the extra `embeddings`, on the CPU.
 
     Loading takes seconds and some hundred megabytes, so it happens at the first text.
@@ -107,9 +110,10 @@ class MiniLM:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether its package is installed; does not import it."""
+        """Return whether its package is installed; does not import it."""
         return importlib.util.find_spec(MINILM_PACKAGE) is not None
 
+    @override
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if not texts:
             return []
@@ -126,7 +130,7 @@ class MiniLM:
 
 
 def choose_embedder() -> Embedder:
-    """The best installed embedder."""
+    """Return the best installed embedder."""
     return MiniLM() if MiniLM.is_installed() else HashedNgrams()
 
 

@@ -115,5 +115,5 @@ class NameTable:
                 self._known.setdefault(short, single)
 
     def find(self, name: str) -> LoadoutItem | None:
-        """The tool with that name, in any of its forms."""
+        """Return the tool with that name, in any of its forms."""
         return self._known.get(name)

@@ -126,14 +126,14 @@ class NamespaceSearch:
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
     ) -> list[SearchMatch]:
-        """The matching namespaces, best first, at most `limit`; deterministic order.
+        """Return the matching namespaces, best first, at most `limit`; deterministic order.
 
         None for a query without words.
         """
-        said = extract_words(query[:MAX_QUERY_CHARACTERS])
-        if not said or not spaces or limit < 1:
+        words = extract_words(query[:MAX_QUERY_CHARACTERS])
+        if not words or not spaces or limit < 1:
             return []
-        found = await asyncio.to_thread(match_words, said, spaces)
+        found = await asyncio.to_thread(match_words, words, spaces)
         if found:
             return found[:limit]
 
@@ -145,7 +145,7 @@ class NamespaceSearch:
     async def _match_vectors(
         self, embedder: Embedder, query: str, spaces: Sequence[IndexedNamespace], limit: int
     ) -> list[SearchMatch]:
-        """The namespaces most similar to the whole query; a similar tool counts too."""
+        """Return the namespaces most similar to the whole query; a similar tool counts too."""
         abouts = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, abouts)
         self.embedded_queries += 1
@@ -219,7 +219,7 @@ class NamespaceSearch:
 
 
 def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
-    """The cosine of a vector with each of several, all of length 1."""
+    """Return the cosine of a vector with each of several, all of length 1."""
     places = [place for place, value in enumerate(asked) if value]
     if not 1 < len(places) < len(asked) // 2:
         return [sum(map(mul, asked, vector)) for vector in vectors]
@@ -227,20 +227,20 @@ def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float
     return [sum(map(mul, values, pick(vector))) for vector in vectors]
 
 
-def match_words(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
+def match_words(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
     """Namespaces whose keywords, name or id occur in the query, by number and rarity."""
     hits: dict[int, dict[tuple[int, int], str]] = {}
     for number, space in enumerate(spaces):
-        if own := _find_phrases(said, _namespace_terms(space)):
+        if own := _find_phrases(words, _namespace_terms(space)):
             hits[number] = own
     if not hits:
-        return _match_prefix(said, spaces)
+        return _match_prefix(words, spaces)
     sharing: dict[tuple[int, int], int] = {}
     for own in hits.values():
         for span in own:
             sharing[span] = sharing.get(span, 0) + 1
     found = []
-    roots = {stem(word) for word in said if word not in STOP_WORDS}
+    roots = {stem(word) for word in words if word not in STOP_WORDS}
     for number, own in hits.items():
         space, terms = spaces[number], _namespace_terms(spaces[number])
         weight = 0.0
@@ -249,22 +249,22 @@ def match_words(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list
             weight += rarity * (NESTED_HIT_WEIGHT if _is_nested(span, sharing) else 1.0)
         best = max(own, key=lambda span: (span[1] - span[0], -sharing[span], -span[0]))
         weight += OTHER_WORDS_WEIGHT * len(roots & terms.roots) / max(len(roots), 1)
-        if exactly := terms.exact.get(tuple(said)):
+        if exactly := terms.exact.get(tuple(words)):
             found.append(SearchMatch(space.id, 1.0, exactly))
         else:
             found.append(SearchMatch(space.id, weight / (weight + HALF_SCORE_HITS), own[best]))
     return sorted(found, key=_match_order)
 
 
-def _match_prefix(said: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
+def _match_prefix(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
     """For a single word: namespaces with a word in name or id that starts with it."""
-    if len(said) != 1 or len(said[0]) < MIN_PREFIX_CHARACTERS:
+    if len(words) != 1 or len(words[0]) < MIN_PREFIX_CHARACTERS:
         return []
     return sorted(
         (
             SearchMatch(space.id, 0.5, "name")
             for space in spaces
-            if any(word.startswith(said[0]) for word in _namespace_terms(space).name_words)
+            if any(word.startswith(words[0]) for word in _namespace_terms(space).name_words)
         ),
         key=_match_order,
     )
@@ -303,7 +303,7 @@ def _namespace_terms(space: IndexedNamespace) -> _NamespaceTerms:
 
 
 def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
-    """The phrases of a namespace, and their labels."""
+    """Return the phrases of a namespace, and their labels."""
     for keyword in space.keywords:
         yield keyword, f"keyword {keyword}"
     yield space.id, "id"
@@ -313,13 +313,13 @@ def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
         yield part, "name"
 
 
-def _find_phrases(said: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
-    """The (start, end) word positions of phrases in a query."""
+def _find_phrases(words: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
+    """Return the (start, end) word positions of phrases in a query."""
     found: dict[tuple[int, int], str] = {}
-    for at, word in enumerate(said):
+    for at, word in enumerate(words):
         for forms, what in terms.phrases.get(word, ()):
             end = at + len(forms)
-            if end <= len(said) and all(map(frozenset.__contains__, forms, said[at:end])):
+            if end <= len(words) and all(map(frozenset.__contains__, forms, words[at:end])):
                 found.setdefault((at, end), what)
     return found
 
@@ -334,9 +334,9 @@ def _match_order(found: SearchMatch) -> tuple[float, int, str]:
 
 
 def _namespace_text(space: IndexedNamespace) -> str:
-    """All texts of a namespace, as one."""
-    said = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
-    return "\n".join(said)[:MAX_TEXT_CHARACTERS]
+    """Return all texts of a namespace, as one."""
+    words = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
+    return "\n".join(words)[:MAX_TEXT_CHARACTERS]
 
 
 def _tool_lines(space: IndexedNamespace) -> list[str]:
@@ -344,5 +344,5 @@ def _tool_lines(space: IndexedNamespace) -> list[str]:
 
 
 def _vector_key(embedder: str, text: str) -> _VectorKey:
-    """A digest, because a text may be long."""
+    """Return a digest, because a text may be long."""
     return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -31,7 +31,7 @@ STOP_WORDS: Final = frozenset(STOP_WORD_LIST.split())
 
 
 def extract_words(text: str) -> list[str]:
-    """The words of a text, in order, normalized: case and width are ignored.
+    """Return the words of a text, in order, normalized: case and width are ignored.
 
     Letters after the first MAX_WORD_LETTERS of a word are ignored too.
     """
@@ -41,7 +41,7 @@ def extract_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=_MAX_CACHED_WORDS)
 def inflections(word: str) -> frozenset[str]:
-    """The word with its plural, past and -ing forms.
+    """Return the word with its plural, past and -ing forms.
 
     Forms are generated, not stripped: `plan` gives `plans`, `planned`, `planning`, so that words
     which only share a prefix, such as `plane` or `planet`, do not count as forms of it.
@@ -71,7 +71,7 @@ def inflections(word: str) -> frozenset[str]:
 
 
 def _singular_of(word: str) -> str:
-    """The singular of a likely plural; empty for other words."""
+    """Return the singular of a likely plural; empty for other words."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
         return ""
     if word == "news":  # not the plural of `new`
@@ -96,7 +96,7 @@ _ENDINGS: Final = ("ation", "ition", "ement", "ment", "ion", "ness", "able", "er
 
 @lru_cache(maxsize=_MAX_CACHED_WORDS)
 def stem(word: str) -> str:
-    """The common stem of a word family: `deploy`, `deployed` and `deployment` share one.
+    """Return the common stem of a word family: `deploy`, `deployed` and `deployment` share one.
 
     It overstems here and there. That is good enough for similarity; use `inflections` for whole
     words.

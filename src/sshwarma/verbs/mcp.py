@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import Field, ValidationError
 
 from sshwarma.common.limits import MAX_SHOWN_SERVER_LOG_LINES, MCP_ADD_WAIT_SECONDS
-from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client import server_records, tool_approval
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.services import services_of
@@ -48,7 +48,7 @@ async def complete_waiting_tools(request: CompletionRequest) -> list[Option]:
     """List the tools of the server in `request.given` that wait for approval."""
     if len(request.given) != 1:
         return []
-    waiting = partial(server_records.list_pending_tools, name=request.given[0])
+    waiting = partial(tool_approval.list_pending_tools, name=request.given[0])
     tools = await request.caller.world.store.read(waiting)
     return [(tool.name, str(tool.metadata["obstacle"])) for tool in tools]
 

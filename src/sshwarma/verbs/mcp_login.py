@@ -7,7 +7,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sshwarma.common.limits import SIGN_IN_TIMEOUT_SECONDS
-from sshwarma.mcp.client.hub import SIGN_IN_CONNECT_SECONDS, Hub
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.mcp.client.server_pool import SIGN_IN_CONNECT_SECONDS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.caller import Caller

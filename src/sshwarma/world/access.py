@@ -45,6 +45,7 @@ class TokenScope(enum.StrEnum):
     BUILD = "build"  # everything the agent may do
 
     def allows(self, needed: TokenScope) -> bool:
+        """Return whether a token of this scope may do what needs the other."""
         return _SCOPE_ORDER.index(self) >= _SCOPE_ORDER.index(needed)
 
 
@@ -52,7 +53,7 @@ _SCOPE_ORDER: Final = tuple(TokenScope)
 
 
 def required_scope(right: Right | None) -> TokenScope:
-    """The scope needed to use a right; looking needs no right and the scope READ."""
+    """Return the scope needed to use a right; looking needs no right and the scope READ."""
     if right in (None, Right.ENTER):
         return TokenScope.READ
     return TokenScope.ACT if right is Right.TALK else TokenScope.BUILD
@@ -86,7 +87,7 @@ class Member:
 def compute_rights(
     agent: Agent, mode: AccessMode, member: Member | None, now: int
 ) -> frozenset[Right]:
-    """The rights of an agent in a room of that access mode."""
+    """Return the rights of an agent in a room of that access mode."""
     of_server = _SERVER_ROLE_RIGHTS.get(agent.role, frozenset())
     if Right.ADMIN in of_server:
         return of_server
@@ -101,7 +102,7 @@ def compute_rights(
 
 
 def missing_right_error(right: Right, room_name: str, granters: list[str]) -> Forbidden:
-    """The refusal for a missing right: names the right and who can grant it."""
+    """Return the refusal for a missing right: names the right and who can grant it."""
     who = ", ".join(granters[:4]) or "an administrator"
     if right in (Right.ADMIN, Right.OWN, Right.CREATE):
         return Forbidden(
@@ -113,7 +114,7 @@ def missing_right_error(right: Right, room_name: str, granters: list[str]) -> Fo
 
 
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
-    """The refusal for a token whose scope is too narrow."""
+    """Return the refusal for a token whose scope is too narrow."""
     return Forbidden(
         f"Permission denied: needs the scope {needed}; this token has {scope}.",
         hint=f"Use a token with the scope {needed}.",
@@ -121,7 +122,7 @@ def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
 
 
 def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
-    """The members, mutes and bans of a room, by agent id."""
+    """Return the members, mutes and bans of a room, by agent id."""
     query = select(room_members).where(
         room_members.c.room_id == room_id, room_members.c.deleted_at.is_(None)
     )
@@ -164,14 +165,14 @@ def set_member(
 
 
 def muted_error(room_name: str, member: Member, now: int) -> Forbidden:
-    """The refusal for an agent who is muted in a room."""
+    """Return the refusal for an agent who is muted in a room."""
     return _sanction_error(
         f"You are muted in {room_name}", member.muted_until or now, member.reason, now
     )
 
 
 def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
-    """The refusal for an agent who is banned from a room."""
+    """Return the refusal for an agent who is banned from a room."""
     until = member.banned_until or now
     return _sanction_error(f"You are banned from {room_name}", until, member.reason, now)
 

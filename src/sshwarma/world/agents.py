@@ -44,6 +44,7 @@ class Agent:
 
     @classmethod
     def from_thing(cls, thing: Thing) -> Agent:
+        """Return the agent that a thing stores."""
         meta = thing.metadata
         return cls(
             id=thing.id,
@@ -80,6 +81,7 @@ class AgentDirectory:
         self._keys: dict[str, AgentKey] = {}
 
     def load(self, found: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
+        """Replace all cached agents and keys."""
         self._agents = {agent.id: agent for agent in found}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
         self._keys = {key.fingerprint: key for key in keys}
@@ -100,27 +102,31 @@ class AgentDirectory:
         return iter(self._agents.values())
 
     def get(self, agent_id: str | None) -> Agent | None:
+        """Return the agent with that id, or None."""
         return self._agents.get(agent_id) if agent_id else None
 
     def find_by_name(self, name: str) -> Agent | None:
+        """Return the agent with exactly that name, or None; case does not matter."""
         return self._agents.get(self._by_name.get(name.lower(), ""))
 
     def name_of(self, agent_id: str | None) -> str:
-        """The agent's name; `sshwarma` for messages of the world itself."""
+        """Return the agent's name; `sshwarma` for messages of the world itself."""
         if agent_id is None:
             return "sshwarma"
         agent = self._agents.get(agent_id)
         return agent.name if agent else "(gone)"
 
     def find_by_key(self, fingerprint: str) -> Agent | None:
+        """Return the agent with that key, or None."""
         key = self._keys.get(fingerprint)
         return self._agents.get(key.agent_id) if key else None
 
     def keys_of(self, agent_id: str) -> list[AgentKey]:
+        """Return the keys of an agent."""
         return [key for key in self._keys.values() if key.agent_id == agent_id]
 
     def find(self, prefix: str) -> Agent:
-        """The agent with that name, or the only one whose name starts with it.
+        """Return the agent with that name, or the only one whose name starts with it.
 
         A leading @ is ignored.
 
@@ -147,7 +153,7 @@ def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
 
 
 def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
-    """One live agent and its keys."""
+    """Return one live agent and its keys."""
     thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "agent":
         return None, []
@@ -342,7 +348,7 @@ def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_ke
 
 
 def read_input_history(conn: Connection, agent_id: str) -> list[str]:
-    """The latest lines the agent typed, oldest first."""
+    """Return the latest lines the agent typed, oldest first."""
     query = (
         select(input_lines.c.line)
         .where(input_lines.c.agent_id == agent_id)

@@ -29,9 +29,9 @@ class Attachment:
     data: bytes
 
 
-def parse_media_type(said: str | None) -> str:
-    """The media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
-    found = _MEDIA_TYPE.fullmatch((said or "").partition(";")[0].strip())
+def parse_media_type(declared: str | None) -> str:
+    """Return the media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
+    found = _MEDIA_TYPE.fullmatch((declared or "").partition(";")[0].strip())
     return found[0].lower() if found else DEFAULT_MEDIA_TYPE
 
 
@@ -61,7 +61,7 @@ def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[At
 
 
 def read_attachment(conn: Connection, call_id: str, number: int) -> Attachment | None:
-    """One attachment of a call, counted from 1; None if it does not exist or was dropped."""
+    """Return one attachment of a call, counted from 1; None if it does not exist or was dropped."""
     query = select(attachments.c.kind, attachments.c.data).where(
         attachments.c.call_id == call_id, attachments.c.number == number
     )

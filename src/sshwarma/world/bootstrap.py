@@ -1,6 +1,7 @@
-"""The initial tree of a world, and the tools its verbs become.
+"""The initial tree of a world, and the built-in tools that its verbs declare.
 
-Runs at every start; adds what is missing and changes nothing that somebody has changed.
+Runs at every start. Adds missing parts, retires tools whose verb is gone, and leaves everything
+that people made or changed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
 from sshwarma.world.schema import equipped
@@ -35,7 +36,7 @@ _BUILTIN_NAMESPACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BuiltinToolSpec:
-    """A built-in tool as the verbs declare it. `default` tools are equipped in new rooms."""
+    """A built-in tool as a verb declares it; `default` tools are equipped in new rooms."""
 
     namespace: str  # "sshwarma" (kept in `internal`) or "global"
     name: str
@@ -45,11 +46,17 @@ class BuiltinToolSpec:
 
     @property
     def id(self) -> str:
+        """Id of the tool's thing; people's things have random ids."""
         return f"tool_{self.name}" if self.namespace == "sshwarma" else f"global_{self.name}"
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
-    """Create the missing parts of the tree. Returns whether the world is new."""
+    """Create the missing parts of the tree; return whether the world is new.
+
+    `tools` are all built-in tools of the program: those of the world that are not among them are
+    retired. If it is empty, no tool is retired.
+    """
+    specs = list(tools)
     new = things.get_thing(tx.conn, "world") is None
     if new:
         tx.conn.execute(
@@ -62,8 +69,10 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     for name, (_, description) in _BUILTIN_NAMESPACES.items():
         if not things.get_live_thing(tx.conn, name).description:
             things.update_thing(tx, name, description=description)
-    for spec in tools:
+    for spec in specs:
         _ensure_tool(tx, spec)
+    if specs:
+        _retire_tools(tx, {spec.id for spec in specs})
     _ensure_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
     if _ensure_thing(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
         equipment.copy_equipment(tx, "defaults", "lobby")
@@ -80,10 +89,7 @@ def _ensure_thing(
     auto_load: bool = False,
     metadata: dict[str, Any] | None = None,
 ) -> bool:
-    """Create a well-known thing, whose id is its name, if it is missing.
-
-    Returns whether it was created.
-    """
+    """Create a well-known thing, whose id is its name, if it is missing; return whether it was."""
     if things.get_thing(tx.conn, name) is not None:
         return False
     things.create_thing(
@@ -103,6 +109,8 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
     parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
     meta = {"input_schema": spec.input_schema}
     known = things.get_thing(tx.conn, spec.id)
+    if known is not None and known.deleted_at is not None and known.metadata.get("retired"):
+        known = _restore_tool(tx, known)
     if known is None:
         things.create_thing(
             tx,
@@ -130,3 +138,36 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
             tx.conn.execute(
                 insert(equipped).values(context_id="defaults", thing_id=spec.id, created_at=tx.now)
             )
+
+
+def _retire_tools(tx: Change, spec_ids: set[str]) -> None:
+    """Soft-delete the built-in tools that no verb declares, with their equipment.
+
+    Their metadata gets the key `retired`, so that a verb that returns restores them.
+
+    Built-in tools have an id of `BuiltinToolSpec.id` and no author, so nothing that people made
+    is among them.
+    """
+    for parent_id, prefix in (("internal", "tool_"), ("global", "global_")):
+        for tool in things.read_children(tx.conn, parent_id, "tool"):
+            is_builtin = tool.id.startswith(prefix) and tool.created_by is None
+            if not is_builtin or tool.id in spec_ids:
+                continue
+            things.set_metadata(tx, tool.id, retired=True)
+            things.delete_thing(tx, tool)
+            tx.conn.execute(
+                update(equipped)
+                .where(equipped.c.thing_id == tool.id, equipped.c.deleted_at.is_(None))
+                .values(deleted_at=tx.now)
+            )
+
+
+def _restore_tool(tx: Change, tool: things.Thing) -> things.Thing:
+    """Restore a retired tool, and the equipment that was retired with it."""
+    things.restore_thing(tx, tool)
+    tx.conn.execute(
+        update(equipped)
+        .where(equipped.c.thing_id == tool.id, equipped.c.deleted_at == tool.deleted_at)
+        .values(deleted_at=None)
+    )
+    return things.set_metadata(tx, tool.id, retired=None)

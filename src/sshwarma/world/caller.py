@@ -42,8 +42,7 @@ class CallCounter:
 
 @dataclass(frozen=True, slots=True)
 class CallStack:
-    """The tool calls, outermost first, that a request comes from: calls of scripts for their
-    caller.
+    """The calls of scripts, outermost first, that a request comes from.
 
     `names` are the running tools and commands.
     """
@@ -85,15 +84,17 @@ class Caller:
     on_progress: Callable[[str], None] | None = None
 
     def with_verb(self, verb: str, line: str) -> Caller:
+        """Return the same caller, for the verb that its line runs."""
         return replace(self, verb=verb, line=line)
 
     def with_room(self, room_id: str) -> Caller:
+        """Return the same caller in another room."""
         return replace(self, room_id=room_id)
 
     def inside_call(
         self, name: str, turn_id: str | None = None, row_id: str | None = None
     ) -> Caller:
-        """The same caller, for requests that the tool of that name makes on its behalf."""
+        """Return the same caller, for requests that the tool of that name makes on its behalf."""
         if self.call_stack is None:
             return replace(self, call_stack=CallStack((name,), turn_id, row_id))
         outer = self.call_stack
@@ -101,7 +102,7 @@ class Caller:
         return replace(self, call_stack=inner)
 
     async def room(self) -> Room:
-        """The room the caller stands in.
+        """Return the room the caller stands in.
 
         Raises:
             NotFound: if the room was deleted.
@@ -109,7 +110,7 @@ class Caller:
         return await self.world.room(self.room_id)
 
     async def find_room(self, name: str) -> Room:
-        """The live room of that name, if the caller may know of it.
+        """Return the live room of that name, if the caller may know of it.
 
         Raises:
             NotFound: with the same text for a hidden room and a missing one.
@@ -120,7 +121,7 @@ class Caller:
         return room
 
     async def in_room(self, name: str) -> Caller:
-        """The same caller in another room, if it may enter there.
+        """Return the same caller in another room, if it may enter there.
 
         Raises:
             NotFound, Forbidden: if the caller may not enter, or may not know of the room.
@@ -130,7 +131,7 @@ class Caller:
         return self.with_room(room.id)
 
     async def visibility_filter(self) -> Callable[[Thing], bool]:
-        """A predicate: whether the caller may see the contents of a room or a bag now.
+        """Return a predicate: whether the caller may see the contents of a room or a bag now.
 
         It refuses rooms the caller may not enter and bags of other agents; everything else is open
         to all.
@@ -150,7 +151,7 @@ class Caller:
         return is_open
 
     async def in_accessible_room(self) -> Caller:
-        """The caller in its own room, or in the lobby if that room is deleted or closed to it.
+        """Return the caller in its room, or in the lobby if that room is deleted or closed to it.
 
         For doors through which an agent acts in the room of its latest connection.
         """

@@ -20,8 +20,7 @@ _SKIPPED_KINDS: Final = ("presence", "tell")
 
 
 def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Create a room as `rooms.fork_room` does, with the log, the turns and the models' notes as
-    well.
+    """Fork a room (`rooms.fork_room`) with its log, its turns and the models' notes.
 
     Rows and turns get new ids; their cost is not counted again.
 

@@ -160,7 +160,7 @@ def split_patterns(text: str) -> list[str]:
 
 
 def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
-    """The things that match a pattern.
+    """Return the things that match a pattern.
 
     Tools and namespaces match by qualified name, data and references by their name in one of the
     bags, which are a room's and an agent's. `home:NAME` searches home's bag only, `room:NAME` the

@@ -33,20 +33,30 @@ class WorldError(Exception):
 
 
 class NotFound(WorldError):
+    """No such name here."""
+
     code = "not_found"
 
 
 class Invalid(WorldError):
+    """Malformed input."""
+
     code = "invalid"
 
 
 class Conflict(WorldError):
+    """The request clashes with the present state."""
+
     code = "conflict"
 
 
 class Forbidden(WorldError):
+    """The caller lacks a right."""
+
     code = "forbidden"
 
 
 class Unavailable(WorldError):
+    """Not possible now: the disk is full, the server is busy or shutting down."""
+
     code = "unavailable"

@@ -154,8 +154,9 @@ class EventBus:
         self._next = 0
 
     def on_room(self, room_id: str, listener: EventListener) -> Callable[[], None]:
-        """Listen to a room: RowAppended, StreamUpdated, StreamEnded. Returns the function that
-        stops it.
+        """Listen for RowAppended, StreamUpdated and StreamEnded of a room.
+
+        Returns the function that stops it.
         """
         return self._add(self._rooms, room_id, listener)
 
@@ -171,6 +172,7 @@ class EventBus:
         return self._add(self._types, kind, listener)
 
     def publish(self, event: Event) -> None:
+        """Call the listeners of an event; log one that fails."""
         for listener in self._listeners(event):
             try:
                 listener(event)

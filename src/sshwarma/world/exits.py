@@ -24,7 +24,7 @@ class Exit:
 
 
 def read_exits(conn: Connection, room_id: str) -> tuple[Exit, ...]:
-    """Live exits to live rooms, by direction."""
+    """Return live exits to live rooms, by direction."""
     query = (
         select(exits.c.direction, things.c.id, things.c.name)
         .join(things, things.c.id == exits.c.to_room_id)
@@ -77,7 +77,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
 def find_route(
     from_id: str, to_id: str, ways_from: Callable[[str], Iterable[Exit]]
 ) -> list[Exit] | None:
-    """A shortest route as the exits to take, or None if there is no route.
+    """Return a shortest route as the exits to take, or None if there is no route.
 
     Cycles are harmless: each room is entered once.
     """

@@ -42,14 +42,14 @@ _REFERENCE_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Things found, and those of them that must stay because something still refers to them."""
+    """Things that `/gc` lists, and those that must stay because something refers to them."""
 
     things: tuple[Thing, ...]
     referenced: tuple[Thing, ...] = ()
 
 
 def find_orphans(conn: Connection) -> Garbage:
-    """Live things whose parent is missing or deleted, except the world itself."""
+    """Return live things whose parent is missing or deleted, except the world itself."""
     parent = things_table.alias("parent")
     query = (
         select(things_table)
@@ -65,7 +65,7 @@ def find_orphans(conn: Connection) -> Garbage:
 
 
 def find_deleted_things(conn: Connection, days: int) -> Garbage:
-    """Things deleted at least `days` ago, split by whether they can be purged."""
+    """Return things deleted at least `days` ago, split by whether they can be purged."""
     query = (
         select(things_table)
         .where(

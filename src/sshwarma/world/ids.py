@@ -8,7 +8,7 @@ import uuid_utils
 
 
 def new_id() -> str:
-    """A new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""
+    """Return a new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""
     return str(uuid_utils.uuid7())
 
 

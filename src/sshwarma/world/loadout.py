@@ -62,6 +62,7 @@ class Loadout:
 
     @property
     def usable(self) -> tuple[LoadoutItem, ...]:
+        """The tools that can be called now."""
         return tuple(item for item in self.tools if not item.obstacle)
 
 
@@ -77,7 +78,7 @@ def compute_loadout(
     agent_id: str | None,
     found: frozenset[str] = frozenset(),
 ) -> Loadout:
-    """The loadout of an agent in a room; of one of them alone if the other is None.
+    """Return the loadout of an agent in a room; of one of them alone if the other is None.
 
     `found` are the detected states of the room.
     """
@@ -101,7 +102,7 @@ def compute_loadout(
 
 
 def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
-    """The tools that have a row of their own."""
+    """Return the tools that have a row of their own."""
     decided: _DecidedTools = {}
     for source, own in by_context.items():
         for row in own:
@@ -114,7 +115,7 @@ def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
 def _equipped_namespaces(
     conn: Connection, by_context: _RowsByContext, room_id: str | None
 ) -> dict[str, tuple[EquipSource, equipment.EquippedRow]]:
-    """The namespaces that have a row, and the room itself, each with the row that decides."""
+    """Return the room and the namespaces that have a row, each with the row that decides."""
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
     for source, own in by_context.items():
         for row in own:
@@ -150,7 +151,7 @@ def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
 
 
 def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
-    """A loadout without things the agent equipped from rooms that are now closed to it."""
+    """Return a loadout without things the agent equipped from rooms that are now closed to it."""
     chains = AncestorCache(conn)
 
     def stays(item: LoadoutItem) -> bool:
@@ -167,7 +168,7 @@ def find_equippable_tools(
     is_open: Callable[[Thing], bool],
     states: frozenset[str],
 ) -> list[LoadoutItem]:
-    """Live tools that are not among the ids `on`, by qualified name, up to `limit`.
+    """Return live tools that are not among the ids `on`, by qualified name, up to `limit`.
 
     Only tools in rooms and bags that are open to the caller. `states` are those that hold.
     """
@@ -213,7 +214,7 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
 def _read_tools_below(
     conn: Connection, namespace: Thing, decided: Collection[str]
 ) -> Iterator[Thing]:
-    """The tools of a namespace and of its children that load with it, at any depth.
+    """Return the tools of a namespace and of its children that load with it, at any depth.
 
     Children with a row of their own are left out: their row is more specific.
     """
@@ -241,7 +242,7 @@ def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
 
 
 def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
-    """The states that hold in a room, without the detected ones."""
+    """Return the states that hold in a room, without the detected ones."""
     room = things.get_thing(conn, room_id) if room_id else None
     held = set(room.metadata.get("states", ())) if room else set()
     servers = select(things_table.c.name).where(
@@ -266,7 +267,7 @@ class AncestorCache:
         self._overrides = overrides.read_overrides(conn)
 
     def resolve_item(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
-        """The item with overrides applied, its namespace's name, and its obstacle if any."""
+        """Return the item with overrides applied, its namespace's name, and its obstacle if any."""
         override = self._overrides.get(item.thing.label)
         tool = overrides.apply_override(item.thing, override)
         chain = list(self.ancestors_of(tool))
@@ -292,7 +293,7 @@ class AncestorCache:
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 
     def ancestors_of(self, thing: Thing) -> Iterator[Thing]:
-        """The ancestors of a thing, from its parent up to the root."""
+        """Return the ancestors of a thing, from its parent up to the root."""
         parent_id = thing.parent_id
         for _ in range(MAX_TREE_DEPTH):
             if parent_id is None:

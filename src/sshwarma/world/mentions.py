@@ -15,13 +15,13 @@ MIN_PREFIX_CHARACTERS: Final = 3
 
 
 def extract_mentions(text: str) -> list[str]:
-    """The words after `@`, lower-case, in order, each once. An address like a@b is no mention."""
+    """Return the words after `@` in order, lower-case, each once; a@b is no mention."""
     found = (word.lower().rstrip("-_") for word in _MENTION.findall(text))
     return list(dict.fromkeys(word for word in found if word))
 
 
 def has_mention(text: str, name: str) -> bool:
-    """Whether a text mentions an agent of that name."""
+    """Return whether a text mentions an agent of that name."""
     return any(
         word == name or (len(word) >= MIN_PREFIX_CHARACTERS and name.startswith(word))
         for word in extract_mentions(text)
@@ -29,7 +29,7 @@ def has_mention(text: str, name: str) -> bool:
 
 
 def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
-    """The agents a text mentions, in its order. A prefix of several names is ignored."""
+    """Return the agents a text mentions, in its order. A prefix of several names is ignored."""
     by_name = {agent.name: agent for agent in agents}
     found: dict[str, Agent] = {}
     for word in extract_mentions(text):

@@ -15,12 +15,12 @@ from sshwarma.world.store import create_sqlite_engine
 
 
 def migrations_dir() -> Path:
-    """The directory of the numbered migrations."""
+    """Return the directory of the numbered migrations."""
     return resource_dir("migrations")
 
 
 def newest_revision() -> str:
-    """The revision this program needs."""
+    """Return the revision this program needs."""
     head = ScriptDirectory(str(migrations_dir())).get_current_head()
     if head is None:
         raise RuntimeError(f"no migrations in {migrations_dir()}")
@@ -33,7 +33,7 @@ def known_revisions() -> set[str]:
 
 
 def read_revision(connection: Connection) -> str | None:
-    """The revision of a database; None if it is empty."""
+    """Return the revision of a database; None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

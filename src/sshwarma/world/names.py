@@ -42,7 +42,7 @@ _CONFUSABLE_CHARACTERS: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5"
 
 
 def confusable_skeleton(name: str) -> str:
-    """A form that is equal for two names a reader could confuse."""
+    """Return a form that is equal for two names a reader could confuse."""
     folded = unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE_CHARACTERS)
     return folded.replace("rn", "m").replace("vv", "w").replace("cl", "d")
 
@@ -91,7 +91,7 @@ def check_thing_name(name: str) -> str:
 
 
 def parse_direction(word: str) -> str:
-    """The full name of a direction: `n` is north; other names are returned as they are.
+    """Return the full name of a direction: `n` is north; other names are returned as they are.
 
     Raises:
         Invalid: if it is no valid exit name.
@@ -106,7 +106,7 @@ def parse_direction(word: str) -> str:
 
 
 def opposite_direction(full: str) -> str | None:
-    """The opposite direction, for the well-known ones."""
+    """Return the opposite direction, for the well-known ones."""
     reverse = {back: forth for forth, back in OPPOSITE_DIRECTIONS.items()}
     return OPPOSITE_DIRECTIONS.get(full) or reverse.get(full)
 

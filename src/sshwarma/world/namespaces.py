@@ -60,14 +60,17 @@ class Namespace:
 
     @property
     def keywords(self) -> tuple[str, ...]:
+        """Words that find the namespace, set by people."""
         return read_metadata_words(self.thing, KEYWORDS_KEY)
 
     @property
     def required_states(self) -> tuple[str, ...]:
+        """States that a room must have for its tools to work."""
         return read_metadata_words(self.thing, REQUIRED_STATES_KEY)
 
     @property
     def load_with_parent(self) -> bool:
+        """Whether it is loaded wherever the room that contains it is."""
         return bool(self.thing.metadata.get(LOAD_WITH_PARENT_KEY))
 
     @property
@@ -77,7 +80,7 @@ class Namespace:
 
 
 def read_metadata_words(thing: Thing, field: str) -> tuple[str, ...]:
-    """A list of words in a thing's metadata."""
+    """Return a list of words in a thing's metadata."""
     found = thing.metadata.get(field)
     return tuple(str(word) for word in found) if isinstance(found, list) else ()
 
@@ -130,7 +133,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
 
 
 def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) -> bool:
-    """Whether no ancestor of a namespace is deleted, such as the server it was created in."""
+    """Return whether all ancestors of a namespace are live, such as its server."""
     above: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
         if above is None or above.deleted_at is not None:
@@ -144,7 +147,7 @@ def _is_reachable(conn: Connection, thing: Thing, known: Mapping[str, Thing]) ->
 def find_namespace(
     conn: Connection, name: str, room_id: str | None = None, *, titled: bool = False
 ) -> Namespace:
-    """The namespace with that dotted name; if `titled`, also by its title, if it is unique.
+    """Return the namespace with that dotted name; if `titled`, also by its title, if it is unique.
 
     Raises:
         NotFound: if no namespace matches; the hint names similar ones.
@@ -167,7 +170,7 @@ def find_namespace(
 
 
 def check_namespace_name(name: str) -> list[str]:
-    """The parts of a valid dotted name of a namespace.
+    """Return the parts of a valid dotted name of a namespace.
 
     Raises:
         Invalid: if the name is not valid.
@@ -233,7 +236,7 @@ def check_namespace_free(tx: Change, name: str) -> None:
 
 
 def _find_by_path(conn: Connection, path: str) -> Thing | None:
-    """The namespace with that dotted name, if it exists.
+    """Return the namespace with that dotted name, if it exists.
 
     Raises:
         Conflict: if the name belongs to something else.
@@ -311,7 +314,7 @@ def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
 
 
 def read_descendants(conn: Connection, thing: Thing) -> list[Thing]:
-    """The namespaces inside a namespace, at every depth."""
+    """Return the namespaces inside a namespace, at every depth."""
     found: dict[str, Thing] = {}
     waiting = [thing]
     while waiting:
@@ -335,7 +338,7 @@ def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
 
 
 def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
-    """The required states that do not hold."""
+    """Return the required states that do not hold."""
     return tuple(dict.fromkeys(state for state in required if state not in held))
 
 
@@ -378,7 +381,7 @@ def _parse_switch(value: str) -> bool:
 
 
 def namespace_to_dict(space: Namespace) -> dict[str, Any]:
-    """The fields of a namespace as a dict, for programs."""
+    """Return the fields of a namespace as a dict, for programs."""
     return {
         "id": space.id,
         "name": space.title,

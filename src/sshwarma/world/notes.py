@@ -18,13 +18,13 @@ NOTES_ROLE: Final = "state"
 
 
 def get_notes_thing(conn: Connection, room_id: str, agent_name: str) -> Thing | None:
-    """The thing that holds an agent's notes in a room."""
+    """Return the thing that holds an agent's notes in a room."""
     container = things.find_child(conn, room_id, NOTES_CONTAINER, "container")
     return things.find_child(conn, container.id, agent_name, "data") if container else None
 
 
 def read_notes(conn: Connection, room_id: str, agent_name: str) -> str:
-    """An agent's notes in a room; empty if it has none."""
+    """Return an agent's notes in a room; empty if it has none."""
     known = get_notes_thing(conn, room_id, agent_name)
     return (known.content or "") if known else ""
 

@@ -54,7 +54,7 @@ def read_overrides(conn: Connection) -> dict[str, Override]:
 
 
 def read_tool_override(conn: Connection, tool: Thing) -> Override:
-    """The decisions about a tool."""
+    """Return the decisions about a tool."""
     query = select(tool_overrides).where(tool_overrides.c.tool_id == tool.label)
     row = conn.execute(query).mappings().first()
     return _override_from_row(row) if row else Override(tool.label)
@@ -92,7 +92,7 @@ def clear_override(tx: Change, tool: Thing) -> None:
 
 
 def apply_override(tool: Thing, override: Override | None) -> Thing:
-    """The tool with people's decisions applied."""
+    """Return the tool with people's decisions applied."""
     decided = override or _NO_OVERRIDE
     if decided.enabled is None and decided.description is None:
         return tool

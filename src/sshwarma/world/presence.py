@@ -31,6 +31,7 @@ class AgentConnection:
     last_active: float = field(default_factory=time.monotonic)
 
     def mark_active(self) -> None:
+        """Record that the agent has just typed or called something."""
         self.last_active = time.monotonic()
 
 
@@ -45,6 +46,7 @@ class PresentAgent:
 
     @property
     def status(self) -> str:
+        """`idle` after IDLE_SECONDS without activity, or `active`."""
         return "idle" if self.idle_seconds >= IDLE_SECONDS else "active"
 
 
@@ -82,7 +84,7 @@ class Presence:
         return left, self._add_to_room(connection)
 
     def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
-        """One entry for each agent, in order of arrival, with its most recently used connection.
+        """Return an entry for each agent, in order of arrival, with its last used connection.
 
         Returns the first `limit` entries if given.
         """
@@ -94,10 +96,11 @@ class Presence:
         return len(self._rooms.get(room_id, ()))
 
     def everyone(self) -> list[PresentAgent]:
-        """One entry for each agent and room."""
+        """Return one entry for each agent and room."""
         return [self._to_present(links) for room in self._rooms.values() for links in room.values()]
 
     def connections_of(self, agent_id: str) -> list[AgentConnection]:
+        """Return the connections of an agent."""
         return list(self._agents.get(agent_id, ()))
 
     def __iter__(self) -> Iterator[AgentConnection]:
@@ -107,7 +110,7 @@ class Presence:
         return sum(len(links) for links in self._agents.values())
 
     def room_version(self, room_id: str) -> int:
-        """A number that changes when an agent enters or leaves the room."""
+        """Return a number that changes when an agent enters or leaves the room."""
         return self.versions.get(room_id, 0)
 
     def _add_to_room(self, connection: AgentConnection) -> bool:

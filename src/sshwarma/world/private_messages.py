@@ -12,11 +12,12 @@ from sshwarma.world.store import Change
 
 
 def pair_name(one_id: str, other_id: str) -> str:
+    """Return the name of the log that two agents share, in any order of their ids."""
     return "+".join(sorted((one_id, other_id)))
 
 
 def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None:
-    """The id of the log the two agents share, if they have talked."""
+    """Return the id of the log the two agents share, if they have talked."""
     found = things.find_child(conn, "directs", pair_name(one_id, other_id), "container")
     return found.id if found else None
 
@@ -30,7 +31,7 @@ def read_private_logs(conn: Connection, agent_id: str) -> list[str]:
 
 
 def read_last_sender(conn: Connection, agent_id: str) -> str | None:
-    """The agent that sent the latest private message to this one."""
+    """Return the agent that sent the latest private message to this one."""
     query = (
         select(rows_table.c.author_id)
         .where(

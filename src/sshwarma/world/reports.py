@@ -1,7 +1,6 @@
-"""Reports: SQL questions, answered by a process of its own.
+"""Reports: SQL queries, each in a process of its own (`report_worker`).
 
-So no question can change anything, read what its asker may not, or delay anybody. See
-`report_worker` for how.
+So no query can change anything, read what its asker may not (`report_access`), or delay others.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from sshwarma.common.limits import (
     MAX_WAITING_REPORTS,
     REPORT_TIMEOUT_SECONDS,
 )
-from sshwarma.world import report_worker
+from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
@@ -36,9 +35,19 @@ log = structlog.get_logger(__name__)
 PROCESS_TIMEOUT_SECONDS: Final = 8.0
 """Seconds after which a process that does not answer is killed, its start included."""
 
+_PROGRAM: Final = (
+    f"import sys; sys.path.append(sys.argv[1]); from {report_worker.__name__} import main; main()"
+)
+"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library.
+
+As an import it is compiled once; a script would be compiled for every query.
+"""
+
+_SOURCE_ROOT: Final = Path(report_worker.__file__).parents[2]
+
 QUERY_KEYWORDS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 
-READABLE_TABLES: Final = frozenset(report_worker.TABLE_FILTERS)
+READABLE_TABLES: Final = frozenset(report_access.TABLE_FILTERS)
 """Tables that can be read, besides every view."""
 
 _SPACE_PATTERN: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
@@ -86,7 +95,7 @@ class Reports:
         self._running: set[Process] = set()
 
     async def run_query(self, sql: str, scope: ReportScope) -> ReportResult:
-        """The answer to one SELECT.
+        """Return the answer to one SELECT.
 
         Raises:
             Invalid: if the statement is wrong, or does not only read; `at` is the place in `sql`.
@@ -138,7 +147,7 @@ class Reports:
     async def _run(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", report_worker.__file__),
+                *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(_SOURCE_ROOT)),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -197,7 +206,7 @@ def _check_statement(sql: str) -> None:
 
 
 def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
-    """The error message for a failure of the worker."""
+    """Return the error message for a failure of the worker."""
     less = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
     match given["failure"]:
         case "denied":
@@ -210,7 +219,7 @@ def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
                 hint=less,
             )
         case "size":
-            most = report_worker.MAX_VALUE_BYTES >> 20
+            most = report_access.MAX_VALUE_BYTES >> 20
             return WorldError(f"A value in the query exceeds {most} MiB.", hint=less)
         case "statements":
             return Invalid(
@@ -283,7 +292,7 @@ def _suggest_names(near: list[str]) -> str:
 
 
 def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
-    """The span of a word, if it occurs once."""
+    """Return the span of a word, if it occurs once."""
     whole = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
     found = list(re.finditer(whole, sql, re.IGNORECASE))
     return found[0].span() if len(found) == 1 else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def resource_dir(folder: str) -> Path:
-    """The path of `embedded` or `migrations`."""
+    """Return the path of `embedded` or `migrations`."""
     package = Path(__file__).resolve().parent.parent
     inside = package / folder
     return inside if inside.is_dir() else package.parent.parent / folder

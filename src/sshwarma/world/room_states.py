@@ -25,7 +25,7 @@ DIRECTORY_KEY: Final = "directory"
 
 
 def detect_states(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """The states that directories decide, by the id of their room."""
+    """Return the states that directories decide, by the id of their room."""
     found: dict[str, frozenset[str]] = {}
     for room_id, path in directories.items():
         states = set()

@@ -38,15 +38,16 @@ class Room:
     bag_size: int = 0
 
     def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
+        """Return the rights of an agent in the room at the time `now` (ms)."""
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
     def is_listed_for(self, agent: Agent, now: int) -> bool:
-        """Whether the agent may know that the room exists."""
+        """Return whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
 
 
 def read_room(conn: Connection, room_id: str) -> Room:
-    """A live room by id.
+    """Return a live room by id.
 
     Raises:
         NotFound: if it was deleted.
@@ -64,7 +65,7 @@ def read_rooms(conn: Connection) -> list[Room]:
 
 
 def find_room_id(conn: Connection, name: str) -> str | None:
-    """The id of the live room of that name."""
+    """Return the id of the live room of that name."""
     if name == "home":
         return "home"
     found = things.find_child(conn, "rooms", name, "room")

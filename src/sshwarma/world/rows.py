@@ -74,7 +74,7 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
 
 
 def read_last_seq(conn: Connection, room_id: str) -> int:
-    """The number of the newest row; 0 in an empty log."""
+    """Return the number of the newest row; 0 in an empty log."""
     query = select(func.coalesce(func.max(rows.c.seq), 0)).where(rows.c.room_id == room_id)
     return int(conn.execute(query).scalar_one())
 
@@ -88,7 +88,7 @@ def read_tail(
     kinds: Sequence[str] = (),
     prefix: str = "",
 ) -> list[Row]:
-    """The last `limit` rows, oldest first.
+    """Return the last `limit` rows, oldest first.
 
     Rows with a `seq` below `before`, of some `kinds` or of kinds that start with `prefix`.
     """
@@ -105,13 +105,13 @@ def read_tail(
 
 
 def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:
-    """The rows of a turn, in order."""
+    """Return the rows of a turn, in order."""
     query = select(rows).where(rows.c.turn_id == turn_id).order_by(rows.c.n)
     return [row_from_mapping(row) for row in conn.execute(query).mappings()]
 
 
 def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
-    """The rows with those ids, in the order of the log."""
+    """Return the rows with those ids, in the order of the log."""
     wanted = list(row_ids)
     if not wanted:
         return []
@@ -122,7 +122,7 @@ def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
 def read_window_rows(
     conn: Connection, room_id: str, turn_ids: Iterable[str], loose_after: int, before: int | None
 ) -> list[Row]:
-    """The rows of some turns, and those of no turn that come after a `seq`, in order.
+    """Return the rows of some turns, and those of no turn that come after a `seq`, in order.
 
     Only rows with a `seq` below `before`, if given.
     """
@@ -149,6 +149,7 @@ def read_rows_after(conn: Connection, room_id: str, seq: int, limit: int) -> lis
 
 
 def row_from_mapping(row: RowMapping) -> Row:
+    """Return the row of a database row."""
     return Row(
         id=row["id"],
         room_id=row["room_id"],

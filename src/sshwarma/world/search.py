@@ -108,7 +108,7 @@ def search_rows(
 
 
 def build_fts_query(words: str) -> str:
-    """An FTS5 query from typed words: every term is quoted, so that none is an operator."""
+    """Return an FTS5 query from typed words: every term is quoted, so that none is an operator."""
     parts = words.replace("\0", " ").split('"')  # FTS5 stops reading at a NUL
     terms: list[str] = []
     for index, part in enumerate(parts):

@@ -29,7 +29,7 @@ def read_skills(conn: Connection) -> list[Thing]:
 
 
 def find_skill(conn: Connection, name: str) -> Thing:
-    """The skill with that name, with or without `skill:`, or with that number.
+    """Return the skill with that name, with or without `skill:`, or with that number.
 
     Raises:
         NotFound: if there is no such skill.

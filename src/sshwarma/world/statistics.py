@@ -30,6 +30,8 @@ class UsageTotals:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsageTotals:
+    """Usage of one model."""
+
     model: str
     agents: tuple[str, ...]  # ids of the agents that answered with it
     totals: UsageTotals
@@ -37,6 +39,8 @@ class ModelUsageTotals:
 
 @dataclass(frozen=True, slots=True)
 class ToolCount:
+    """Number of calls of one tool."""
+
     tool: str
     calls: int
     errors: int
@@ -81,7 +85,7 @@ def read_total_usage(
 def read_usage_by_model(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[ModelUsageTotals, ...]:
-    """The same for each model, by name."""
+    """Return the same for each model, by name."""
     query = (
         select(usage.c.model, func.group_concat(usage.c.agent_id.distinct()), *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS)
@@ -98,7 +102,7 @@ def read_usage_by_model(
 def read_usage_by_room(
     conn: Connection, agent_id: str | None = None
 ) -> tuple[tuple[str, UsageTotals], ...]:
-    """The same for each room with any usage, deleted rooms included, by name."""
+    """Return the same for each room with any usage, deleted rooms included, by name."""
     query = (
         select(things.c.name, *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.room_id))
@@ -132,7 +136,7 @@ def read_tool_counts(
 def read_skill_use(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[SkillUse, ...]:
-    """The skills that are active in a room or on an agent, by name; every skill for all rooms."""
+    """Return the skills active in a room or on an agent, by name; every skill for all rooms."""
     on = and_(equipped.c.thing_id == things.c.id, equipped.c.deleted_at.is_(None))
     if room_id is not None:
         on = and_(on, equipped.c.context_id.in_([room_id, agent_id or room_id]))
@@ -159,7 +163,7 @@ def read_skill_use(
 def read_time_range(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[str, str] | None:
-    """The first and the last time of the counted data, as ISO text in UTC."""
+    """Return the first and the last time of the counted data, as ISO text in UTC."""
     spans = (
         conn.execute(
             select(func.min(usage.c.created_at), func.max(usage.c.created_at)).where(

@@ -67,7 +67,7 @@ class Change:
         self.events.append(happened)
 
     def next_seq(self, room_id: str, read_last: Callable[[Connection, str], int]) -> int:
-        """The room's next row number.
+        """Return the room's next row number.
 
         The last one is remembered between units, because only the writer appends; a failing unit
         clears it.
@@ -100,7 +100,7 @@ class StoreCounts:
 
 
 def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
-    """An engine whose transactions we begin ourselves: the driver's automatic ones are off."""
+    """Return an engine without the driver's automatic transactions: we begin them ourselves."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
     def connect() -> sqlite3.Connection:

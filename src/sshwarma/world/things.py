@@ -47,6 +47,7 @@ class Thing:
 
 
 def thing_from_row(row: RowMapping) -> Thing:
+    """Return the thing of a database row."""
     return Thing(
         id=row["id"],
         parent_id=row["parent_id"],
@@ -68,13 +69,13 @@ def thing_from_row(row: RowMapping) -> Thing:
 
 
 def get_thing(conn: Connection, thing_id: str) -> Thing | None:
-    """The thing with that id, deleted or not."""
+    """Return the thing with that id, deleted or not."""
     found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
     return thing_from_row(found) if found else None
 
 
 def get_live_thing(conn: Connection, thing_id: str) -> Thing:
-    """The live thing with that id.
+    """Return the live thing with that id.
 
     Raises:
         NotFound: if it does not exist, or was deleted.
@@ -86,6 +87,7 @@ def get_live_thing(conn: Connection, thing_id: str) -> Thing:
 
 
 def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
+    """Return the live thing with that qualified name, or None."""
     query = select(things).where(
         things.c.qualified_name == qualified_name, things.c.deleted_at.is_(None)
     )
@@ -96,7 +98,7 @@ def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | Non
 def read_children(
     conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
 ) -> list[Thing]:
-    """Live children, by name; only of some kinds, if any are given."""
+    """Return live children, by name; only of some kinds, if any are given."""
     query = select(things).where(things.c.parent_id == parent_id, things.c.deleted_at.is_(None))
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
@@ -105,7 +107,7 @@ def read_children(
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
-    """The live child with that name; if several kinds share it, data before the others."""
+    """Return the live child with that name; if several kinds share it, data before the others."""
     query = select(things).where(
         things.c.parent_id == parent_id, things.c.name == name, things.c.deleted_at.is_(None)
     )
@@ -116,7 +118,7 @@ def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thin
 
 
 def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
-    """The ancestors of a thing, from its parent up to the root."""
+    """Return the ancestors of a thing, from its parent up to the root."""
     found: dict[str, Thing] = {}
     thing = get_thing(conn, thing_id)
     while thing is not None and thing.parent_id is not None and thing.parent_id not in found:
@@ -258,7 +260,7 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
 
 
 def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
-    """The latest deleted thing with that name in one of those bags."""
+    """Return the latest deleted thing with that name in one of those bags."""
     query = (
         select(things)
         .where(
@@ -274,7 +276,7 @@ def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) ->
 
 
 def dump_metadata(value: dict[str, Any] | None) -> str | None:
-    """JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
+    """Return JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
     if not value:
         return None
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

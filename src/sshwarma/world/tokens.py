@@ -39,6 +39,7 @@ class Token:
 
     @property
     def expired(self) -> bool:
+        """Whether the token has expired."""
         return self.expires_at is not None and self.expires_at <= now_ms()
 
 
@@ -98,7 +99,7 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
-    """The active token with that secret text, if there is one."""
+    """Return the active token with that secret text, if there is one."""
     if not secret.startswith(BEARER_PREFIX):
         return None
     query = select(tokens).where(

@@ -156,7 +156,7 @@ def cancel_open_turns(tx: Change) -> int:
 
 
 def read_head(conn: Connection, room_id: str) -> str | None:
-    """The id of the room's newest turn that counts; None before the first turn."""
+    """Return the id of the room's newest turn that counts; None before the first turn."""
     room = things.get_thing(conn, room_id)
     known = room.metadata.get(HEAD_KEY) if room else None
     return str(known) if known else None
@@ -170,7 +170,7 @@ def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
 def read_path(
     conn: Connection, room_id: str, limit: int | None = None, *, with_dropped: bool = False
 ) -> list[Turn]:
-    """The turns of the conversation, oldest first: up to `limit`, from the head upwards.
+    """Return the turns of the conversation, oldest first: up to `limit`, from the head upwards.
 
     Dropped turns are included only on request.
     """
@@ -202,13 +202,13 @@ _ANCESTORS_QUERY: Final = _build_ancestors_query()
 
 
 def _read_ancestors(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
-    """A turn and its predecessors, nearest first, up to `limit`."""
+    """Return a turn and its predecessors, nearest first, up to `limit`."""
     found = conn.execute(_ANCESTORS_QUERY, {"leaf": turn_id, "most": limit})
     return [_turn_from_row(row) for row in found.mappings()]
 
 
 def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
-    """The latest turns, on the path or off it, dropped or not; oldest first."""
+    """Return the latest turns, on the path or off it, dropped or not; oldest first."""
     query = (
         select(turns)
         .where(turns.c.room_id == room_id)
@@ -219,13 +219,13 @@ def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
 
 
 def get_turn(conn: Connection, turn_id: str) -> Turn | None:
-    """The turn with that id."""
+    """Return the turn with that id."""
     found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
     return _turn_from_row(found) if found else None
 
 
 def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
-    """The turn of a room by its id or the end of it.
+    """Return the turn of a room by its id or the end of it.
 
     Raises:
         NotFound: if no turn matches, or several do.
@@ -246,7 +246,7 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
 
 
 def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
-    """The turns with the same predecessor, this one among them, in order of opening."""
+    """Return the turns with the same predecessor, this one among them, in order of opening."""
     same = (
         turns.c.parent_turn_id.is_(None)
         if turn.parent_turn_id is None
@@ -261,7 +261,7 @@ def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def find_leaf(conn: Connection, turn: Turn) -> Turn:
-    """The newest descendant of a turn, or the turn itself: the end of its conversation.
+    """Return the newest descendant of a turn, or the turn itself: the end of its conversation.
 
     Dropped turns are passed through.
     """
@@ -278,7 +278,7 @@ def find_leaf(conn: Connection, turn: Turn) -> Turn:
 
 
 def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
-    """The other turns that answer the same row, without dropped ones."""
+    """Return the other turns that answer the same row, without dropped ones."""
     if turn.request_row_id is None:
         return []
     query = (
@@ -298,7 +298,7 @@ def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
-    """The rows of a turn in order, its request first even if another turn owns it."""
+    """Return the rows of a turn in order, its request first even if another turn owns it."""
     found = rows.read_turn_rows(conn, turn.id)
     if turn.request_row_id and all(row.id != turn.request_row_id for row in found):
         found = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *found]
@@ -308,7 +308,7 @@ def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
 def read_last_seqs(
     conn: Connection, found: Sequence[Turn], before: int | None = None
 ) -> dict[str, int]:
-    """The `seq` of each turn's last row below `before`; turns without one are left out."""
+    """Return the `seq` of each turn's last row below `before`; turns without one are left out."""
     query = (
         select(rows_table.c.turn_id, func.max(rows_table.c.seq).label("seq"))
         .where(rows_table.c.turn_id.in_([turn.id for turn in found]))

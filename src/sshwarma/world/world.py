@@ -127,7 +127,7 @@ class World:
         return result
 
     async def room(self, room_id: str) -> Room:
-        """A live room.
+        """Return a live room.
 
         Raises:
             NotFound: if it was deleted.
@@ -139,7 +139,7 @@ class World:
         return await self.memoized("rooms", rooms.read_rooms)
 
     async def find_room(self, name: str) -> Room:
-        """The live room with that name.
+        """Return the live room with that name.
 
         Raises:
             NotFound: if there is no such room.
@@ -153,7 +153,7 @@ class World:
         return await self.room(room_id)
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
-        """The things an agent can see and use in a room."""
+        """Return the things an agent can see and use in a room."""
         found = self.initial_states.get(room_id or "", frozenset())
         agent = self.agents.get(agent_id)
 
@@ -174,14 +174,14 @@ class World:
         return await self.memoized(("loadout", room_id, agent_id, agent and agent.role), work)
 
     async def states(self, room_id: str) -> frozenset[str]:
-        """The states that hold in a room."""
+        """Return the states that hold in a room."""
         found = self.initial_states.get(room_id, frozenset())
         return await self.memoized(
             ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | found
         )
 
     async def memoized(self, key: Hashable, query: Callable[[Connection], T]) -> T:
-        """A cached query about structure, valid until the next structural change."""
+        """Return a cached query about structure, valid until the next structural change."""
         known = self._memos.get(key)
         if known is not None and known[0] == self.version:
             return known[1]  # type: ignore[no-any-return]
@@ -191,8 +191,7 @@ class World:
         return result
 
     def cached(self, key: Hashable, version: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """A cached value computed from memory; computed again if `version` differs or it is too
-        old.
+        """Return a value computed from memory, cached while `version` stays the same.
 
         Values older than `seconds` expire: they hold idle times, which have no event.
         """
@@ -205,7 +204,7 @@ class World:
         return made
 
     async def last_rows(self, room_id: str, limit: int) -> list[Row]:
-        """The last rows of a log, oldest first; up to TAIL_ROWS without reading the database."""
+        """Return the last rows of a log, oldest first; TAIL_ROWS of them come from memory."""
         if limit > TAIL_ROWS:
             return await self.store.read(lambda conn: rows.read_tail(conn, room_id, limit))
         known = self._tails.get(room_id)

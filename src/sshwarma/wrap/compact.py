@@ -36,8 +36,10 @@ CUT_STEP_LINES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """A log that fits. `summary` summarizes the turns that were cut, whose ids are
-    `cut_turn_ids`."""
+    """A log that fits its budget.
+
+    `summary` summarizes the turns that were cut, whose ids are `cut_turn_ids`.
+    """
 
     lines: tuple[ContextMessage, ...]
     summary: str = ""
@@ -46,14 +48,14 @@ class CompactedLog:
 
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
-    """The rows as messages of at most about `budget` tokens, as far as possible."""
-    told = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
+    """Return the rows as messages of at most about `budget` tokens, as far as possible."""
+    rendered = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
-    for turn, _, line in told:
+    for turn, _, line in rendered:
         costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
     total = sum(costs.values())
     if total <= budget:
-        return CompactedLog(tuple(line for _, _, line in told if line))
+        return CompactedLog(tuple(line for _, _, line in rendered if line))
     order = [turn for turn in dict.fromkeys(_order_by_last_row(rows)) if turn]
     wanted = math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
     cut: set[str] = set()
@@ -63,8 +65,8 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
             break
         cut.add(turn)
         gone += costs[turn]
-    kept = [row for turn, row, _ in told if turn not in cut]
-    away = [row for turn, row, _ in told if turn in cut]
+    kept = [row for turn, row, _ in rendered if turn not in cut]
+    away = [row for turn, row, _ in rendered if turn in cut]
     summary = _summarize_turns(away, [turn for turn in order if turn in cut], transcript)
     lines = transcript.render_rows(kept)
     note = f"{len(cut)} older turns summarized" if cut else ""
@@ -82,7 +84,7 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
 
 
 def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
-    """The turns of a log, in order of their last row."""
+    """Return the turns of a log, in order of their last row."""
     last = {row.turn_id: row.seq for row in rows}
     return sorted(last, key=lambda turn: last[turn])
 
@@ -94,7 +96,7 @@ def _count_tokens(lines: Sequence[ContextMessage]) -> int:
 def _newest_that_fit(
     lines: tuple[ContextMessage, ...], budget: int
 ) -> tuple[tuple[ContextMessage, ...], int]:
-    """The newest lines that fit, and the number of older lines left out.
+    """Return the newest lines that fit, and the number of older lines left out.
 
     They start at a multiple of CUT_STEP_LINES if there are that many; the last line always stays.
     """
@@ -116,26 +118,27 @@ def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Tran
     before = len(order) - len(shown)
     head = "Earlier turns, summarized; use expand to read a row in full:"
     more = [f"- {before} earlier turns"] if before else []
-    told = (
+    rendered = (
         _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in shown
     )
-    return "\n".join([head, *more, *told])
+    return "\n".join([head, *more, *rendered])
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
-    """One turn in a line: the question, the tools, the last message."""
-    said = [row for row in rows if row.kind in ("chat", "emote")]
+    """Return one turn in a line: the question, the tools, the last message."""
+    spoken = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
-    if said:
+    if spoken:
         parts.append(
-            f"{transcript.agents.name_of(said[0].author_id)}: {_shorten_text(said[0].content)}"
+            f"{transcript.agents.name_of(spoken[0].author_id)}: {_shorten_text(spoken[0].content)}"
         )
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
-    if len(said) > 1:
+    if len(spoken) > 1:
+        last = spoken[-1]
         parts.append(
-            f"→ {transcript.agents.name_of(said[-1].author_id)}: {_shorten_text(said[-1].content)}"
+            f"→ {transcript.agents.name_of(last.author_id)}: {_shorten_text(last.content)}"
         )
     return " ".join(parts)
 

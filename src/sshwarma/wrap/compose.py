@@ -8,36 +8,38 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT_NAMESPACES
-from sshwarma.world import namespaces, notes, things
-from sshwarma.world.agents import Agent
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
+from sshwarma.world import notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.resources import resource_dir
-from sshwarma.world.rooms import Room
-from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import CompactedLog, compact_log
 from sshwarma.wrap.host import LuaError, LuaHost, LuaScript
 from sshwarma.wrap.layers import (
-    STABILITIES,
     ContextMessage,
+    InvalidLayer,
     Layer,
-    cut_to_budget,
     estimate_tokens,
     join_conversation,
     join_system_text,
+    parse_layer,
     sort_layers,
+)
+from sshwarma.wrap.snapshot import (
+    HOOK_NAME,
+    WRAP_SCRIPT_NAME,
+    build_snapshot,
+    unloaded_namespaces,
 )
 from sshwarma.wrap.transcript import RetentionPolicy, Transcript
 from sshwarma.wrap.window import Window
@@ -51,10 +53,6 @@ MIN_LOG_TOKENS: Final = 400
 """Tokens that the log always gets."""
 
 MAX_INLINE_ROWS: Final = 200
-
-WRAP_SCRIPT_NAME: Final = "wrap.lua"
-HOOK_NAME: Final = "hook:wrap"
-COMMAND_PREFIX: Final = "command:"
 
 _HOOK_LAYER_DEFAULTS: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
 """Defaults of a hook's layer."""
@@ -80,14 +78,17 @@ class ModelContext:
 
     @property
     def system(self) -> str:
+        """The system side as one text."""
         return join_system_text(self.layers)
 
     @property
     def messages(self) -> tuple[ContextMessage, ...]:
+        """The conversation, oldest message first."""
         return join_conversation(self.layers)
 
     @property
     def tokens(self) -> int:
+        """Estimated tokens of all layers, without the tool descriptions."""
         return sum(layer.tokens for layer in self.layers)
 
     def count_shared_tokens(self, other: ModelContext) -> int:
@@ -105,10 +106,6 @@ class ModelContext:
                 break
             same += estimate_tokens(mine.text)
         return self.tool_tokens + estimate_tokens(self.system) + same
-
-
-class _InvalidLayer(Exception):
-    """A script returned something that is not a layer; the message is the reason."""
 
 
 class ContextComposer:
@@ -138,21 +135,24 @@ class ContextComposer:
         *,
         budget: int = DEFAULT_CONTEXT_TOKENS,
     ) -> ModelContext:
-        """Compose the context of `caller`, a model, asked `question` in its room.
+        """Compose the context of a model that is asked a question in its room.
 
         Args:
-            before: only rows with a lower `seq` are used.
-            budget: number of tokens that the model accepts in all.
+            caller: The model, in its room.
+            question: Text of the question.
+            asker: Name of the agent who asks.
+            before: Only rows with a lower `seq` are used.
+            budget: Number of tokens that the model accepts in all.
 
         Raises:
-            LuaError: if even the script shipped with the program cannot run.
+            LuaError: if the script that is shipped with the program fails too.
         """
         world, agent = caller.world, caller.agent
         room = await caller.room()
         load = await world.loadout(room.id, agent.id)
         held = await world.states(room.id)
         unloaded = await world.memoized(
-            ("unloaded", room.id, agent.id), lambda conn: _unloaded_namespaces(conn, load, held)
+            ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, held)
         )
 
         def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
@@ -161,10 +161,11 @@ class ContextComposer:
             return seen, state, _read_policies(conn, seen.rows)
 
         seen, state, policies = await world.store.read(read)
-        snapshot = self._build_snapshot(caller, load, seen.rows, question, asker)
-        snapshot["state"] = state
-        snapshot["namespaces"] = unloaded
-        snapshot["room"] = _room_snapshot(room)
+        snapshot = build_snapshot(caller, room, load, seen.rows, question, asker) | {
+            "prompts": self._prompts,
+            "state": state,
+            "namespaces": unloaded,
+        }
         notices: list[str] = []
         found = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
@@ -186,21 +187,21 @@ class ContextComposer:
     async def _make_layers(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[Layer]:
-        """The layers of all scripts; an invalid one is omitted and adds a notice."""
+        """Return the layers of all scripts; an invalid one is omitted and adds a notice."""
         made = await self._run_wrap_script(load, snapshot, notices)
         made += await self._run_hooks(load, snapshot, notices)
         found: list[Layer] = []
         for by, described in made:
             try:
-                found.append(_parse_layer(described))
-            except _InvalidLayer as error:
+                found.append(parse_layer(described))
+            except InvalidLayer as error:
                 notices.append(f"a layer of {by} was omitted: {error}")
         return found
 
     async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers that `wrap.lua` returned, each with its name."""
+        """Return the layers that `wrap.lua` returned, each with its name."""
         override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
@@ -219,7 +220,7 @@ class ContextComposer:
     async def _run_hooks(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[tuple[str, Any]]:
-        """The layers of `hook:wrap` things.
+        """Return the layers of `hook:wrap` things.
 
         A failing hook costs its own layer and adds a notice; one that returns nil or no text adds
         none.
@@ -247,30 +248,9 @@ class ContextComposer:
             made.append((thing.name, found))
         return made
 
-    def _build_snapshot(
-        self, caller: Caller, load: Loadout, shown: Sequence[Row], question: str, asker: str
-    ) -> dict[str, Any]:
-        world, agent = caller.world, caller.agent
-        data = [item.thing for item in load.data if _is_context_data(item.thing)]
-        here = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
-        return {
-            "prompts": self._prompts,
-            "agent": _agent_snapshot(agent),
-            "equipped": [{"name": t.label, "content": t.content or t.uri or ""} for t in data],
-            "log": {
-                "count": len(shown),
-                "first": shown[0].seq if shown else 0,
-                "last": shown[-1].seq if shown else 0,
-            },
-            "here": sorted(here),
-            "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
-            "asker": asker,
-            "question": question,
-        }
-
 
 def _tools_text(load: Loadout) -> str:
-    """An approximation of the tool descriptions as they are sent."""
+    """Return an approximation of the tool descriptions as they are sent."""
     return "".join(
         item.thing.label
         + item.thing.description
@@ -282,7 +262,7 @@ def _tools_text(load: Loadout) -> str:
 async def _fit_log_layers(
     found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, left: int
 ) -> tuple[list[Layer], frozenset[str]]:
-    """The layers with those of the log compacted to `left` tokens.
+    """Return the layers with those of the log compacted to `left` tokens.
 
     Returns them with the ids of the turns that are summarized in a line.
     """
@@ -306,68 +286,15 @@ async def _fit_log_layers(
 
 
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
-    """The layer of the log, preceded by the summary of the part that did not fit."""
+    """Return the layer of the log, preceded by the summary of the part that did not fit."""
     if fitted.summary:
         line = ContextMessage("user", fitted.summary)
         yield Layer("summary", "epoch", layer.side, lines=(line,))
     yield replace(layer, rows=None, lines=fitted.lines, note=fitted.note)
 
 
-def _parse_layer(found: Any) -> Layer:
-    """A layer as Lua described it.
-
-    Raises:
-        _InvalidLayer: with the reason.
-    """
-    if not isinstance(found, dict):
-        raise _InvalidLayer("it is not a table")
-    name, stability, side = found.get("name"), found.get("stability"), found.get("side")
-    if not isinstance(name, str) or not name:
-        raise _InvalidLayer("it has no name")
-    if stability not in STABILITIES:
-        raise _InvalidLayer(f"the stability of {name} must be one of: {', '.join(STABILITIES)}")
-    if side not in ("system", "conversation"):
-        raise _InvalidLayer(f"the side of {name} must be one of: system, conversation")
-    if not isinstance(found.get("text", ""), (str, int, float)):
-        raise _InvalidLayer(f"the text of {name} is not a string")
-    match found.get("rows"):
-        case [int(first), int(last)]:
-            return Layer(name, stability, side, rows=(first, last))
-    given = found.get("budget")
-    budget = given if isinstance(given, int) and given > 0 else 0
-    layer = cut_to_budget(
-        Layer(name, stability, side, text=str(found.get("text", "")), budget=budget)
-    )
-    if side == "conversation":
-        return replace(layer, text="", lines=(ContextMessage("user", layer.text),))
-    return layer
-
-
-def _unloaded_namespaces(
-    conn: Connection, load: Loadout, held: Collection[str]
-) -> list[dict[str, str]]:
-    """The namespaces without any equipped tool: name, description and missing states.
-
-    Past MAX_CONTEXT_NAMESPACES the rest is counted.
-    """
-    on = {item.thing.parent_id for item in load.tools}
-    found = []
-    for space in namespaces.read_namespaces(conn):
-        if space.tools and space.thing.enabled and space.thing.id not in on:
-            about = space.thing.description or space.title
-            lacks = namespaces.missing_states(space.required_states, held)
-            needs = f" (needs {', '.join(lacks)})" if lacks else ""
-            found.append({"name": space.id, "description": about + needs})
-    if len(found) > MAX_CONTEXT_NAMESPACES:
-        more = f"{len(found) - MAX_CONTEXT_NAMESPACES} more"
-        found[MAX_CONTEXT_NAMESPACES:] = [
-            {"name": more, "description": "search them with find_rooms"}
-        ]
-    return found
-
-
 def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
-    """The retention policy of each tool that rows name."""
+    """Return the retention policy of each tool that rows name."""
     named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
     known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
     return {
@@ -377,26 +304,8 @@ def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, Retention
     }
 
 
-def _is_context_data(thing: Thing) -> bool:
-    return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
-
-
-def _room_snapshot(room: Room) -> dict[str, Any]:
-    return {
-        "name": room.name,
-        "description": room.description,
-        "vibe": room.vibe,
-        "exits": [{"direction": way.direction, "to": way.to_name} for way in room.exits],
-        "floor": [{"name": thing.name, "kind": thing.kind} for thing in room.bag],
-    }
-
-
-def _agent_snapshot(agent: Agent) -> dict[str, str]:
-    return {"name": agent.name, "description": agent.description, "prompt": agent.prompt}
-
-
 def _name_layers(value: Any) -> list[tuple[str, Any]]:
-    """The layers that a `wrap.lua` returned, each with the name of its script."""
+    """Return the layers that a `wrap.lua` returned, each with the name of its script."""
     if not isinstance(value, list):
         raise TypeError("wrap() must return an array of layers")
     return [(WRAP_SCRIPT_NAME, layer) for layer in value]

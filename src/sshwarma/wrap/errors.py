@@ -26,22 +26,29 @@ class LuaError(Exception):
         return f"{self.script}:{self.line}: {self.message}" if self.line else self.message
 
 
-class LuaScriptError(LuaError): ...
+class LuaScriptError(LuaError):
+    """The script's own error: syntax, runtime, a result that cannot be converted."""
 
 
-class LuaTimeout(LuaError): ...
+class LuaTimeout(LuaError):
+    """The script ran, or waited, for too long."""
 
 
-class LuaOutOfMemory(LuaError): ...
+class LuaOutOfMemory(LuaError):
+    """The script exceeded its memory limit."""
 
 
-class LuaOutputTooLarge(LuaError): ...
+class LuaOutputTooLarge(LuaError):
+    """The script's result exceeds the limit."""
 
 
-class LuaWorkerError(LuaError): ...
+class LuaWorkerError(LuaError):
+    """The script's process ended, or could not start."""
 
 
-class LuaInvalidInput(LuaError): ...
+class LuaInvalidInput(LuaError):
+    """The input of the script is not data, or too large."""
 
 
-class LuaQueueFull(LuaError): ...
+class LuaQueueFull(LuaError):
+    """Too many runs are waiting."""

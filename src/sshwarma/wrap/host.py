@@ -121,13 +121,13 @@ class LuaHost:
             worker = await self._take_worker()
             healthy = False
             try:
-                kind, said = await self._exchange_until_done(worker, body, call)
-                healthy = kind == protocol.VALUE or said.get("kind") in ("failed", "output")
+                kind, payload = await self._exchange_until_done(worker, body, call)
+                healthy = kind == protocol.VALUE or payload.get("kind") in ("failed", "output")
             finally:
                 self._return_worker(worker, healthy)
         finally:
             self._run_slots.release()
-        return self._read_outcome(kind, said, log)
+        return self._read_outcome(kind, payload, log)
 
     async def close(self) -> None:
         """Kill every worker and wait until all have ended. Running scripts raise LuaWorkerError."""
@@ -153,13 +153,13 @@ class LuaHost:
                 worker, kind, body, min(running, ends - began)
             )
             running -= time.monotonic() - began
-            said = _parse_frame(kind, body)
+            payload = _parse_frame(kind, body)
             if kind != protocol.CALL:
-                return kind, said
+                return kind, payload
             calls += 1
             if calls > self.limits.max_calls:
                 raise LuaWorkerError("The script's process exceeded the limit of calls.")
-            name, arguments = said
+            name, arguments = payload
             kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, ends)
 
     async def _exchange_with_timeout(
@@ -203,15 +203,18 @@ class LuaHost:
             return _encode_error(f"{name[:60]}: internal error. The reason is in the server's log.")
 
     def _read_outcome(
-        self, kind: bytes, said: dict[str, Any], log: Callable[[str], None] | None
+        self, kind: bytes, payload: dict[str, Any], log: Callable[[str], None] | None
     ) -> Any:
         if log is not None:
-            for line in said.get("log", ()):
+            for line in payload.get("log", ()):
                 log(line)
         if kind == protocol.VALUE:
-            return said["value"]
-        place: dict[str, Any] = {"script": said.get("script", ""), "line": said.get("line", 0)}
-        match said.get("kind"):
+            return payload["value"]
+        place: dict[str, Any] = {
+            "script": payload.get("script", ""),
+            "line": payload.get("line", 0),
+        }
+        match payload.get("kind"):
             case "timeout":
                 raise LuaTimeout(timeout_error_text(self.limits), **place)
             case "memory":
@@ -219,7 +222,7 @@ class LuaHost:
             case "output":
                 raise LuaOutputTooLarge(f"The script's result exceeds {self.limits.output} bytes.")
             case _:
-                raise LuaScriptError(said.get("message", ""), **place)
+                raise LuaScriptError(payload.get("message", ""), **place)
 
     def _encode_data(self, value: object) -> bytes:
         try:
@@ -264,7 +267,7 @@ class LuaHost:
             self._start_spare()
 
     def _start_spare(self) -> asyncio.Task[None]:
-        """The running start of a worker, or a new one."""
+        """Return the running start of a worker, or a new one."""
         if self._start_task is None or self._start_task.done():
             self._start_task = self._starts.spawn(
                 self._start_one(), failed="cannot start a lua worker"
@@ -297,14 +300,14 @@ def _parse_frame(kind: bytes, body: bytes) -> Any:
         LuaWorkerError: if it violates the protocol.
     """
     try:
-        said = json.loads(body)
+        payload = json.loads(body)
     except (ValueError, RecursionError):
-        said = None
-    match kind, said:
+        payload = None
+    match kind, payload:
         case protocol.CALL, [str(), dict()]:
-            return said
+            return payload
         case protocol.VALUE, {"value": _, "log": [*lines]} if _are_strings(lines):
-            return said
+            return payload
         case protocol.ERROR, {"kind": "memory"}:
             return {"kind": "memory"}
         case protocol.ERROR, {
@@ -314,7 +317,7 @@ def _parse_frame(kind: bytes, body: bytes) -> Any:
             "line": int(),
             "log": [*lines],
         } if _are_strings(lines):
-            return said
+            return payload
     raise LuaWorkerError("The script's process violated the protocol.")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Stability = Literal["release", "model", "room", "epoch", "log", "turn", "volatile"]
 Side = Literal["system", "conversation"]
@@ -61,13 +61,17 @@ class Layer:
         return estimate_tokens(self.text) + sum(estimate_tokens(line.text) for line in self.lines)
 
 
+class InvalidLayer(Exception):
+    """A script returned something that is not a layer; the message is the reason."""
+
+
 def estimate_tokens(text: str) -> int:
-    """An estimate of the tokens of a text."""
+    """Return an estimate of the tokens of a text."""
     return -(-len(text) * 10 // int(CHARACTERS_PER_TOKEN * 10)) if text else 0
 
 
 def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Layers from the most stable to the most volatile, system before conversation.
+    """Return layers from the most stable to the most volatile, system before conversation.
 
     Equal ones keep their order.
     """
@@ -80,7 +84,7 @@ def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 
 def cut_to_budget(layer: Layer) -> Layer:
-    """The layer cut to its own budget, with a mark at the cut. Never within a code point."""
+    """Return the layer cut to its own budget, with a mark at the cut. Never within a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
     kept = int(layer.budget * CHARACTERS_PER_TOKEN)
@@ -90,10 +94,40 @@ def cut_to_budget(layer: Layer) -> Layer:
 
 
 def join_system_text(layers: Iterable[Layer]) -> str:
-    """The system side as one text."""
+    """Return the system side as one text."""
     return "\n\n".join(layer.text for layer in layers if layer.side == "system" and layer.text)
 
 
 def join_conversation(layers: Iterable[Layer]) -> tuple[ContextMessage, ...]:
-    """The conversation as messages."""
+    """Return the conversation as messages."""
     return tuple(line for layer in layers if layer.side == "conversation" for line in layer.lines)
+
+
+def parse_layer(described: Any) -> Layer:
+    """Return the layer that a script described as a table.
+
+    Raises:
+        InvalidLayer: with the reason.
+    """
+    if not isinstance(described, dict):
+        raise InvalidLayer("it is not a table")
+    name, stability, side = described.get("name"), described.get("stability"), described.get("side")
+    if not isinstance(name, str) or not name:
+        raise InvalidLayer("it has no name")
+    if stability not in STABILITIES:
+        raise InvalidLayer(f"the stability of {name} must be one of: {', '.join(STABILITIES)}")
+    if side not in ("system", "conversation"):
+        raise InvalidLayer(f"the side of {name} must be one of: system, conversation")
+    if not isinstance(described.get("text", ""), (str, int, float)):
+        raise InvalidLayer(f"the text of {name} is not a string")
+    match described.get("rows"):
+        case [int(first), int(last)]:
+            return Layer(name, stability, side, rows=(first, last))
+    given = described.get("budget")
+    budget = given if isinstance(given, int) and given > 0 else 0
+    layer = cut_to_budget(
+        Layer(name, stability, side, text=str(described.get("text", "")), budget=budget)
+    )
+    if side == "conversation":
+        return replace(layer, text="", lines=(ContextMessage("user", layer.text),))
+    return layer

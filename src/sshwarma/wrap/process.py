@@ -92,10 +92,12 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
+        """Process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
+        """Whether the process runs and can answer."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def exchange_frames(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
@@ -128,7 +130,7 @@ class WorkerProcess:
         await self._stderr_task
 
     async def _explain_exit(self) -> LuaError:
-        """The reason of the exit, from the exit status and the end of stderr."""
+        """Return the reason of the exit, from the exit status and the end of stderr."""
         try:
             async with asyncio.timeout(END_TIMEOUT_SECONDS):
                 await asyncio.shield(self._stderr_task)
@@ -152,8 +154,10 @@ class WorkerProcess:
 
 
 def memory_error_text(limits: LuaLimits) -> str:
+    """Return the message for a script that exceeded its memory limit."""
     return f"The script exceeded its memory limit of {limits.max_memory_bytes // protocol.MIB} MiB."
 
 
 def timeout_error_text(limits: LuaLimits) -> str:
+    """Return the message for a script that ran for too long."""
     return f"The script timed out after {limits.run_seconds:g} s."

@@ -78,4 +78,5 @@ class LuaScript(NamedTuple):
 
 
 def encode_frame(kind: bytes, body: bytes) -> bytes:
+    """Return a frame: its length, the kind (one byte) and the body."""
     return (len(body) + 1).to_bytes(LENGTH_BYTES, "big") + kind + body

@@ -31,7 +31,7 @@ class RetentionPolicy:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
-        """A tool's policy, from `leave_out` and `short_amount` of its metadata."""
+        """Return a tool's policy, from `leave_out` and `short_amount` of its metadata."""
         leave = str(metadata.get("leave_out", "SHORT")).upper()
         amount = metadata.get("short_amount", MAX_CONTEXT_RESULT_CHARACTERS)
         characters = (
@@ -64,10 +64,11 @@ class Transcript:
     max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
 
     def render_rows(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
+        """Return the rows as messages, without those that a tool's policy leaves out."""
         return tuple(line for row in rows if (line := self.render_row(row)) is not None)
 
     def render_row(self, row: Row) -> ContextMessage | None:
-        """A row as a message; None if its tool's policy leaves it out."""
+        """Return a row as a message; None if its tool's policy leaves it out."""
         if row.author_id == self.model_id and row.kind == "chat":
             return ContextMessage(
                 "assistant", clip_text(row.content, self.max_text_characters, row.seq)
@@ -106,7 +107,7 @@ class Transcript:
 
 
 def clip_text(text: str, characters: int, seq: int) -> str:
-    """The start of a text that is too long, with the row and position to read on.
+    """Return the start of a text that is too long, with the row and position to read on.
 
     Never cut within a code point.
     """

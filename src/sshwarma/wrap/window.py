@@ -45,7 +45,7 @@ class Window:
 def read_window(
     conn: Connection, room_id: str, size: int | None, before: int | None = None
 ) -> Window:
-    """The window of a room before a `seq`. `size` None is the default size."""
+    """Return the window of a room before a `seq`. `size` None is the default size."""
     count = DEFAULT_WINDOW_TURNS if size is None else size
     limit = MAX_CONTEXT_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
     path = turns.read_path(conn, room_id, limit + 1)
@@ -66,13 +66,13 @@ def read_window(
 
 
 def is_model_row(row: Row) -> bool:
-    """Whether a row is shown to models: not presence, not notices, not dropped."""
-    told = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
-    return told and row.status != "dropped"
+    """Return whether a row is shown to models: not presence, not notices, not dropped."""
+    is_kind = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
+    return is_kind and row.status != "dropped"
 
 
 def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
-    """Each row with its turn; for talk, the turn of the next row that has one.
+    """Return each row with its turn; for talk, the turn of the next row that has one.
 
     None for talk after the last turn.
     """

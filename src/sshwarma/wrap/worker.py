@@ -92,9 +92,7 @@ class LuaState:
         return self._lua.table_from(self._mark_nulls(value), recursive=True)
 
     def _mark_nulls(self, value: Any) -> Any:
-        """Put `null` for each None in a list, and tables that know they are objects for empty
-        dicts.
-        """
+        """Replace each None in a list by `null`, and each empty dict by a marked table."""
         if isinstance(value, dict):
             if not value:
                 return self._empty()
@@ -126,7 +124,7 @@ def _convert_overflow(value: int) -> float:
 
 
 def receive_frame() -> tuple[bytes, bytes] | None:
-    """The next frame's kind and body; None when the server has closed the stream."""
+    """Return the next frame's kind and body; None when the server has closed the stream."""
     head = _read_exactly(protocol.HEADER_BYTES)
     if head is None:
         return None
@@ -135,6 +133,7 @@ def receive_frame() -> tuple[bytes, bytes] | None:
 
 
 def send_frame(kind: bytes, body: bytes) -> None:
+    """Write a frame to stdout whole."""
     left = memoryview(protocol.encode_frame(kind, body))
     while left:
         left = left[os.write(1, left) :]
@@ -156,12 +155,12 @@ def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
     state.prepare_run(asked["scripts"], asked["entry"], asked["snapshot"])
     del asked
     while True:
-        kind, said = state.step()
+        kind, payload = state.step()
         if kind == "value":
-            return protocol.VALUE, said.encode()
+            return protocol.VALUE, payload.encode()
         if kind == "error":
-            return protocol.ERROR, said.encode()
-        send_frame(protocol.CALL, said.encode())
+            return protocol.ERROR, payload.encode()
+        send_frame(protocol.CALL, payload.encode())
         answered = receive_frame()
         if answered is None:
             return None
@@ -193,6 +192,7 @@ def serve_requests() -> None:
 
 
 def main() -> NoReturn:
+    """Serve requests until the server closes stdin."""
     try:
         serve_requests()
     except MemoryError:

@@ -67,7 +67,8 @@ from sshwarma import verbs
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
 from sshwarma.mcp.server import endpoint
 from sshwarma.mcp.server.clients import McpClients
-from sshwarma.mcp.server.protocol import McpHandlers, RequestContext
+from sshwarma.mcp.server.protocol import McpHandlers
+from sshwarma.mcp.server.request_context import RequestContext
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter

@@ -14,10 +14,12 @@ from typing import Final
 
 import httpx2
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
+from typing_extensions import override
 
 from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.link import KeyRequired, LinkLost, SignInRequired
 from sshwarma.mcp.client.oauth import (
     AuthorizationServerError,
     SignInEnded,
@@ -41,7 +43,7 @@ class BearerAuth(httpx2.Auth):
     Renews the token when it has expired or the server rejects it.
 
     Attributes:
-        refusal_reason: Why no token can be obtained; empty while one can. `lost` is called with it.
+        refusal_reason: Why no token can be obtained; empty while one can. `lost` receives it.
         outage_reason: Why no token can be obtained at the moment; empty if one can.
         scope_refusal_count: Number of responses that asked for more scopes.
     """
@@ -63,6 +65,7 @@ class BearerAuth(httpx2.Auth):
         self._renewal_task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
 
+    @override
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -104,6 +107,19 @@ class BearerAuth(httpx2.Auth):
             f" An owner can grant them: sign in to {name} again."
         )
 
+    def raise_refusal(self, cause: Exception) -> None:
+        """Raise if missing or rejected credentials, or an outage, explain a failed request.
+
+        Raises:
+            KeyRequired, SignInRequired: if the server rejected the credentials.
+            LinkLost: if the authorization server failed.
+        """
+        if self.refusal_reason:
+            required = KeyRequired if self.is_machine else SignInRequired
+            raise required(self.refusal_reason) from cause
+        if self.outage_reason:
+            raise LinkLost(self.outage_reason) from cause
+
     def _sign(self, request: httpx2.Request) -> str:
         token = self._credentials.token
         if token:
@@ -118,8 +134,8 @@ class BearerAuth(httpx2.Auth):
                     f"its authorization server issued no token: {ended or 'no reason'}"
                 )
             else:
-                said = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
-                self.refusal_reason = f"{said}: /mcp login {self._settings.name}"
+                reason = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
+                self.refusal_reason = f"{reason}: /mcp login {self._settings.name}"
             self._on_lost(self.refusal_reason)
 
     async def _renew_once(self, token: str) -> bool:

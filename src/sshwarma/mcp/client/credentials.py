@@ -136,9 +136,9 @@ def _read_file(path: Path, url: str) -> StoredCredentials:
             )
         text = file.read(MAX_FILE_BYTES)
     try:
-        said = json.loads(text)
+        data = json.loads(text)
         known = {one.name for one in fields(StoredCredentials)}
-        kept = StoredCredentials(**{name: value for name, value in said.items() if name in known})
+        kept = StoredCredentials(**{name: value for name, value in data.items() if name in known})
     except (ValueError, TypeError, AttributeError) as error:
         raise Unavailable(f"{path} is damaged.", hint="Remove it and sign in again.") from error
     return kept if kept.url == url else StoredCredentials(url)

@@ -87,10 +87,10 @@ class Elicitation:
         if question.url:
             host = question.url.split("/")[2].rpartition("@")[2]
             text = f"{question.message}\nOpen this page at {host}: {question.url}"
-            said = await self._ask_once(
+            reply = await self._ask_once(
                 agent_id, who, text, "Then /answer yes, or /answer --decline"
             )
-            if said.strip().lower() not in ("yes", "y", "done", "ok"):
+            if reply.strip().lower() not in ("yes", "y", "done", "ok"):
                 raise ElicitationDeclined
             return {}
         if any(word in _field_words(asked) for asked in question.fields for word in _SECRET_WORDS):
@@ -99,8 +99,8 @@ class Elicitation:
             )
         if not question.fields:
             text = question.message
-            said = await self._ask_once(agent_id, who, text, "/answer yes, or /answer --decline")
-            if said.strip().lower() not in ("yes", "y", "ok"):
+            reply = await self._ask_once(agent_id, who, text, "/answer yes, or /answer --decline")
+            if reply.strip().lower() not in ("yes", "y", "ok"):
                 raise ElicitationDeclined
             return {}
         answers: dict[str, Any] = {}
@@ -124,13 +124,13 @@ class Elicitation:
         elif not asked.required:
             hint = "/answer TEXT, /answer alone to leave it out, or /answer --decline"
         for _ in range(MAX_ELICITATION_TRIES):
-            said = (await self._ask_once(agent_id, who, text, hint)).strip()
-            if not said and asked.default is not None:
+            reply = (await self._ask_once(agent_id, who, text, hint)).strip()
+            if not reply and asked.default is not None:
                 return asked.default
-            if not said and not asked.required:
+            if not reply and not asked.required:
                 return None
             try:
-                return parse_field_value(asked, said)
+                return parse_field_value(asked, reply)
             except Invalid as wrong:
                 text = f"{wrong} {_describe_field(asked)}"
         raise ElicitationDeclined(
@@ -144,7 +144,7 @@ class Elicitation:
         self.notify(agent_id, who, text, hint)
         try:
             async with asyncio.timeout(ELICITATION_TIMEOUT_SECONDS):
-                said = await asked
+                reply = await asked
         except TimeoutError:
             raise ElicitationDeclined(
                 f"No answer in {ELICITATION_TIMEOUT_SECONDS:.0f} s; the question was declined."
@@ -152,9 +152,9 @@ class Elicitation:
         finally:
             if asked in waiting:
                 waiting.remove(asked)
-        if said is None:
+        if reply is None:
             raise ElicitationDeclined
-        return said
+        return reply
 
     def notify(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
         """Show a server's text to one person, in their terminals only.
@@ -167,7 +167,7 @@ class Elicitation:
         return any(link.door == "ssh" for link in self._world.presence.connections_of(agent_id))
 
 
-def parse_field_value(asked: ElicitationField, said: str) -> Any:
+def parse_field_value(asked: ElicitationField, reply: str) -> Any:
     """Convert a typed answer to the type of its field.
 
     Raises:
@@ -175,14 +175,14 @@ def parse_field_value(asked: ElicitationField, said: str) -> Any:
     """
     match asked.kind:
         case "boolean":
-            if said.lower() in ("yes", "y", "true", "on", "1"):
+            if reply.lower() in ("yes", "y", "true", "on", "1"):
                 return True
-            if said.lower() in ("no", "n", "false", "off", "0"):
+            if reply.lower() in ("no", "n", "false", "off", "0"):
                 return False
             raise Invalid("Must be yes or no.")
         case "integer" | "number":
             try:
-                number = int(said) if asked.kind == "integer" else float(said)
+                number = int(reply) if asked.kind == "integer" else float(reply)
             except ValueError:
                 whole = "a whole number" if asked.kind == "integer" else "a number"
                 raise Invalid(f"Must be {whole}.") from None
@@ -190,26 +190,26 @@ def parse_field_value(asked: ElicitationField, said: str) -> Any:
             return number
         case "choices":
             chosen = [
-                _parse_choice(asked, part.strip()) for part in said.split(",") if part.strip()
+                _parse_choice(asked, part.strip()) for part in reply.split(",") if part.strip()
             ]
             _check_range(asked, len(chosen), "minItems", "maxItems", " choices")
             return chosen
         case _ if asked.options:
-            return _parse_choice(asked, said)
+            return _parse_choice(asked, reply)
         case _:
-            _check_range(asked, len(said), "minLength", "maxLength", " characters")
-            return said
+            _check_range(asked, len(reply), "minLength", "maxLength", " characters")
+            return reply
 
 
-def _parse_choice(asked: ElicitationField, said: str) -> str:
+def _parse_choice(asked: ElicitationField, reply: str) -> str:
     for value, title in asked.options:
-        if said in (value, title):
+        if reply in (value, title):
             return value
     for value, title in asked.options:
-        if said.lower() in (value.lower(), title.lower()):
+        if reply.lower() in (value.lower(), title.lower()):
             return value
     if not asked.options:
-        return said
+        return reply
     raise Invalid(f"Choose one of: {', '.join(value for value, _ in asked.options)}.")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpcore2
 import httpx2
+from typing_extensions import override
 
 from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_BYTES,
@@ -42,11 +43,12 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
         self._allow_private = allow_private
         self._resolve = resolve
 
+    @override
     async def connect_tcp(
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the interface is httpcore's
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
@@ -67,6 +69,7 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
                 failed.__cause__ = error
         raise failed
 
+    @override
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)
 
@@ -85,6 +88,7 @@ class CheckedTransport(GuardedTransport):
         super().__init__(context, backend, connections)
         self.refused_status = self.error_status = 0
 
+    @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
         if response.status_code in (401, 403):

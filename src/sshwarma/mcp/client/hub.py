@@ -5,54 +5,32 @@ The world stores the servers and whether each is enabled; the hub holds their li
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from cachetools import LRUCache
+from typing_extensions import override
 
-from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.common.limits import MAX_MCP_SERVERS
-from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.elicitation import Elicitation
+from sshwarma.mcp.client import server_records, tool_approval
 from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.mcp.client.link import (
-    Dialer,
-    ElicitationRequest,
-    LinkLost,
-    ProtocolEra,
-    SdkDial,
-    ServerInfo,
-)
-from sshwarma.mcp.client.oauth_login import OAuthLogins
-from sshwarma.mcp.client.sanitize import ToolListing
-from sshwarma.mcp.client.supervisor import ServerState, Supervisor, SupervisorTiming
+from sshwarma.mcp.client.link import Dialer
+from sshwarma.mcp.client.offers import Offers
+from sshwarma.mcp.client.server_pool import ServerPool
+from sshwarma.mcp.client.server_state import ServerState, SupervisorTiming
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound, Unavailable, WorldError
-from sshwarma.world.names import check_name
+from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-MAX_CONNECTING_SERVERS: Final = 10
-"""Servers that may be connecting at the same time."""
-
-MAX_NAMED_TOOLS: Final = 12
-"""Tool names listed in one notice."""
-
-STOP_TIMEOUT_SECONDS: Final = 10.0
-
-SIGN_IN_CONNECT_SECONDS: Final = 15.0
-"""Seconds to wait for a connection after a sign-in before the owner is notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +44,7 @@ class ServerStatus:
     in_flight: int
 
 
-class Hub:
+class Hub(ToolProvider):
     """MCP servers of a world and their connections, from `start` to `close`.
 
     `folder` is the working directory of programs that have none of their own; the sign-in files
@@ -82,17 +60,11 @@ class Hub:
         timing: SupervisorTiming | None = None,
         dial: Dialer | None = None,
     ) -> None:
-        self.elicitation = Elicitation(world)
-        self.oauth_logins = OAuthLogins(world, folder.with_name("signins"), self._connect_signed_in)
+        self.pool = ServerPool(world, folder, timing or SupervisorTiming(), dial)
+        self.elicitation = self.pool.elicitation
+        self.oauth_logins = self.pool.oauth_logins
         self.world = world
-        self._folder = folder
-        self._timing = timing or SupervisorTiming()
-        self._dialled = dial
-        self._loading = asyncio.Lock()
-        self._servers: dict[str, Supervisor] = {}
-        self._slots = asyncio.Semaphore(MAX_CONNECTING_SERVERS)
-        self._changing: dict[str, asyncio.Lock] = {}
-        self._offers: dict[str, _OfferedLines] = {}
+        self._offers = Offers(world, self.pool)
         self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
@@ -100,86 +72,25 @@ class Hub:
         known = await self.world.change(lambda tx: _declare_servers(tx, configured))
         for server in known:
             if server.enabled:
-                self._supervise(server)
+                self.pool.supervise(server)
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
-        await self.oauth_logins.close()
-        stopping = [asyncio.create_task(server.stop()) for server in self._servers.values()]
-        self._servers.clear()
-        if stopping:
-            _, late = await asyncio.wait(stopping, timeout=STOP_TIMEOUT_SECONDS)
-            for task in late:
-                log.error("an mcp server did not stop in time", seconds=STOP_TIMEOUT_SECONDS)
-                task.cancel()
+        await self.pool.close()
+
+    # Offered servers.
 
     async def add_offer(self, caller: Caller, name: str, lines: LineStream) -> None:
-        """Add the tools of a server that the caller offers to the caller's room.
-
-        Returns when `lines` end. The caller must have the build right there.
-
-        Raises:
-            Invalid: if the name is not valid.
-            Conflict: if the name is in use.
-            Unavailable: if no MCP server responds, or another agent disconnected it.
-        """
-        check_name(name, "namespace")
-        settings = McpSettings(name=name, command=(server_records.OFFERED_ORIGIN,), trust=True)
-        ends = _OfferedLines(lines)
-
-        async def dial() -> Dialer:
-            if ends.is_dialled:
-                ends.ended.set()
-                raise LinkLost("the channel closed")
-            ends.is_dialled = True
-            over = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
-            return partial(over, lines=ends)
-
-        async with self._lock_for(name):
-            server = await caller.change(
-                lambda tx: server_records.declare_offer(
-                    tx, settings, caller.room_id, caller.agent.id
-                )
-            )
-            running = self._supervise(server, dial)
-            self._offers[server.id] = ends
-        try:
-            await running.wait_until_settled(settings.start_seconds)
-            if not running.is_up:
-                raise Unavailable(
-                    f"{name} is not a working MCP server: {running.reason or 'no response'}."
-                )
-            await self.world.change(lambda tx: _announce_offer(tx, caller, server))
-            await ends.ended.wait()
-            if ends.reason:
-                raise Unavailable(ends.reason)
-        finally:
-            self._offers.pop(server.id, None)
-            await asyncio.shield(self._take_back(caller, server))
+        """Serve the tools of a server that the caller offers; see `Offers.serve`."""
+        await self._offers.serve(caller, name, lines)
 
     async def end_offer(self, caller: Caller, name: str) -> bool:
-        """Disconnect an offered server; return whether `name` was one.
+        """Disconnect an offered server; return whether the server of that name was one.
 
-        The person who offered it gets the caller's name.
+        Raises:
+            NotFound: if no server has that name.
         """
-        ends = self._offers.get((await self.find(name)).id)
-        if ends is None:
-            return False
-        await caller.change(lambda tx: None, tell=f"disconnected the offered server {name}")
-        ends.reason = f"{caller.agent.name} disconnected it."
-        ends.ended.set()
-        return True
-
-    async def _take_back(self, caller: Caller, server: Thing) -> None:
-        await self._end(server.id)
-
-        def work(tx: Change) -> None:
-            known = things.get_thing(tx.conn, server.id)
-            if known is not None and known.deleted_at is None:
-                server_records.remove_server(tx, known)
-                caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
-
-        await self.world.change(work)
+        return await self._offers.disconnect(caller, await self.find(name))
 
     # Operations on servers.
 
@@ -197,9 +108,9 @@ class Hub:
                 tx, settings, created_by=caller.agent.id, from_settings=False
             )
 
-        async with self._lock_for(settings.name):
+        async with self.pool.lock_for(settings.name):
             made = await caller.change(work, tell=f"added the MCP server {settings.name}")
-            self._supervise(made)
+            self.pool.supervise(made)
         return made
 
     async def remove(self, caller: Caller, name: str) -> None:
@@ -211,14 +122,14 @@ class Hub:
         """
         if await self.end_offer(caller, name):
             return
-        async with self._lock_for(name):
+        async with self.pool.lock_for(name):
             server = await self.find(name)
             if server.metadata.get("origin") == "settings":
                 raise Conflict(
                     f"{name} is in the settings file and would return at the next start.",
                     hint=f"Turn it off with /mcp disable {name}.",
                 )
-            await self._end(server.id)
+            await self.pool.end(server.id)
             await caller.change(
                 lambda tx: server_records.remove_server(
                     tx, things.get_live_thing(tx.conn, server.id)
@@ -229,7 +140,7 @@ class Hub:
 
     async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Enable or disable a server; connect or disconnect it now."""
-        async with self._lock_for(name):
+        async with self.pool.lock_for(name):
             server = await self.find(name)
             word = "enabled" if wanted else "disabled"
             changed = await caller.change(
@@ -238,9 +149,9 @@ class Hub:
             )
             if not wanted:
                 await self.oauth_logins.cancel(server)
-                await self._end(server.id)
-            elif server.id not in self._servers:
-                self._supervise(changed)
+                await self.pool.end(server.id)
+            elif self.pool.get(server.id) is None:
+                self.pool.supervise(changed)
         return changed
 
     async def wait_until_settled(self, name: str, seconds: float) -> ServerStatus:
@@ -249,7 +160,7 @@ class Hub:
         Waits at most `seconds`.
         """
         server = await self.find(name)
-        running = self._servers.get(server.id)
+        running = self.pool.get(server.id)
         if running is not None and not running.is_up and not running.reason:
             await running.wait_until_settled(seconds)
         return self.status_of(server)
@@ -261,13 +172,13 @@ class Hub:
             Unavailable: if it is disabled, or the connection fails.
         """
         server = await self.find(name)
-        running = self._servers.get(server.id)
+        running = self.pool.get(server.id)
         if running is None:
             raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name}")
         await running.refresh(seconds)
         if not running.is_up:
-            said = f": {running.reason}" if running.reason else ""
-            raise Unavailable(f"{name} is not connected{said}.")
+            reason = f": {running.reason}" if running.reason else ""
+            raise Unavailable(f"{name} is not connected{reason}.")
 
     async def approve(self, caller: Caller, name: str, tool: str | None) -> list[str]:
         """Approve a server's new and changed tools, all or one; return their names.
@@ -283,7 +194,7 @@ class Hub:
         def work(tx: Change) -> list[str]:
             server = server_records.find_server(tx.conn, name)
             read = self._read.get((caller.agent.id, server.id), {})
-            return server_records.approve_tools(tx, server, tool, read)
+            return tool_approval.approve_tools(tx, server, tool, read)
 
         approved = f"{tool} of {name}" if tool else f"the tools of {name}"
         return await caller.change(work, tell=f"approved {approved}")
@@ -291,7 +202,7 @@ class Hub:
     def mark_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
         """Record that the caller was shown the current text of these tools."""
         key = (caller.agent.id, server.id)
-        self._read[key] = {tool.id: server_records.current_fingerprint(tool) for tool in tools}
+        self._read[key] = {tool.id: tool_approval.current_fingerprint(tool) for tool in tools}
 
     async def find(self, name: str) -> Thing:
         """Return the server of that name.
@@ -303,185 +214,34 @@ class Hub:
 
     def status_of(self, server: Thing) -> ServerStatus:
         """Return the current status of a server."""
-        running = self._servers.get(server.id)
+        running = self.pool.get(server.id)
         if running is None:
             return ServerStatus("disabled", "", 0.0, None, 0)
         return ServerStatus(
             running.state, running.reason, running.since, running.retry_at, running.in_flight
         )
 
+    @override
     def why_unavailable(self, tool: Thing) -> str:
-        """Return why a tool's server is not connected; see `tools.call`."""
-        running = self._servers.get(tool.parent_id or "")
+        running = self.pool.get(tool.parent_id)
         return running.why_down if running is not None else ""
 
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""
-        running = self._servers.get(server.id)
+        running = self.pool.get(server.id)
         return running.log_buffer.last_lines() if running else []
 
     # Provider of their tools.
 
+    @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        """Call a tool; see `tools.call.ToolProvider`."""
-        running = self._servers.get(tool.parent_id or "")
+        running = self.pool.get(tool.parent_id)
         if running is None:
             raise Unavailable(f"{tool.label} has no running server.")
         asker = self.world.agents.get(caller.person_id or caller.agent.id)
         person_id = asker.id if asker is not None and asker.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
         return await running.call(remote, arguments, person_id=person_id, report=caller.on_progress)
-
-    # Running servers.
-
-    def _supervise(
-        self, server: Thing, dial: Callable[[], Awaitable[Dialer]] | None = None
-    ) -> Supervisor:
-        settings = server_records.read_settings(server)
-        era: ProtocolEra = "legacy" if server.metadata.get("era") == "legacy" else "auto"
-        keeper = _HubListener(self, server.id, settings)
-        running = Supervisor(
-            settings=settings,
-            folder=self._folder / server.name,
-            era=era,
-            dial=dial or partial(self._dial, server),
-            keeper=keeper,
-            timing=self._timing,
-            slots=self._slots,
-        )
-        self._servers[server.id] = running
-        running.start()
-        return running
-
-    async def _end(self, server_id: str) -> None:
-        running = self._servers.pop(server_id, None)
-        if running is not None:
-            await running.stop()
-        await self.set_down(server_id)
-
-    async def set_down(self, server_id: str) -> None:
-        await self.world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
-
-    async def _connect_signed_in(self, server: Thing) -> None:
-        """Reconnect a server after a sign-in or sign-out."""
-        running = self._servers.get(server.id)
-        credentials = self.oauth_logins.credentials(server)
-        if running is None or credentials is None:
-            return
-        if credentials.token:
-            await running.refresh(SIGN_IN_CONNECT_SECONDS)
-        else:
-            running.redial("signed out")
-
-    async def _dial(self, server: Thing) -> Dialer:
-        """Return the dialer of the SDK, which is imported at the first use."""
-        if self._dialled is not None:
-            return self._dialled
-        async with self._loading:
-            signed = await asyncio.get_running_loop().run_in_executor(None, _load_dial)
-        return partial(signed, credentials=self.oauth_logins.credentials(server))
-
-    def _lock_for(self, name: str) -> asyncio.Lock:
-        """Return the lock that serializes changes of one server."""
-        if len(self._changing) > 2 * MAX_MCP_SERVERS:
-            self._changing = {n: lock for n, lock in self._changing.items() if lock.locked()}
-        return self._changing.setdefault(name, asyncio.Lock())
-
-
-def _load_dial() -> SdkDial:
-    """Import the SDK; call it in a thread, because this takes seconds."""
-    with serialize_imports():
-        from sshwarma.mcp.client.session import dial
-    return dial
-
-
-class _OfferedLines:
-    """Line stream that sets `ended` when it ends."""
-
-    def __init__(self, lines: LineStream) -> None:
-        self._lines = lines
-        self.ended = asyncio.Event()
-        self.is_dialled = False
-        self.reason = ""  # set if another agent disconnected it
-
-    async def read_line(self, limit: int) -> bytes | None:
-        line = None
-        try:
-            line = await self._lines.read_line(limit)
-        finally:
-            if line is None:
-                self.ended.set()
-        return line
-
-    async def write(self, data: bytes) -> None:
-        await self._lines.write(data)
-
-
-def _announce_offer(tx: Change, caller: Caller, server: Thing) -> None:
-    """Announce the offered tools to the room."""
-    found = things.read_children(tx.conn, server.id, "tool")
-    names = ", ".join(tool.name for tool in found[:MAX_NAMED_TOOLS])
-    more = f" and {len(found) - MAX_NAMED_TOOLS} more" if len(found) > MAX_NAMED_TOOLS else ""
-    caller.append_notice(tx, f"offers {len(found)} tools as {server.name}: {names}{more}")
-
-
-class _HubListener:
-    """Updates the things of one server from the events of its supervisor."""
-
-    def __init__(self, hub: Hub, server_id: str, settings: McpSettings) -> None:
-        self._hub = hub
-        self._id = server_id
-        self._settings = settings
-        self._last_reason = ""
-        self._was_up = False
-
-    async def on_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
-        self._last_reason, self._was_up = "", True
-        published = await self._hub.world.change(
-            lambda tx: server_records.publish_listing(
-                tx, self._id, greeting, listing, trust=self._settings.trust
-            )
-        )
-        if published.pending:
-            log.warning(
-                "tools of an mcp server wait for approval",
-                server=self._settings.name,
-                tools=list(published.pending)[:20],
-            )
-            self._tell_admins(published.pending)
-
-    def _tell_admins(self, waiting: Sequence[str]) -> None:
-        """Notify connected owners and admins of waiting tools; others see them in /mcp."""
-        name = self._settings.name
-        named = ", ".join(waiting[:MAX_NAMED_TOOLS]) + (
-            ", …" if len(waiting) > MAX_NAMED_TOOLS else ""
-        )
-        words = f"Tools to approve: {named}. Read /mcp show {name}, then /mcp approve {name}."
-        for agent in self._hub.world.agents:
-            if agent.role in ("owner", "admin"):
-                self.notify(agent.id, words)
-
-    async def on_down(self) -> None:
-        try:
-            await self._hub.set_down(self._id)
-        except WorldError as refused:  # the disk is full, or the world is closing
-            log.warning(
-                "an mcp server's state could not be stored",
-                server=self._settings.name,
-                reason=str(refused),
-            )
-
-    async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
-        return await self._hub.elicitation.ask(person_id, self._settings.name, question)
-
-    def notify(self, person_id: str, words: str) -> None:
-        self._hub.elicitation.notify(person_id, self._settings.name, words)
-
-    def on_sign_in_required(self, reason: str) -> None:
-        # A server that was never up is being added, and the verb's result says so.
-        if self._was_up and reason != self._last_reason:
-            self._last_reason = reason
-            self._hub.oauth_logins.notify_owners(self._settings.name, reason)
 
 
 def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:

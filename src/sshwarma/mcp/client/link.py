@@ -138,4 +138,5 @@ class SdkDial(Protocol):
         *,
         lines: LineStream | None = None,
         credentials: CredentialStore | None = None,
-    ) -> AbstractAsyncContextManager[ServerLink]: ...
+    ) -> AbstractAsyncContextManager[ServerLink]:
+        """Connect; leaving the context disconnects."""

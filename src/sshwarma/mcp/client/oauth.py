@@ -281,22 +281,24 @@ def _make_ping_request(settings: McpSettings) -> httpx2.Request:
 
 
 def read_challenge(response: httpx2.Response) -> AuthChallenge:
+    """Return the challenge of a response: its status and `WWW-Authenticate` header."""
     return AuthChallenge(response.status_code, response.headers.get("WWW-Authenticate", ""))
 
 
 def _read_error_code(response: httpx2.Response) -> str:
     """Return the error code of a refusal, never the whole response."""
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = None
-    code = said.get("error") if isinstance(said, dict) else None
+        body = None
+    code = body.get("error") if isinstance(body, dict) else None
     return (
         strip_invisible(str(code))[:60] if isinstance(code, str) else f"HTTP {response.status_code}"
     )
 
 
 def describe_error(error: BaseException) -> str:
+    """Return the reason for a failed OAuth request in one line of plain text."""
     if isinstance(error, ValidationError):
         return "a response violates the OAuth protocol"
     if isinstance(error, TimeoutError):

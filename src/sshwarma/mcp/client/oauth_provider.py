@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthFlowError
+from mcp.client.auth import OAuthFlowError, TokenStorage
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
@@ -26,6 +26,7 @@ from mcp.shared.auth import (
 )
 from mcp.shared.auth_utils import calculate_token_expiry
 from pydantic import AnyUrl
+from typing_extensions import override
 
 from sshwarma.mcp._sdk import AuthorizationSteps, ClientCredentialsSteps
 from sshwarma.mcp.client.address import check_url
@@ -38,7 +39,7 @@ from sshwarma.settings import McpSettings
 MAX_SCOPE_CHARACTERS: Final = 200
 
 
-class OAuthStorage:
+class OAuthStorage(TokenStorage):
     """Token storage of the SDK's providers; `ours` is None for renewals."""
 
     def __init__(
@@ -49,12 +50,14 @@ class OAuthStorage:
         self._client_metadata = ours
         self.context: OAuthContext | None = None
 
+    @override
     async def get_tokens(self) -> OAuthToken | None:
         tokens = self._credentials.stored.tokens
         if self._settings.oauth_machine:
             return None  # client credentials request a new token and use no refresh token
         return OAuthToken.model_validate(tokens) if tokens else None
 
+    @override
     async def set_tokens(self, tokens: OAuthToken) -> None:
         context, kept = self.context, self._credentials.stored
         assert context is not None  # noqa: S101 - it is set where this is made
@@ -75,6 +78,7 @@ class OAuthStorage:
         async with self._credentials.lock:  # a renewal of the old tokens must not overwrite these
             await self._credentials.store(new)
 
+    @override
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         settings, kept = self._settings, self._credentials.stored
         if settings.oauth_client_id:
@@ -90,6 +94,7 @@ class OAuthStorage:
         over = client.client_secret_expires_at and client.client_secret_expires_at <= time.time()
         return None if elsewhere or over else client
 
+    @override
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         kept = self._credentials.stored
         await self._credentials.store(replace(kept, client=dump_model(client_info)))
@@ -123,9 +128,11 @@ class UserOAuthProvider(AuthorizationSteps):
         self._pending = under_way
         self._challenge = credentials.challenge
 
+    @override
     def select_authorization_server(self, advertised: list[str]) -> str:
         return _choose_authorization_server(advertised, self._settings.oauth_issuer)
 
+    @override
     def prepare_authorization(self) -> None:
         context, settings = self.context, self._settings
         metadata = context.oauth_metadata
@@ -145,13 +152,13 @@ class UserOAuthProvider(AuthorizationSteps):
         """
         context, challenged = self.context, self._challenge
         prm, metadata = context.protected_resource_metadata, context.oauth_metadata
-        said = None
+        scope = None
         if challenged is not None:
-            said = extract_scope_from_www_auth(make_challenge_response(challenged, None))
+            scope = extract_scope_from_www_auth(make_challenge_response(challenged, None))
         if self._settings.oauth_scope:
-            more = said if challenged is not None and challenged.status == 403 else None
+            more = scope if challenged is not None and challenged.status == 403 else None
             return union_scopes(self._settings.oauth_scope, more)
-        if said or (prm is not None and prm.scopes_supported is not None):
+        if scope or (prm is not None and prm.scopes_supported is not None):
             return context.client_metadata.scope
         offline = metadata is not None and "offline_access" in (metadata.scopes_supported or ())
         return "offline_access" if offline else None
@@ -194,9 +201,11 @@ class MachineOAuthProvider(ClientCredentialsSteps):
         self._wanted_scope = settings.oauth_scope
         self.expire_token()
 
+    @override
     def select_authorization_server(self, advertised: list[str]) -> str:
         return _choose_authorization_server(advertised, self._wanted_issuer)
 
+    @override
     def prepare_authorization(self) -> None:
         if self.context.client_info is not None:
             method = _choose_auth_method(self.context.oauth_metadata)
@@ -208,6 +217,7 @@ class MachineOAuthProvider(ClientCredentialsSteps):
 def make_challenge_response(
     challenge: AuthChallenge, request: httpx2.Request | None
 ) -> httpx2.Response:
+    """Return a response that repeats a challenge, for the SDK's OAuth flow."""
     headers = {"WWW-Authenticate": challenge.header} if challenge.header else {}
     return httpx2.Response(challenge.status, headers=headers, request=request)
 
@@ -269,6 +279,7 @@ def check_oauth_url(url: str, settings: McpSettings) -> None:
 
 
 def dump_model(model: Any) -> dict[str, Any] | None:
+    """Return a model of the SDK as a JSON object; None for None."""
     if model is None:
         return None
     dumped: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)

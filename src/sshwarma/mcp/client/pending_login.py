@@ -42,6 +42,7 @@ class SignInPage:
 
     @property
     def host(self) -> str:
+        """Host and port of the page, to show before a person opens it."""
         return urlsplit(self.url).netloc
 
     @property

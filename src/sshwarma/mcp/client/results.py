@@ -44,9 +44,9 @@ def _block_texts(answer: types.CallToolResult, given: list[Attachment]) -> Itera
                 yield _keep_attachment(str(inside.uri), inside.mime_type, inside.blob, given)
 
 
-def _keep_attachment(what: str, said: str | None, base64: str, given: list[Attachment]) -> str:
+def _keep_attachment(what: str, declared: str | None, base64: str, given: list[Attachment]) -> str:
     """Add binary data to the attachments; return the line that stands for it."""
-    kind = parse_media_type(said)
+    kind = parse_media_type(declared)
     try:
         data = b64decode(base64, validate=True)
     except ValueError:

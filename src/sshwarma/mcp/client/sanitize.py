@@ -86,18 +86,18 @@ def sanitize_listing(
     tools: list[SanitizedTool] = []
     refused: list[tuple[str, str]] = []
     taken: dict[str, str] = {}
-    for said in raw:
+    for entry in raw:
         try:
             if len(tools) >= most:
                 raise UnusableTool(f"over the limit of {most} tools")
-            tool = _sanitize_tool(said, known or {})
+            tool = _sanitize_tool(entry, known or {})
             # Models see `a.b` and `a_b` as the same name.
             alike = tool.name.replace(".", "_")
             if alike in taken:
                 raise UnusableTool(f"its name collides with {strip_invisible(taken[alike])[:80]}")
             taken[alike] = tool.remote
         except UnusableTool as error:
-            refused.append((_display_name(said), str(error)))
+            refused.append((_display_name(entry), str(error)))
         else:
             tools.append(tool)
     shown = refused[:MAX_REFUSED_TOOLS]
@@ -118,26 +118,26 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
-def _sanitize_tool(said: Any, before: Mapping[str, SanitizedTool]) -> SanitizedTool:
-    if isinstance(said, RejectedTool):
-        raise UnusableTool(said.reason)
-    if not isinstance(said, dict):
+def _sanitize_tool(entry: Any, before: Mapping[str, SanitizedTool]) -> SanitizedTool:
+    if isinstance(entry, RejectedTool):
+        raise UnusableTool(entry.reason)
+    if not isinstance(entry, dict):
         raise UnusableTool("it is not an object")
-    remote = said.get("name")
+    remote = entry.get("name")
     if not isinstance(remote, str) or not remote:
         raise UnusableTool("it has no name")
     if len(remote) > 1_000:
         raise UnusableTool(f"its name is too long ({len(remote)} characters)")
-    fingerprint = _fingerprint_tool(said)
+    fingerprint = _fingerprint_tool(entry)
     if fingerprint in before:
         return before[fingerprint]
     notes: list[str] = []
     name = _sanitize_name(remote, notes)
-    description = _sanitize_text(said.get("description"), "its description", notes)
-    title = _sanitize_text(said.get("title"), "its title", notes)[:200]
-    input_schema = _sanitize_input_schema(said.get("inputSchema"), notes)
-    output_schema = _sanitize_output_schema(said.get("outputSchema"), notes)
-    hints = said.get("annotations")
+    description = _sanitize_text(entry.get("description"), "its description", notes)
+    title = _sanitize_text(entry.get("title"), "its title", notes)[:200]
+    input_schema = _sanitize_input_schema(entry.get("inputSchema"), notes)
+    output_schema = _sanitize_output_schema(entry.get("outputSchema"), notes)
+    hints = entry.get("annotations")
     annotations = {
         hint: value
         for hint in ANNOTATION_HINTS
@@ -271,20 +271,22 @@ def _strip_schema_text(value: Any) -> Any:
     return [_strip_schema_text(below) for below in value] if isinstance(value, list) else value
 
 
-def _fingerprint_tool(said: dict[str, Any]) -> str:
+def _fingerprint_tool(entry: dict[str, Any]) -> str:
     """Hash everything that describes a tool to people and models."""
-    hints = said.get("annotations")
+    hints = entry.get("annotations")
     known = (
         {hint: hints.get(hint) for hint in ANNOTATION_HINTS} if isinstance(hints, dict) else None
     )
-    told = {key: said.get(key) for key in ("title", "description", "inputSchema", "outputSchema")}
+    listed = {
+        key: entry.get(key) for key in ("title", "description", "inputSchema", "outputSchema")
+    }
     try:
-        text = canonical_json({**told, "name": said.get("name"), "annotations": known})
+        text = canonical_json({**listed, "name": entry.get("name"), "annotations": known})
     except (ValueError, RecursionError) as error:
         raise UnusableTool("it is nested too deeply") from error
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _display_name(said: Any) -> str:
-    name = said.get("name") if isinstance(said, dict) else getattr(said, "name", None)
+def _display_name(entry: Any) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
     return strip_invisible(name)[:80] if isinstance(name, str) and name else "(no name)"

@@ -88,47 +88,59 @@ async def program_transport(
     """
     ring.start_section()
     process = await _start_program(command, env, cwd, memory)
-    heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
-    write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
-    assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
-    stdout = process.stdout
-    reading = asyncio.create_task(_read_stdout(stdout, heard, ring))
-    listening = asyncio.create_task(_log_stderr(process.stderr, ring))
+    program = _RunningProgram(process, ring, ended)
+    try:
+        yield program.received, program.outgoing
+    finally:
+        await finish(program.stop())
 
-    async def watch() -> None:
-        ended(await _wait_until_gone(process, reading, listening, ring))
-        heard.close()  # calls fail only now, when the reason is known
 
-    watching = asyncio.create_task(watch())
-    tasks = [
-        reading,
-        watching,
-        listening,
-        asyncio.create_task(_write_stdin(process.stdin, to_send)),
-    ]
+class _RunningProgram:
+    """A started program and the tasks that connect its pipes with the SDK's streams.
 
-    async def leave() -> None:
-        if reading.done():  # the program ended first: wait for the reason
-            await asyncio.wait({watching}, timeout=2 * LAST_OUTPUT_SECONDS)
-        watching.cancel()  # from here on, we end it ourselves
-        read.close()
-        write.close()
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+    Attributes:
+        received: Messages from the program.
+        outgoing: Messages to the program.
+    """
+
+    def __init__(self, process: Process, ring: LogBuffer, ended: Callable[[str], None]) -> None:
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
+        self._process = process
+        self._stdout = process.stdout
+        self._ring = ring
+        self._on_ended = ended
+        self._from_program, self.received = anyio.create_memory_object_stream[IncomingMessage](0)
+        self.outgoing, self._to_program = anyio.create_memory_object_stream[SessionMessage](0)
+        self._reading = asyncio.create_task(_read_stdout(self._stdout, self._from_program, ring))
+        self._logging = asyncio.create_task(_log_stderr(process.stderr, ring))
+        self._watching = asyncio.create_task(self._watch())
+        self._writing = asyncio.create_task(_write_stdin(process.stdin, self._to_program))
+
+    async def _watch(self) -> None:
+        self._on_ended(
+            await _wait_until_gone(self._process, self._reading, self._logging, self._ring)
+        )
+        self._from_program.close()  # calls fail only now, when the reason is known
+
+    async def stop(self) -> None:
+        """End the program and its tasks; close the streams."""
+        if self._reading.done():  # the program ended first: wait for the reason
+            await asyncio.wait({self._watching}, timeout=2 * LAST_OUTPUT_SECONDS)
+        self._watching.cancel()  # from here on, we end it ourselves
+        self.received.close()
+        self.outgoing.close()
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
         # Drain its stdout: a program that blocks on writing would not exit.
-        tasks.append(asyncio.create_task(_drain_stdout(stdout)))
-        await _stop_program(process)
+        draining = asyncio.create_task(_drain_stdout(self._stdout))
+        await _stop_program(self._process)
+        tasks = [self._reading, self._watching, self._logging, self._writing, draining]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        heard.close()
-        to_send.close()
-        close_process_transport(process)
-
-    try:
-        yield read, write
-    finally:
-        await finish(leave())
+        self._from_program.close()
+        self._to_program.close()
+        close_process_transport(self._process)
 
 
 async def finish(work: Coroutine[Any, Any, None]) -> None:
@@ -157,14 +169,16 @@ async def _start_program(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, memory: int
 ) -> Process:
     loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(None, lambda: shutil.which(command[0], path=env.get("PATH")))
-    if found is None:
+    program = await loop.run_in_executor(
+        None, lambda: shutil.which(command[0], path=env.get("PATH"))
+    )
+    if program is None:
         raise Unavailable(f"Program {command[0]} not found.")
     try:
         await loop.run_in_executor(None, lambda: cwd.mkdir(mode=0o700, parents=True, exist_ok=True))
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(SPAWN_SCRIPT), str(os.getpid()), str(memory)),
-            *(found, *command[1:]),
+            *(program, *command[1:]),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -202,15 +216,17 @@ def _describe_exit(status: int | None) -> str:
 
 
 async def _read_stdout(
-    stdout: asyncio.StreamReader, heard: MemoryObjectSendStream[IncomingMessage], ring: LogBuffer
+    stdout: asyncio.StreamReader,
+    received: MemoryObjectSendStream[IncomingMessage],
+    ring: LogBuffer,
 ) -> str:
     flow = Throttle()
-    return await forward_messages(_read_lines(stdout, flow), heard, ring, flow)
+    return await forward_messages(_read_lines(stdout, flow), received, ring, flow)
 
 
 async def forward_messages(
     lines: AsyncIterator[bytes | tuple[bytes, bytes]],
-    heard: MemoryObjectSendStream[IncomingMessage],
+    received: MemoryObjectSendStream[IncomingMessage],
     ring: LogBuffer,
     flow: Throttle,
 ) -> str:
@@ -225,7 +241,7 @@ async def forward_messages(
             message = parse_message(line, ring)
             if message is not None:
                 junk = 0
-                await heard.send(message)
+                await received.send(message)
             elif isinstance(line, tuple) or line.strip():
                 junk += 1
             if junk >= MAX_JUNK_LINES:
@@ -282,11 +298,11 @@ def count_quotes(data: bytes) -> int:
 def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> SessionMessage | None:
     """Build the error response to a rejected message, if its edges show the id."""
     ring.append(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
-    found = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
-    if found is None or b'"method"' in edges[0]:
+    request_id = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
+    if request_id is None or b'"method"' in edges[0]:
         return None
     error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"The server sent {limit}, the limit.")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(request_id[1]), error=error))
 
 
 async def _write_stdin(

@@ -1,11 +1,6 @@
 """Supervisor of one server: keeps it connected and makes the calls.
 
-    new -> connecting -> up <-> degraded
-               ^           |
-               |           v
-               +--------- down (waits 1, 2, 4 ... 60 s)        needs-key, needs-sign-in
-                                                               (wait for a person)
-
+`server_state` shows its states, `reconnect` when it retries.
 Only the supervisor's task enters and leaves a connection, because a connection that breaks cancels
 the task that entered it. Calls run in their callers' tasks and get an error.
 """
@@ -13,19 +8,21 @@ the task that entered it. Calls run in their callers' tasks and get an error.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import structlog
 
-from sshwarma.mcp.client.address import resolve_allowed
-from sshwarma.mcp.client.call_queue import CallQueue, UserPrompter
+from sshwarma.mcp.client.call_queue import CallQueue
+from sshwarma.mcp.client.connection_errors import (
+    MAX_REASON_CHARACTERS,
+    describe_connection_error,
+    first_error,
+    is_unreachable,
+)
 from sshwarma.mcp.client.link import (
     Dialer,
     KeyRequired,
@@ -39,55 +36,17 @@ from sshwarma.mcp.client.link import (
     SignInRequired,
 )
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.sanitize import ToolListing, strip_invisible
+from sshwarma.mcp.client.reconnect import backoff_seconds, is_port_open
+from sshwarma.mcp.client.server_events import SupervisorListener
+from sshwarma.mcp.client.server_state import LOCKED_OUT_STATES, ServerState, SupervisorTiming
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolResult
-from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 
-ServerState = Literal[
-    "new", "connecting", "up", "degraded", "down", "needs-key", "needs-sign-in", "stopped"
-]
-
-LOCKED_OUT_STATES: Final = ("needs-key", "needs-sign-in")
-"""States that only a person can resolve."""
-
 MAX_STRIKES: Final = 3
 """Failed probes before a connection is closed; timed-out calls before it is probed."""
-
-MAX_REASON_CHARACTERS: Final = 300
-
-FOREIGN_LIBRARIES: Final = ("mcp", "httpx2", "httpcore2", "anyio", "pydantic_core")
-"""Libraries whose errors describe the server; an error of any other module is a bug and is
-logged."""
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorTiming:
-    """Intervals and timeouts of a supervisor, in seconds."""
-
-    probe: float = 30.0
-    probe_timeout: float = 10.0
-    refresh: float = 300.0
-    debounce_seconds: float = 1.0  # delay between a change notification and reading the listing
-    first_retry_seconds: float = 1.0
-    max_retry_seconds: float = 60.0
-    stable_seconds: float = 30.0  # uptime after which the backoff restarts at first_wait
-    port_check_seconds: float = 2.0  # interval of port checks while the server's port is closed
-
-
-class SupervisorListener(UserPrompter, Protocol):
-    """Receives the events of a server, and can reach people."""
-
-    async def on_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
-        """Handle a new connection or a new tool listing."""
-
-    async def on_down(self) -> None:
-        """Handle the end of a connection."""
-
-    def on_sign_in_required(self, reason: str) -> None:
-        """Handle a server that requires a sign-in."""
 
 
 class Supervisor:
@@ -102,7 +61,7 @@ class Supervisor:
         folder: Path,
         era: ProtocolEra,
         dial: Callable[[], Awaitable[Dialer]],
-        keeper: SupervisorListener,
+        listener: SupervisorListener,
         timing: SupervisorTiming,
         slots: asyncio.Semaphore,
     ) -> None:
@@ -116,7 +75,7 @@ class Supervisor:
         self._folder = folder
         self._era = era
         self._dial = dial
-        self._keeper = keeper
+        self._listener = listener
         self._timing = timing
         self._slots = slots
         self._link: ServerLink | None = None
@@ -126,7 +85,7 @@ class Supervisor:
         self._doubtful = False
         self._relist_at: float | None = None
         self._unsettled: list[asyncio.Future[None]] = []
-        self._calls = CallQueue(settings, keeper, self.log_buffer)
+        self._calls = CallQueue(settings, listener, self.log_buffer)
         self._timeouts = 0
         self._unreachable = False
 
@@ -191,7 +150,7 @@ class Supervisor:
             TimeoutError: if the call takes longer than `call_seconds` of the settings.
         """
         if self._link is None:
-            raise self._is_down()
+            raise self._down_error()
         seconds = self.settings.call_seconds
         try:
             async with self._calls.acquire(person_id, seconds) as mark:
@@ -205,7 +164,7 @@ class Supervisor:
     ) -> ToolResult:
         link = self._link
         if link is None:  # it disconnected while this call was queued
-            raise self._is_down()
+            raise self._down_error()
         try:
             result = await link.call(tool, arguments, report, mark)
         except LinkLost as lost:
@@ -235,10 +194,10 @@ class Supervisor:
     @property
     def why_down(self) -> str:
         """Why the server is not connected; empty if it is up."""
-        said = f": {self.reason}" if self.reason else ""
-        return "" if self.is_up else f"{self.settings.name} is not connected{said}"
+        reason = f": {self.reason}" if self.reason else ""
+        return "" if self.is_up else f"{self.settings.name} is not connected{reason}"
 
-    def _is_down(self) -> Unavailable:
+    def _down_error(self) -> Unavailable:
         wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
         hint = f"Reconnecting in {max(1, round(wait))} s." if wait is not None else ""
         return Unavailable(f"{self.why_down}.", hint=hint)
@@ -253,21 +212,21 @@ class Supervisor:
     # The task.
 
     async def _run(self) -> None:
-        failures, told = 0, ""
+        failures, logged_reason = 0, ""
         # A breaking connection can swallow a cancellation, so check the state too.
         while not self._stopped():
-            began = time.monotonic()
+            started_at = time.monotonic()
             reason = await self._connected()
             if self._stopped():
                 return
-            if time.monotonic() - began > self._timing.stable_seconds and self._was_up:
+            if time.monotonic() - started_at > self._timing.stable_seconds and self._was_up:
                 failures = 0
             failures += 1
             self._resolve_settled()
-            wait = self._wait_after(failures)
-            tell = log.info if reason != told else log.debug
-            tell("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
-            told = reason
+            wait = backoff_seconds(self._timing, self.state, failures)
+            log_down = log.info if reason != logged_reason else log.debug
+            log_down("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
+            logged_reason = reason
             await self._pause(wait)
 
     _was_up = False
@@ -288,7 +247,7 @@ class Supervisor:
                 raise
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - any error of a server ends only its link
-            known = self._broken and not isinstance(_first_error(error), KeyRequired)
+            known = self._broken and not isinstance(first_error(error), KeyRequired)
             reason = self._broken if known else self._describe_error(error)
         else:
             reason = self._broken
@@ -312,7 +271,7 @@ class Supervisor:
             self.greeting = link.greeting
             self._link, self._was_up = link, True
             try:
-                await self._keeper.on_up(link.greeting, listing)
+                await self._listener.on_up(link.greeting, listing)
                 self._set("up")
                 self._resolve_settled()
                 await self._watch(link)
@@ -326,7 +285,7 @@ class Supervisor:
             self._link = None
             self._set("down", self._broken)
             # In a separate task: the broken connection may be cancelling this one.
-            marking.append(asyncio.create_task(self._keeper.on_down()))
+            marking.append(asyncio.create_task(self._listener.on_down()))
 
     async def _watch(self, link: ServerLink) -> None:
         timing, strikes = self._timing, 0
@@ -360,7 +319,7 @@ class Supervisor:
             self.log_buffer.append(f"its listing could not be read: {self._describe_error(error)}")
             self._doubtful = True
         else:
-            await self._keeper.on_up(link.greeting, listing)
+            await self._listener.on_up(link.greeting, listing)
         self._resolve_settled()
 
     async def _answers_probe(self, link: ServerLink) -> bool:
@@ -390,38 +349,14 @@ class Supervisor:
         self.retry_at = until
         self._wake.clear()
         while (left := until - time.monotonic()) > 0:
-            knocks = self._unreachable and self.settings.url is not None
+            check_port = self._unreachable and self.settings.url is not None
             if await self._wait_for_wake(
-                min(left, self._timing.port_check_seconds) if knocks else left
+                min(left, self._timing.port_check_seconds) if check_port else left
             ):
                 break
-            if knocks and await self._is_port_open():
+            if check_port and await is_port_open(self.settings, self._timing.port_check_seconds):
                 break
         self.retry_at = None
-
-    async def _is_port_open(self) -> bool:
-        """Return whether the server's port accepts connections."""
-        parts = urlsplit(self.settings.url or "")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            async with asyncio.timeout(self._timing.port_check_seconds):
-                addresses = await resolve_allowed(
-                    parts.hostname or "", port, allow_private=self.settings.allow_private
-                )
-                _, writer = await asyncio.open_connection(addresses[0], port)
-        except (OSError, TimeoutError, WorldError):
-            return False
-        writer.close()
-        return True
-
-    def _wait_after(self, failures: int) -> float:
-        timing = self._timing
-        if self.state in LOCKED_OUT_STATES:
-            return timing.refresh
-        longest = min(
-            timing.max_retry_seconds, timing.first_retry_seconds * 2 ** min(failures - 1, 20)
-        )
-        return float(longest * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, so that servers do not retry together
 
     # Callbacks of the connection.
 
@@ -452,29 +387,11 @@ class Supervisor:
                 done.set_result(None)
 
     def _describe_error(self, error: BaseException) -> str:
-        leaf = _first_error(error)
+        leaf = first_error(error)
         if isinstance(leaf, SignInRequired):
             self._set("needs-sign-in", str(leaf))
-            self._keeper.on_sign_in_required(str(leaf))
+            self._listener.on_sign_in_required(str(leaf))
         elif isinstance(leaf, KeyRequired):
             self._set("needs-key", str(leaf))
-        self._unreachable = type(leaf).__name__ in ("ConnectError", "ConnectTimeout")
-        if isinstance(leaf, TimeoutError):
-            return f"connecting timed out after {self.settings.start_seconds:g} s"
-        said = strip_invisible(str(leaf)).partition("\n")[0].rstrip(".")
-        said = said or f"the connection broke ({type(leaf).__name__})"
-        origin = type(leaf).__module__.partition(".")[0]
-        if (
-            not isinstance(leaf, (WorldError, KeyRequired, LinkLost, OSError))
-            and origin not in FOREIGN_LIBRARIES
-        ):
-            log.error("a link failed", server=self.settings.name, exc_info=leaf)
-        return said[:MAX_REASON_CHARACTERS]
-
-
-def _first_error(error: BaseException) -> BaseException:
-    """Return the first error of a group that is not a cancellation."""
-    while isinstance(error, BaseExceptionGroup):
-        inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
-        error = (inner or list(error.exceptions))[0]
-    return error
+        self._unreachable = is_unreachable(leaf)
+        return describe_connection_error(leaf, self.settings)

@@ -69,6 +69,7 @@ class Visit:
 
     @property
     def scope(self) -> TokenScope:
+        """The token's scope; without a token, everything that the agent may do."""
         return TokenScope.BUILD if self.token is None else self.token.scope
 
     @property
@@ -168,12 +169,14 @@ class McpClient:
     _leave_timer: asyncio.TimerHandle | None = None
 
     def add_visit(self, visit: Visit) -> None:
+        """Add a visit; the agent stays present."""
         self.visits.add(visit)
         if self._leave_timer is not None:
             self._leave_timer.cancel()
             self._leave_timer = None
 
     def remove_visit(self, visit: Visit) -> None:
+        """Remove a visit. After a request the agent stays present for some seconds."""
         self.visits.discard(visit)
         if visit.lingers and visit.token is not None and not visit.ended.is_set():
             stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(visit.token))
@@ -210,6 +213,7 @@ class McpClient:
             self._leave_timer = asyncio.get_running_loop().call_later(wait, self.leave_when_done)
 
     def stop_calls(self, credential: str) -> None:
+        """Cancel the running calls of one credential."""
         for task, let_in_by in list(self.calls.items()):
             if let_in_by == credential:
                 task.cancel()
@@ -305,7 +309,7 @@ class McpClients:
         await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, client: McpClient) -> Callable[[Any], None]:
-        def told(event: Any) -> None:
+        def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
                     client.end_visits(event.reason)
@@ -314,7 +318,7 @@ class McpClients:
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)
 
-        return told
+        return on_event
 
     async def _move_out(self, client: McpClient, reason: str) -> None:
         client.notices.append(reason)

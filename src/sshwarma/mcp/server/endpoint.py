@@ -27,7 +27,8 @@ from sshwarma.common.limits import (
 )
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.server.clients import McpClients, Visit
-from sshwarma.mcp.server.protocol import VISIT_KEY, McpHandlers
+from sshwarma.mcp.server.protocol import McpHandlers
+from sshwarma.mcp.server.request_context import VISIT_KEY
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
@@ -72,12 +73,14 @@ class McpEndpoint:
         )
 
     async def start(self) -> None:
+        """Start to serve; return when requests can be handled."""
         self.handlers.start()
         self._manager = self._session_manager(make_security_settings(self._hosts))
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._ready.wait()
 
     async def stop(self) -> None:
+        """Stop serving and close all sessions."""
         self._stopping.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -185,6 +188,7 @@ class _HttpExchange:
         self._receive_task: asyncio.Task[Message] | None = None
 
     async def receive(self) -> Message:
+        """Return the next message of the client, or a disconnect when the visit ends."""
         loop = asyncio.get_running_loop()
         ended = loop.create_task(self._visit.ended.wait())
         asking = loop.create_task(self._receive_once())
@@ -199,6 +203,7 @@ class _HttpExchange:
         return await self._receive()
 
     async def send(self, message: Message) -> None:
+        """Send a message to the client, and record the status of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif message["type"] == "http.response.body" and not message.get("more_body", False):

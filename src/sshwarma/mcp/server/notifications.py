@@ -56,6 +56,7 @@ class ChangeListener:
 
     @property
     def client(self) -> McpClient:
+        """The client of the visit."""
         return self.visit.client
 
 
@@ -77,6 +78,7 @@ class ChangeNotifier:
         self._stops: list[Callable[[], None]] = []
 
     def start(self) -> None:
+        """Listen to the events of the world."""
         bus = self._world.bus
         self._stops = [
             bus.on_event(WorldChanged, self._on_room_changed),
@@ -95,6 +97,7 @@ class ChangeNotifier:
         self._schedule()  # something may have changed since the signatures were read
 
     def remove_listener(self, listener: ChangeListener) -> None:
+        """Stop notifying a listener."""
         self._listeners.pop(listener, None)
         if listener.send_task is not None:
             listener.send_task.cancel()
@@ -114,6 +117,7 @@ class ChangeNotifier:
         listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:
+        """Stop listening, and cancel notifications that are being sent."""
         for stop in self._stops:
             stop()
         if self._timer is not None:
@@ -151,16 +155,16 @@ class ChangeNotifier:
         while True:
             self._is_stale = False
             changed, self._changed_room_ids = self._changed_room_ids, set()
-            said, self._spoken_room_ids = self._spoken_room_ids, set()
+            spoken, self._spoken_room_ids = self._spoken_room_ids, set()
             for listener in list(self._listeners):
                 try:
-                    await self._compare(listener, changed, said)
+                    await self._compare(listener, changed, spoken)
                 except WorldError as refused:
                     log.debug("a listener was skipped", reason=str(refused))
             if not self._is_stale:
                 return
 
-    async def _compare(self, listener: ChangeListener, changed: set[str], said: set[str]) -> None:
+    async def _compare(self, listener: ChangeListener, changed: set[str], spoken: set[str]) -> None:
         caller = listener.visit.make_caller()
         for kind in listener.list_kinds:
             signature = await self._signature(kind, caller)
@@ -169,7 +173,7 @@ class ChangeNotifier:
                 self._send(listener, kind())
         for uri, before in list(listener.uris.items()):
             try:
-                signature = await resources.resource_signature(caller, uri, changed, said)
+                signature = await resources.resource_signature(caller, uri, changed, spoken)
             except WorldError:
                 continue  # not readable now, so not notified either
             if signature is not None and signature != before and uri in listener.uris:

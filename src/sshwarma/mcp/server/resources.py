@@ -109,6 +109,7 @@ def parse_uri(uri: str) -> ResourceAddress:
 
 
 def make_uri(scheme: str, *parts: str) -> str:
+    """Return the URI of a resource, with its parts escaped."""
     return f"{scheme}://{'/'.join(quote(part, safe='') for part in parts)}"
 
 
@@ -229,7 +230,7 @@ async def check_readable(caller: Caller, address: str) -> None:
 
 
 async def resource_signature(
-    caller: Caller, address: str, changed: Collection[str], said: Collection[str]
+    caller: Caller, address: str, changed: Collection[str], spoken: Collection[str]
 ) -> object:
     """Return a value that differs from the last one if a resource may have changed.
 
@@ -237,7 +238,7 @@ async def resource_signature(
         caller: The reader.
         address: The resource's URI.
         changed: Ids of rooms whose description has changed.
-        said: Ids of rooms with new rows.
+        spoken: Ids of rooms with new rows.
 
     Returns:
         The signature, or None if the resource has not changed.
@@ -255,7 +256,7 @@ async def resource_signature(
         if place.kind != "room":
             raise
         return await _find_namespace(caller, place.bag)
-    if room_id in (changed if place.kind == "room" else said):
+    if room_id in (changed if place.kind == "room" else spoken):
         return object()
     return None
 

@@ -52,6 +52,7 @@ class McpServer:
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     async def stop(self) -> None:
+        """End all visits and stop the endpoint."""
         await self.clients.stop()
         if self._loading is not None:
             self._loading.cancel()

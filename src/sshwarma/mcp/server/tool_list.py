@@ -41,6 +41,7 @@ class AgentToolList:
 
     @cached_property
     def names(self) -> NameTable:
+        """Names of the tools as clients call them."""
         return NameTable(self.loadout.tools)
 
     @cached_property

@@ -82,13 +82,13 @@ async def wait_events(
             if since is None:
                 since = await now.world.store.read(_newest_row_number)
             found, since, more = await _read_rows_since(now, room.id, since)
-            told = _take_notices(client)
-            if told:  # it may have been moved to another room
+            notices = _take_notices(client)
+            if notices:  # it may have been moved to another room
                 room = await caller().room()
             left = deadline - time.monotonic()
-            if found or told or left <= 0:
+            if found or notices or left <= 0:
                 return _make_batch(
-                    now, room=room.name, since=since, found=found, told=told, more=more
+                    now, room=room.name, since=since, found=found, notices=notices, more=more
                 )
             try:
                 async with asyncio.timeout(min(left, REPORT_INTERVAL_SECONDS)):
@@ -147,13 +147,13 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
 
 
 def _take_notices(client: McpClient) -> list[str]:
-    told = list(client.notices)
+    notices = list(client.notices)
     client.notices.clear()
-    return told
+    return notices
 
 
 def _make_batch(
-    caller: Caller, room: str, since: int, found: list[Row], told: list[str], more: bool
+    caller: Caller, room: str, since: int, found: list[Row], notices: list[str], more: bool
 ) -> tuple[EventBatch, str]:
     agents, me = caller.world.agents, caller.agent
     events = [
@@ -170,11 +170,11 @@ def _make_batch(
     now = int(time.time() * 1000)
     events += [
         Event(kind="put_out", who="sshwarma", text=words, at=now, seq=0, mention=True)
-        for words in told
+        for words in notices
     ]
     lines = [
         render_plain(draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True)))
         for row in found
     ]
-    text = "\n".join([*lines, *told]) or "Nothing happened."
+    text = "\n".join([*lines, *notices]) or "Nothing happened."
     return EventBatch(room, str(since), tuple(events), more), text

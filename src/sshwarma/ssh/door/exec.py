@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
@@ -92,7 +93,7 @@ class ExecHandler(TaskHandler):
             raise
         except Exception:
             log.exception("command failed")
-            self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
+            self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
             status = 70
         self._channel.exit(status)
 

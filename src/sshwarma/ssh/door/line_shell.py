@@ -11,6 +11,7 @@ import structlog
 from typing_extensions import override
 
 from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import (
     SshContext,
     draw_question,
@@ -109,7 +110,7 @@ class LineShellHandler(TaskHandler):
                     stop_room = world.bus.on_room(room_id, self._on_room_event)
         except Exception:
             log.exception("plain shell failed")
-            self._say(b"Internal error. The server's log has the details.\n")
+            self._say(f"{INTERNAL_ERROR}\n".encode())
         finally:
             stop_room()
             for stop in stops:

@@ -10,6 +10,7 @@ import asyncio
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.door.task_handler import TaskHandler
@@ -91,7 +92,7 @@ class ServiceHandler(TaskHandler):
             status = 1
         except Exception:
             log.exception("service failed")
-            self._channel.write_stderr(b"Internal error. The server's log has the details.\n")
+            self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
             status = 70
         finally:
             self._context.on_stop.discard(self._farewell)

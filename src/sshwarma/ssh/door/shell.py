@@ -15,6 +15,7 @@ import structlog
 from typing_extensions import override
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
@@ -196,7 +197,7 @@ class ShellHandler(ChannelHandler):
             self._farewell(str(refused))
         except Exception:
             log.exception("shell failed", agent=self._agent_id)
-            self._farewell("Internal error. The server's log has the details.")
+            self._farewell(INTERNAL_ERROR)
 
     async def _run_queued_lines(self) -> None:
         """Run the queued lines, one after another."""

@@ -1,0 +1,39 @@
+"""Services of a world that has no doors, no models, no MCP servers and no Lua processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sshwarma.lua_tools.provider import SCRIPT_LIMITS, LuaToolProvider
+from sshwarma.mcp.client.hub import Hub
+from sshwarma.models.budget import ModelBudgets
+from sshwarma.models.roster import Roster
+from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.services import Services
+from sshwarma.settings import LimitSettings
+from sshwarma.tools.call import Tools
+from sshwarma.tools.embedding import HashedNgrams
+from sshwarma.tools.search import NamespaceSearch
+from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.world.world import World
+from sshwarma.wrap.compose import ContextComposer
+from sshwarma.wrap.host import LuaHost
+
+
+def idle_services(world: World, folder: Path) -> Services:
+    """Return services whose verbs work; scripts cannot run, and no model answers."""
+    tools = Tools(world, dict.fromkeys(("internal", "global"), VerbToolProvider()))
+    lua = LuaHost(SCRIPT_LIMITS)
+    composer = ContextComposer(lua)
+    roster = Roster(world, {})
+    budgets = ModelBudgets(world, roster.limits)
+    return Services(
+        tools=tools,
+        lua_tools=LuaToolProvider(lua, tools),
+        composer=composer,
+        roster=roster,
+        budgets=budgets,
+        turns=TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
+        hub=Hub(world, folder / "mcp"),
+        search=NamespaceSearch(HashedNgrams()),
+    )

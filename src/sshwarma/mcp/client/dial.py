@@ -1,0 +1,262 @@
+"""Connecting to a server with the SDK: transports, negotiation, and why a connection fails.
+
+Importing this module takes two seconds; the hub does so in a thread, before the first connection.
+
+Both eras of the protocol work: the SDK discovers a server's versions and falls back to the
+handshake. A program that exits at discovery is started once more with the handshake alone, and the
+hub remembers that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.session import ClientRequestContext
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
+from sshwarma.mcp.client import http
+from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
+from sshwarma.mcp.client.bearer import BearerAuth
+from sshwarma.mcp.client.channel_transport import channel_transport
+from sshwarma.mcp.client.credentials import CredentialStore
+from sshwarma.mcp.client.elicitation_form import ask_user
+from sshwarma.mcp.client.environment import expand_variables, program_environment
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.client.link import KeyRequired, LinkCallbacks, LinkLost, ProtocolEra
+from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.session import McpSession
+from sshwarma.mcp.client.stdio import program_transport
+from sshwarma.settings import McpSettings
+
+CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
+
+# Silence the SDK's logging: it repeats text of untrusted servers, which belongs in their own logs.
+for _name in ("client", "mcp.client", "mcp.shared"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _DialRequest:
+    """Parameters of `dial` that do not depend on the era."""
+
+    settings: McpSettings
+    folder: Path
+    ring: LogBuffer
+    hooks: LinkCallbacks
+    resolve: Resolver
+    lines: LineStream | None
+    credentials: CredentialStore | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Transport:
+    """A transport for the SDK; over HTTP also its sender and its authentication."""
+
+    streams: Any
+    sender: http.CheckedTransport | None = None
+    bearer: BearerAuth | None = None
+
+
+class _EndListener:
+    """Receives the reason when a server ends; before the greeting, it explains a failed connect."""
+
+    def __init__(self, hooks: LinkCallbacks) -> None:
+        self._hooks = hooks
+        self._greeted = False
+        self.reasons: list[str] = []
+
+    def on_end(self, reason: str) -> None:
+        """Pass the reason on, or keep it until the greeting."""
+        if self._greeted:
+            self._hooks.on_ended(reason)
+        else:
+            self.reasons.append(reason)
+
+    def on_greeting(self) -> None:
+        """Pass on the kept reasons, and from now on every new one at once."""
+        self._greeted = True
+        for reason in self.reasons:
+            self._hooks.on_ended(reason)
+
+
+@asynccontextmanager
+async def dial(
+    settings: McpSettings,
+    folder: Path,
+    era: ProtocolEra,
+    ring: LogBuffer,
+    hooks: LinkCallbacks,
+    resolve: Resolver = resolve_host,
+    lines: LineStream | None = None,
+    credentials: CredentialStore | None = None,
+) -> AsyncIterator[McpSession]:
+    """Connect to a server; leaving the context disconnects and ends its program.
+
+    Args:
+        settings: How to reach the server.
+        folder: Default working directory of a program.
+        era: Protocol negotiation.
+        ring: Receives the server's stderr and notes.
+        hooks: Callbacks of the connection.
+        resolve: Resolver of host names.
+        lines: Channel to an offered server.
+        credentials: Credentials of a server that supports sign-in.
+
+    Raises:
+        KeyRequired: if the server requires a key.
+        SignInRequired: if the server requires a sign-in.
+        WorldError, MCPError, OSError, ExceptionGroup: if connecting fails.
+    """
+    request = _DialRequest(
+        settings,
+        folder=folder,
+        ring=ring,
+        hooks=hooks,
+        resolve=resolve,
+        lines=lines,
+        credentials=credentials,
+    )
+    async with AsyncExitStack() as stack:
+        try:
+            client, bearer = await _connect(stack, request, era)
+        except Exception as error:
+            is_program = settings.url is None and lines is None
+            if era == "legacy" or not is_program or not _may_need_handshake(error):
+                raise
+            ring.append("it exited at version discovery; retrying with the older handshake")
+            era = "legacy"
+            client, bearer = await _connect(stack, request, era)
+        session = McpSession(client, era, hooks, bearer)
+        stack.push_async_callback(session.stop)
+        session.start()
+        yield session
+
+
+async def _connect(
+    stack: AsyncExitStack, request: _DialRequest, era: ProtocolEra
+) -> tuple[Client, BearerAuth | None]:
+    """Return an initialized client, entered on the stack, and its authentication.
+
+    Leaves nothing on the stack if it fails.
+    """
+    hooks = request.hooks
+    end = _EndListener(hooks)
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            hooks.on_listing_changed()
+
+    async def on_elicitation(context: ClientRequestContext, params: Any) -> types.ElicitResult:
+        return await ask_user(hooks, params)
+
+    async with AsyncExitStack() as entered:
+        transport = await _open_transport(entered, request, end)
+        client = Client(
+            transport.streams,
+            mode=era,
+            client_info=CLIENT_INFO,
+            cache=None,
+            message_handler=on_message,
+            elicitation_callback=on_elicitation,
+        )
+        try:
+            await entered.enter_async_context(client)
+        except Exception as error:
+            _check_connection_error(transport, end, error)
+            raise
+        stack.push_async_exit(entered.pop_all())
+        end.on_greeting()
+        return client, transport.bearer
+
+
+async def _open_transport(
+    stack: AsyncExitStack, request: _DialRequest, end: _EndListener
+) -> _Transport:
+    """Return the transport of an offered server, a program, or a server with a URL."""
+    settings = request.settings
+    if request.lines is not None:
+        return _Transport(channel_transport(request.lines, request.ring, end.on_end))
+    if settings.url is not None:
+        return await _open_http_transport(stack, request, settings.url, end)
+    env = program_environment(settings.env, os.environ)
+    memory = settings.memory_mib * 1024 * 1024
+    folder = settings.cwd or request.folder
+    return _Transport(
+        program_transport(
+            settings.command,
+            env=env,
+            cwd=folder,
+            memory=memory,
+            ring=request.ring,
+            ended=end.on_end,
+        )
+    )
+
+
+async def _open_http_transport(
+    stack: AsyncExitStack, request: _DialRequest, url: str, end: _EndListener
+) -> _Transport:
+    """Return the transport of a server with a URL; enter its HTTP client on the stack."""
+    settings, credentials = request.settings, request.credentials
+    check_url(url)
+    loop = asyncio.get_running_loop()
+    context = await loop.run_in_executor(None, http.make_ssl_context)
+    backend = http.CheckedNetworkBackend(settings.allow_private, request.resolve)
+    sender = http.CheckedTransport(context, backend, settings.calls_at_once + 8)
+    headers = expand_variables(settings.headers, os.environ)
+    bearer: BearerAuth | None = None
+    if credentials is not None:
+        await credentials.load()
+        bearer = BearerAuth(settings, credentials, end.on_end, request.resolve)
+    web = http.make_client(sender, headers, f"sshwarma/{CLIENT_INFO.version}", bearer)
+    streams: Any
+    if settings.sse:  # it enters the client itself
+        streams = sse_client(
+            url, httpx_client_factory=lambda headers=None, timeout=None, auth=None: web
+        )
+    else:
+        await stack.enter_async_context(web)
+        streams = streamable_http_client(
+            url, http_client=web, max_sse_event_size=MAX_SERVER_MESSAGE_BYTES
+        )
+    return _Transport(streams, sender, bearer)
+
+
+def _check_connection_error(transport: _Transport, end: _EndListener, error: Exception) -> None:
+    """Raise a clearer error if the reason for a failed connection is known.
+
+    Raises:
+        KeyRequired, SignInRequired: if the server rejected our credentials.
+        LinkLost: if its program ended, or it responded with an HTTP error.
+    """
+    if transport.bearer is not None:
+        transport.bearer.raise_refusal(error)
+    sender = transport.sender
+    if sender is not None and sender.refused_status:
+        raise KeyRequired(f"it refused the connection (HTTP {sender.refused_status})") from error
+    if end.reasons:
+        raise LinkLost(end.reasons[0]) from error
+    if sender is not None and sender.error_status:
+        words = f"it responded with HTTP {sender.error_status}; check the path of the URL"
+        raise LinkLost(words) from error
+
+
+def _may_need_handshake(error: BaseException) -> bool:
+    """Return whether the program may have exited at an unknown request."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_may_need_handshake(inner) for inner in error.exceptions)
+    return isinstance(error, (MCPError, ValidationError, LinkLost))

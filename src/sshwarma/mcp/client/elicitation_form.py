@@ -1,0 +1,97 @@
+"""Forms and pages that a server asks a person for during a call, converted from the SDK's types.
+
+`elicitation` asks the person.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import mcp_types as types
+
+from sshwarma.common.limits import MAX_ELICITATION_FIELDS, MAX_SERVER_TEXT_CHARACTERS
+from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest, LinkCallbacks
+from sshwarma.mcp.client.sanitize import strip_invisible
+
+current_call: ContextVar[object | None] = ContextVar("current_call", default=None)
+"""Mark of the current task's call; servers of the newer protocol ask their questions in it."""
+
+_LIMIT_KEYWORDS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+
+
+async def ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
+    """Ask the person behind the current call, and return their answer for the server.
+
+    Declines what cannot be asked: a form with unsupported fields, or a page without a web address.
+    """
+    declined = types.ElicitResult(action="decline")
+    message = strip_invisible(params.message)[:MAX_SERVER_TEXT_CHARACTERS]
+    if isinstance(params, types.ElicitRequestURLParams):
+        parts = urlsplit(params.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return declined
+        answer = await hooks.on_elicitation(
+            ElicitationRequest(message, url=strip_invisible(params.url)[:1_000]),
+            current_call.get(),
+        )
+        return declined if answer is None else types.ElicitResult(action="accept")
+    fields = _parse_form(params.requested_schema)
+    if fields is None:
+        return declined
+    answer = await hooks.on_elicitation(ElicitationRequest(message, fields), current_call.get())
+    return declined if answer is None else types.ElicitResult(action="accept", content=answer)
+
+
+def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
+    """Return the fields of a form, or None if the form is not supported."""
+    properties = schema.get("properties", {}) if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or len(properties) > MAX_ELICITATION_FIELDS:
+        return None
+    required = schema.get("required")
+    made = []
+    for name, field in properties.items():
+        if not isinstance(field, dict):
+            return None
+        kind = str(field.get("type", "string"))
+        items = field.get("items") if isinstance(field.get("items"), dict) else None
+        if kind == "array":
+            kind = "choices"
+        if kind not in ("string", "number", "integer", "boolean", "choices"):
+            return None
+        title = str(field.get("description") or field.get("title") or name)
+        limits = {
+            key: field[key] for key in _LIMIT_KEYWORDS if isinstance(field.get(key), (int, float))
+        }
+        made.append(
+            ElicitationField(
+                name=str(name),
+                kind=kind,
+                title=strip_invisible(title)[:200],
+                required=isinstance(required, list) and name in required,
+                default=field.get("default"),
+                options=_parse_options(items if kind == "choices" and items else field),
+                limits=limits,
+            )
+        )
+    return tuple(made)
+
+
+def _parse_options(schema: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    titled = schema.get("oneOf") or schema.get("anyOf")
+    if isinstance(titled, list):
+        return tuple(
+            (str(one["const"]), strip_invisible(str(one.get("title", one["const"]))))
+            for one in titled
+            if isinstance(one, dict) and "const" in one
+        )
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return ()
+    names = schema.get("enumNames")
+    titles = names if isinstance(names, list) and len(names) == len(values) else values
+    return tuple(
+        (str(value), strip_invisible(str(title)))
+        for value, title in zip(values, titles, strict=True)
+    )

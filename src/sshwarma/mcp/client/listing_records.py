@@ -1,0 +1,217 @@
+"""Tool listings of servers, stored as things of the world.
+
+A tool keeps its id whenever its server lists it, so its equipment and settings outlive connections,
+removals and restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from sshwarma.mcp.client.link import ServerInfo
+from sshwarma.mcp.client.sanitize import SanitizedTool, ToolListing
+from sshwarma.mcp.client.server_records import (
+    DESCRIPTION_PREFIX,
+    SERVERS_PARENT_ID,
+    list_all_tools,
+    tool_thing_id,
+)
+from sshwarma.mcp.client.tool_approval import merge_tool
+from sshwarma.world import things
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+
+@dataclass(frozen=True, slots=True)
+class ListingChanges:
+    """Changes of a tool listing, by tool names."""
+
+    added: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()  # tools that newly wait for approval
+    removed: tuple[str, ...] = ()
+
+
+def publish_listing(
+    tx: Change, server_id: str, greeting: ServerInfo, listing: ToolListing, *, trust: bool
+) -> ListingChanges:
+    """Store the tool listing of a connected server in one change of the world.
+
+    With `trust`, and for the first listing, new and changed tools need no approval.
+
+    Raises:
+        NotFound: if the server has been removed.
+    """
+    server = things.get_live_thing(tx.conn, server_id)
+    approve = trust or not server.metadata.get("listed")
+    before = {thing.id: thing for thing in list_all_tools(tx.conn, server.id)}
+    wanted, refused = _choose_tools(tx.conn, server, listing)
+    changes = _compare_tools(tx, server, wanted, before, approve=approve)
+    gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
+    _store_tools(tx, changes.created, changes.changed)
+    _mark_tools_gone(tx, gone)
+    updated = _update_server(tx, server, greeting, refused)
+    if updated or changes.created or changes.changed or gone:
+        tx.publish_on_commit(WorldChanged(SERVERS_PARENT_ID))
+    return ListingChanges(
+        tuple(changes.added), tuple(changes.pending), tuple(tool.name for tool in gone)
+    )
+
+
+def _choose_tools(
+    conn: Connection, server: Thing, listing: ToolListing
+) -> tuple[dict[str, SanitizedTool], list[tuple[str, str]]]:
+    """Return the accepted tools by thing id, and the refused ones by name with the reason."""
+    refused = list(listing.refused)
+    wanted: dict[str, SanitizedTool] = {}
+    taken = _taken_names(conn, server, listing)
+    for tool in listing.tools:
+        if tool.name in taken:
+            refused.append((tool.name, "this name is already in use here"))
+        else:
+            wanted[tool_thing_id(server, tool.name)] = tool
+    return wanted, refused
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolChanges:
+    """Columns of the new and of the changed tools of a listing, and the names to report."""
+
+    created: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[dict[str, Any]] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+
+
+def _compare_tools(
+    tx: Change,
+    server: Thing,
+    wanted: Mapping[str, SanitizedTool],
+    before: Mapping[str, Thing],
+    *,
+    approve: bool,
+) -> _ToolChanges:
+    """Compare listed tools with the stored ones."""
+    changes = _ToolChanges()
+    for thing_id, tool in wanted.items():
+        known = before.get(thing_id)
+        description, metadata = merge_tool(known, tool, approve=approve)
+        is_pending = bool(metadata.get("pending"))
+        if is_pending and not (known and known.metadata.get("pending") == metadata["pending"]):
+            changes.pending.append(tool.name)
+        if known is None or known.deleted_at is not None:
+            changes.added.append(tool.name)
+        columns = {
+            "description": description or None,
+            "metadata": things.dump_metadata(metadata),
+            "qualified_name": f"{server.name}:{tool.name}",
+            "updated_at": tx.now,
+        }
+        if known is None:
+            identity = {
+                "id": thing_id,
+                "parent_id": server.id,
+                "kind": "tool",
+                "name": tool.name,
+                "available": 1,
+                "created_at": tx.now,
+            }
+            changes.created.append(columns | identity)
+        elif _differs(known, description, metadata):
+            changes.changed.append(
+                {f"b_{name}": value for name, value in columns.items()} | {"b_id": known.id}
+            )
+    return changes
+
+
+def _update_server(
+    tx: Change, server: Thing, greeting: ServerInfo, refused: Sequence[tuple[str, str]]
+) -> bool:
+    """Store the name and version that a server reports; return whether something changed."""
+    reported = {
+        "listed": True,
+        "version": greeting.version,
+        "server": greeting.server,
+        "era": greeting.era if greeting.era == "legacy" else None,
+        "refused": [list(entry) for entry in refused] or None,
+    }
+    kept = {key: value for key, value in (server.metadata | reported).items() if value is not None}
+    # The server's own name is better than its URL; a description by people is better than both.
+    is_ours = not server.description or server.description.startswith(DESCRIPTION_PREFIX)
+    description = server.description
+    if is_ours and greeting.server:
+        description = f"{DESCRIPTION_PREFIX}{greeting.server}"
+    if kept == server.metadata and server.available and description == server.description:
+        return False
+    tx.conn.execute(
+        update(things_table)
+        .where(things_table.c.id == server.id)
+        .values(
+            available=1,
+            metadata=things.dump_metadata(kept),
+            description=description,
+            updated_at=tx.now,
+        )
+    )
+    return True
+
+
+def _differs(known: Thing, description: str, metadata: dict[str, Any]) -> bool:
+    return (
+        not known.available
+        or known.deleted_at is not None
+        or known.description != description
+        or known.metadata != metadata
+    )
+
+
+def _store_tools(tx: Change, created: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
+    if created:
+        tx.conn.execute(insert(things_table), created)
+    if changed:
+        tx.conn.execute(
+            update(things_table)
+            .where(things_table.c.id == bindparam("b_id"))
+            .values(
+                description=bindparam("b_description"),
+                metadata=bindparam("b_metadata"),
+                qualified_name=bindparam("b_qualified_name"),
+                updated_at=bindparam("b_updated_at"),
+                available=1,
+                deleted_at=None,
+            ),
+            changed,
+        )
+
+
+def _mark_tools_gone(tx: Change, gone: list[Thing]) -> None:
+    if gone:
+        tx.conn.execute(
+            update(things_table)
+            .where(things_table.c.id == bindparam("b_id"))
+            .values(available=0, deleted_at=tx.now, updated_at=tx.now),
+            [{"b_id": thing.id} for thing in gone],
+        )
+
+
+def _taken_names(conn: Connection, server: Thing, listing: ToolListing) -> set[str]:
+    """Return the listed names whose qualified name another thing has."""
+    prefix = f"{server.name}:"
+    rows = conn.execute(
+        select(things_table.c.id, things_table.c.qualified_name).where(
+            things_table.c.qualified_name >= prefix,
+            things_table.c.qualified_name < prefix + "\U0010ffff",
+            things_table.c.deleted_at.is_(None),
+        )
+    )
+    held = {row.qualified_name.removeprefix(prefix): row.id for row in rows}
+    return {
+        tool.name
+        for tool in listing.tools
+        if tool.name in held and held[tool.name] != tool_thing_id(server, tool.name)
+    }

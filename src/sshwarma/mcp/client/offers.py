@@ -1,0 +1,129 @@
+"""Servers that people offer over an ssh channel (`ssh host offer`), for as long as it is open."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from typing_extensions import override
+
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.client.link import Dialer, LinkLost
+from sshwarma.mcp.client.server_listener import MAX_NAMED_TOOLS, format_tool_names
+from sshwarma.mcp.client.server_pool import ServerPool, load_dial
+from sshwarma.settings import McpSettings
+from sshwarma.world import things
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.names import check_name
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+
+class Offers:
+    """Offered servers of a world, by the id of their things."""
+
+    def __init__(self, world: World, pool: ServerPool) -> None:
+        self._world = world
+        self._pool = pool
+        self._open: dict[str, _OfferedLines] = {}
+
+    async def serve(self, caller: Caller, name: str, lines: LineStream) -> None:
+        """Add the tools of a server that the caller offers to the caller's room.
+
+        Returns when `lines` end. The caller must have the build right there.
+
+        Raises:
+            Invalid: if the name is not valid.
+            Conflict: if the name is in use.
+            Unavailable: if no MCP server responds, or another agent disconnected it.
+        """
+        check_name(name, "namespace")
+        settings = McpSettings(name=name, command=(server_records.OFFERED_ORIGIN,), trust=True)
+        offer = _OfferedLines(lines)
+
+        async def dial() -> Dialer:
+            if offer.is_dialled:
+                offer.ended.set()
+                raise LinkLost("the channel closed")
+            offer.is_dialled = True
+            return partial(await load_dial(), lines=offer)
+
+        async with self._pool.lock_for(name):
+            server = await caller.change(
+                lambda tx: server_records.declare_offer(
+                    tx, settings, caller.room_id, caller.agent.id
+                )
+            )
+            running = self._pool.supervise(server, dial)
+            self._open[server.id] = offer
+        try:
+            await running.wait_until_settled(settings.start_seconds)
+            if not running.is_up:
+                raise Unavailable(
+                    f"{name} is not a working MCP server: {running.reason or 'no response'}."
+                )
+            await self._world.change(lambda tx: _announce_tools(tx, caller, server))
+            await offer.ended.wait()
+            if offer.reason:
+                raise Unavailable(offer.reason)
+        finally:
+            self._open.pop(server.id, None)
+            await asyncio.shield(self._remove(caller, server))
+
+    async def disconnect(self, caller: Caller, server: Thing) -> bool:
+        """Disconnect an offered server; return whether `server` was one.
+
+        The person who offered it gets the caller's name.
+        """
+        offer = self._open.get(server.id)
+        if offer is None:
+            return False
+        await caller.change(lambda tx: None, tell=f"disconnected the offered server {server.name}")
+        offer.reason = f"{caller.agent.name} disconnected it."
+        offer.ended.set()
+        return True
+
+    async def _remove(self, caller: Caller, server: Thing) -> None:
+        await self._pool.end(server.id)
+
+        def work(tx: Change) -> None:
+            known = things.get_thing(tx.conn, server.id)
+            if known is not None and known.deleted_at is None:
+                server_records.remove_server(tx, known)
+                caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
+
+        await self._world.change(work)
+
+
+class _OfferedLines(LineStream):
+    """Line stream that sets `ended` when it ends."""
+
+    def __init__(self, lines: LineStream) -> None:
+        self._lines = lines
+        self.ended = asyncio.Event()
+        self.is_dialled = False
+        self.reason = ""  # set if another agent disconnected it
+
+    @override
+    async def read_line(self, limit: int) -> bytes | None:
+        line = None
+        try:
+            line = await self._lines.read_line(limit)
+        finally:
+            if line is None:
+                self.ended.set()
+        return line
+
+    @override
+    async def write(self, data: bytes) -> None:
+        await self._lines.write(data)
+
+
+def _announce_tools(tx: Change, caller: Caller, server: Thing) -> None:
+    """Announce the offered tools to the room."""
+    tools = [tool.name for tool in things.read_children(tx.conn, server.id, "tool")]
+    names = format_tool_names(tools, f" and {len(tools) - MAX_NAMED_TOOLS} more")
+    caller.append_notice(tx, f"offers {len(tools)} tools as {server.name}: {names}")

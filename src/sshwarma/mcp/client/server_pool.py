@@ -1,0 +1,143 @@
+"""The running servers: one supervisor for each enabled server, and the SDK that they dial with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from sshwarma.common.lazy_import import serialize_imports
+from sshwarma.common.limits import MAX_MCP_SERVERS
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.elicitation import Elicitation
+from sshwarma.mcp.client.link import Dialer, ProtocolEra, SdkDial
+from sshwarma.mcp.client.oauth_login import OAuthLogins
+from sshwarma.mcp.client.server_listener import ServerListener
+from sshwarma.mcp.client.server_state import SupervisorTiming
+from sshwarma.mcp.client.supervisor import Supervisor
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+MAX_CONNECTING_SERVERS: Final = 10
+"""Servers that may be connecting at the same time."""
+
+STOP_TIMEOUT_SECONDS: Final = 10.0
+"""Seconds for all connections to close."""
+
+SIGN_IN_CONNECT_SECONDS: Final = 15.0
+"""Seconds to wait for a connection after a sign-in before the owner is notified."""
+
+
+class ServerPool:
+    """Supervisors of the enabled servers, by the id of their things.
+
+    `folder` is the working directory of programs that have none of their own; the sign-in files
+    are stored beside it. `dial` replaces the SDK in tests.
+
+    Attributes:
+        running: Supervisors by server id.
+    """
+
+    def __init__(
+        self, world: World, folder: Path, timing: SupervisorTiming, dial: Dialer | None
+    ) -> None:
+        self.elicitation = Elicitation(world)
+        self.oauth_logins = OAuthLogins(world, folder.with_name("signins"), self._reconnect)
+        self.running: dict[str, Supervisor] = {}
+        self._world = world
+        self._folder = folder
+        self._timing = timing
+        self._given_dial = dial
+        self._loading = asyncio.Lock()
+        self._slots = asyncio.Semaphore(MAX_CONNECTING_SERVERS)
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def get(self, server_id: str | None) -> Supervisor | None:
+        """Return the supervisor of a server, or None if it is not enabled."""
+        return self.running.get(server_id or "")
+
+    def lock_for(self, name: str) -> asyncio.Lock:
+        """Return the lock that serializes changes of one server."""
+        if len(self._locks) > 2 * MAX_MCP_SERVERS:
+            self._locks = {n: lock for n, lock in self._locks.items() if lock.locked()}
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def supervise(
+        self, server: Thing, dial: Callable[[], Awaitable[Dialer]] | None = None
+    ) -> Supervisor:
+        """Start to connect a server, and keep it connected until `end`.
+
+        Args:
+            server: The server's thing.
+            dial: Returns the dialer; None for that of a configured server.
+        """
+        settings = server_records.read_settings(server)
+        era: ProtocolEra = "legacy" if server.metadata.get("era") == "legacy" else "auto"
+        running = Supervisor(
+            settings=settings,
+            folder=self._folder / server.name,
+            era=era,
+            dial=dial or partial(self._dial, server),
+            listener=ServerListener(
+                self._world, self.elicitation, self.oauth_logins, server.id, settings
+            ),
+            timing=self._timing,
+            slots=self._slots,
+        )
+        self.running[server.id] = running
+        running.start()
+        return running
+
+    async def end(self, server_id: str) -> None:
+        """Disconnect a server and mark its tools as unavailable."""
+        running = self.running.pop(server_id, None)
+        if running is not None:
+            await running.stop()
+        await self._world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
+
+    async def close(self) -> None:
+        """Stop all sign-ins, connections and programs concurrently."""
+        await self.oauth_logins.close()
+        stopping = [asyncio.create_task(server.stop()) for server in self.running.values()]
+        self.running.clear()
+        if stopping:
+            _, late = await asyncio.wait(stopping, timeout=STOP_TIMEOUT_SECONDS)
+            for task in late:
+                log.error("an mcp server did not stop in time", seconds=STOP_TIMEOUT_SECONDS)
+                task.cancel()
+
+    async def _reconnect(self, server: Thing) -> None:
+        """Reconnect a server after a sign-in or sign-out."""
+        running = self.running.get(server.id)
+        credentials = self.oauth_logins.credentials(server)
+        if running is None or credentials is None:
+            return
+        if credentials.token:
+            await running.refresh(SIGN_IN_CONNECT_SECONDS)
+        else:
+            running.redial("signed out")
+
+    async def _dial(self, server: Thing) -> Dialer:
+        """Return the dialer of the SDK, which is imported at the first use."""
+        if self._given_dial is not None:
+            return self._given_dial
+        async with self._loading:
+            dial = await load_dial()
+        return partial(dial, credentials=self.oauth_logins.credentials(server))
+
+
+async def load_dial() -> SdkDial:
+    """Import the SDK in a thread, because this takes seconds, and return its dial function."""
+    return await asyncio.get_running_loop().run_in_executor(None, _import_dial)
+
+
+def _import_dial() -> SdkDial:
+    with serialize_imports():
+        from sshwarma.mcp.client.dial import dial
+    return dial

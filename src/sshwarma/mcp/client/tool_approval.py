@@ -1,0 +1,111 @@
+"""Approval of tools: a new or changed tool waits until a person has read its text.
+
+A waiting tool keeps its approved text; the current one is stored under `pending` in its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from sshwarma.mcp.client.sanitize import SanitizedTool
+from sshwarma.mcp.client.server_records import MCP_PROVIDER, list_all_tools, server_thing_id
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+CHANGED_OBSTACLE: Final = "changed since it was approved"
+NEW_OBSTACLE: Final = "new, and not approved yet"
+
+TOOL_FIELDS: Final = (
+    "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
+)  # fmt: skip
+"""Fields of a sanitized tool that its metadata stores; the description is the thing's."""
+
+
+def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
+    """Return a server's tools that wait for approval; empty for an unknown server."""
+    server = things.get_thing(conn, server_thing_id(name))
+    tools = list_all_tools(conn, server.id) if server is not None else []
+    return [thing for thing in tools if thing.deleted_at is None and thing.metadata.get("pending")]
+
+
+def current_fingerprint(tool: Thing) -> str:
+    """Return the fingerprint of a tool's current description, approved or not."""
+    return str((tool.metadata.get("pending") or tool.metadata).get("fingerprint", ""))
+
+
+def approve_tools(
+    tx: Change, server: Thing, tool: str | None, read: Mapping[str, str] | None = None
+) -> list[str]:
+    """Approve the current description of one or all waiting tools; return the names.
+
+    Args:
+        tx: The change.
+        server: The server's thing.
+        tool: Name of one tool, or None for all.
+        read: Fingerprints that the caller has read, by tool id; None skips the check.
+
+    Raises:
+        NotFound: if no such tool waits for approval.
+        Conflict: if a description differs from the one that was read; nothing is approved then.
+    """
+    pending_tools = list_pending_tools(tx.conn, server.name)
+    chosen = [thing for thing in pending_tools if tool in (None, thing.name, thing.qualified_name)]
+    if not chosen:
+        which = (
+            f"{tool} of {server.name} is not waiting"
+            if tool
+            else f"No tool of {server.name} is waiting"
+        )
+        raise NotFound(f"{which} for approval.", hint=f"See /mcp show {server.name}.")
+    unread = [
+        t.name for t in chosen if read is not None and read.get(t.id) != current_fingerprint(t)
+    ]
+    if unread:
+        raise Conflict(
+            f"You have not read the current text of {', '.join(unread[:10])} from {server.name}.",
+            hint=f"Read /mcp show {server.name}, then approve.",
+        )
+    for thing in chosen:
+        pending = thing.metadata["pending"]
+        rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
+        listed = {key: pending[key] for key in TOOL_FIELDS if pending.get(key) is not None}
+        metadata = {k: v for k, v in rest.items() if k not in TOOL_FIELDS} | listed
+        things.update_thing(
+            tx, thing.id, description=pending["description"] or None, metadata=metadata
+        )
+    return [thing.name for thing in chosen]
+
+
+def merge_tool(
+    known: Thing | None, tool: SanitizedTool, *, approve: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return a listed tool's description and metadata, its new text in use or pending.
+
+    Args:
+        known: The stored tool, or None for a new one.
+        tool: The tool as the server lists it now.
+        approve: Whether the new text needs no approval.
+    """
+    fields = asdict(tool) | {"mended": list(tool.mended)}
+    listed = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
+    listed["input_schema"] = tool.input_schema
+    old = known.metadata if known else {}
+    rest = {k: v for k, v in old.items() if k not in (*TOOL_FIELDS, "pending", "obstacle", "runs")}
+    rest["runs"] = MCP_PROVIDER
+    if approve or old.get("fingerprint") == tool.fingerprint:
+        return tool.description, rest | listed
+    pending = listed | {"description": tool.description}
+    in_use = {key: old[key] for key in TOOL_FIELDS if key in old}
+    obstacle = CHANGED_OBSTACLE if "fingerprint" in old else NEW_OBSTACLE
+    # Models never see a text that no person has approved, not even a description.
+    description = known.description if known and "fingerprint" in old else ""
+    return description, rest | in_use | {"remote": tool.remote} | {
+        "pending": pending,
+        "obstacle": obstacle,
+    }

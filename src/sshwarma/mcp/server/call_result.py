@@ -1,0 +1,46 @@
+"""Tool results as results of the protocol: text, structured content, attachments, refusals."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+from sshwarma.tools.call import ToolResult
+from sshwarma.world.attachments import Attachment
+
+
+def make_refusal(words: str) -> CallToolResult:
+    """Return the error result of a call that was refused."""
+    return CallToolResult(content=[TextContent(text=words)], is_error=True)
+
+
+def to_call_result(result: ToolResult) -> CallToolResult:
+    """Convert the result of a tool; structured content must be an object, and no error has it."""
+    structured = result.structured if isinstance(result.structured, dict) else None
+    return CallToolResult(
+        content=[TextContent(text=result.text), *map(_to_content_block, result.attachments)],
+        structured_content=None if result.is_error else structured,
+        is_error=result.is_error,
+    )
+
+
+def _to_content_block(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
+    """Convert an attachment to a content block of MCP."""
+    data = b64encode(given.data).decode()
+    match given.media_type.partition("/")[0]:
+        case "image":
+            return ImageContent(data=data, mime_type=given.media_type)
+        case "audio":
+            return AudioContent(data=data, mime_type=given.media_type)
+    digest = hashlib.sha256(given.data).hexdigest()
+    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=given.media_type, blob=data)
+    return EmbeddedResource(resource=blob)

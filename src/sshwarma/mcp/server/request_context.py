@@ -1,0 +1,60 @@
+"""The visit and caller of an MCP request, and refusals as errors of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from sshwarma.mcp.server.clients import Visit
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+
+RequestContext = ServerRequestContext[Any, Any]
+T = TypeVar("T")
+
+VISIT_KEY: Final = "sshwarma.visit"
+"""Key of the visit in the ASGI scope of an HTTP request."""
+
+
+def visit_of(ctx: RequestContext) -> Visit:
+    """Return the visit of a request.
+
+    The endpoint stores it in the scope of an HTTP request; that of an ssh channel is the lifespan
+    context of its server.
+
+    Raises:
+        MCPError: if there is none, which is an error in the program.
+    """
+    visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT_KEY)
+    if not isinstance(visit, Visit):
+        raise MCPError(INTERNAL_ERROR, "The request has no agent.")
+    return visit
+
+
+def caller_of(ctx: RequestContext) -> Caller:
+    """Return the caller of a request, in its current room.
+
+    Raises:
+        MCPError: if the visit has ended.
+    """
+    try:
+        return visit_of(ctx).make_caller()
+    except WorldError as refused:
+        raise to_mcp_error(refused) from refused
+
+
+def to_mcp_error(refused: WorldError) -> MCPError:
+    """Return the error of the protocol for a refusal, with the same text."""
+    return MCPError(INVALID_PARAMS, str(refused))
+
+
+async def with_mcp_errors(work: Awaitable[T]) -> T:
+    """Await `work`; raise its WorldError as an MCPError with the same text."""
+    try:
+        return await work
+    except WorldError as refused:
+        raise to_mcp_error(refused) from refused

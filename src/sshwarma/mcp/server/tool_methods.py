@@ -1,0 +1,104 @@
+"""The methods `tools/list` and `tools/call`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
+
+from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
+from sshwarma.mcp.server.call_result import make_refusal, to_call_result
+from sshwarma.mcp.server.clients import Visit
+from sshwarma.mcp.server.progress import progress_reporter
+from sshwarma.mcp.server.request_context import RequestContext, caller_of, visit_of
+from sshwarma.mcp.server.tool_list import ToolListCache, paginate
+from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.world import access
+from sshwarma.world.access import TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+
+log = structlog.get_logger(__name__)
+
+
+class ToolMethods:
+    """Lists and calls the tools that a request's agent has in its room.
+
+    `lines` is the rate limit of each agent's lines and calls at all doors.
+    """
+
+    def __init__(self, tools: Tools, lines: LineRateLimiter, tool_lists: ToolListCache) -> None:
+        self._tools = tools
+        self._lines = lines
+        self._tool_lists = tool_lists
+        self._builtin_tools = make_builtin_tools(tools)
+
+    async def list_tools(
+        self, ctx: RequestContext, params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        """Return a page of the tools; the first page begins with the built-in ones."""
+        caller = caller_of(ctx)
+        tool_list = await self._tool_lists.get_tool_list(caller)
+        cursor = params.cursor if params else None
+        shown, following = paginate(tool_list.tools, cursor, lambda tool: tool.name)
+        if cursor is None:
+            builtin = self._builtin_tools.values()
+            shown = [*(one.tool for one in builtin if caller.scope.allows(one.scope)), *shown]
+        return ListToolsResult(tools=shown, next_cursor=following)
+
+    async def call_tool(
+        self, ctx: RequestContext, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. A refusal or failure is an error result, not an error of the protocol."""
+        visit = visit_of(ctx)
+        try:
+            async with progress_reporter(ctx) as report:
+                caller = visit.make_caller(report)
+                if caller.link is not None:
+                    caller.link.mark_active()
+                work = self._call(visit, caller, params.name, params.arguments or {}, report)
+                return to_call_result(await visit.run_call(work))
+        except WorldError as refused:
+            return make_refusal(str(refused))
+        except Exception:
+            log.exception("a tool call failed", tool=params.name)
+            return make_refusal(INTERNAL_ERROR)
+
+    async def _call(
+        self,
+        visit: Visit,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any],
+        report: OptionalProgressCallback,
+    ) -> ToolResult:
+        builtin = self._builtin_tools.get(name)
+        if builtin is not None:
+            self._check_scope(caller, builtin.scope)
+            return await builtin.run(visit, arguments, report)
+        item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
+        self._check_scope(
+            caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
+        )
+        outcome = await self._tools.call(caller, name, arguments)
+        return ToolResult(
+            outcome.text,
+            outcome.structured,
+            outcome.ending != "result",
+            attachments=outcome.attachments,
+        )
+
+    def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
+        if not caller.scope.allows(needed):
+            raise access.missing_scope_error(needed, caller.scope)
+        if needed is not TokenScope.READ:
+            self._lines.check(caller.agent.id)

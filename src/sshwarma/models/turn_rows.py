@@ -1,0 +1,74 @@
+"""Rows of a running turn: replies with their notes, reasoning and notices."""
+
+from __future__ import annotations
+
+from sshwarma.common.limits import MAX_NOTES_CHARACTERS
+from sshwarma.models import notes_block
+from sshwarma.world import drafts, notes, rows
+from sshwarma.world.agents import Agent
+from sshwarma.world.events import Row
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+
+
+class TurnRows:
+    """Adds the rows of one turn to its room, in the agent's name.
+
+    `question` is the row that the turn answers.
+    """
+
+    def __init__(self, turn: Turn, agent: Agent, question: Row) -> None:
+        self._turn = turn
+        self._agent = agent
+        self._question = question
+
+    def append_thought(self, tx: Change, text: str) -> None:
+        """Add reasoning, folded in the room and hidden from models."""
+        self._append_row(tx, "thought", text)
+
+    def append_notice(self, tx: Change, text: str) -> None:
+        """Add a notice about the turn to the room."""
+        self._append_row(tx, "notice", text)
+
+    def append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
+        """Store a reply as a row, and its notes; return None if it has only notes."""
+        reply = notes_block.parse_reply(text)
+        turn, agent = self._turn, self._agent
+        drafts.delete_draft(tx, turn.id)
+        meta: dict[str, object] = {"cut": True} if cut else {}
+        if reply.notes is not None:
+            notes.write_notes(tx, turn.room_id, agent.id, agent.name, reply.notes)
+            meta["state"] = reply.notes
+            if reply.cut_characters:
+                self.append_notice(
+                    tx,
+                    f"wrote notes over the limit of {MAX_NOTES_CHARACTERS} characters:"
+                    f" the last {reply.cut_characters} were cut",
+                )
+            if not reply.text:
+                self._append_row(tx, "notice", "changed its notes", meta=meta)
+        if not reply.text:
+            return None
+        return self._append_row(
+            tx, "chat", reply.text, parent_row_id=self._question.id, meta=meta or None
+        )
+
+    def _append_row(
+        self,
+        tx: Change,
+        kind: str,
+        text: str,
+        *,
+        parent_row_id: str | None = None,
+        meta: dict[str, object] | None = None,
+    ) -> Row:
+        return rows.append_row(
+            tx,
+            self._turn.room_id,
+            kind,
+            text,
+            author_id=self._agent.id,
+            turn_id=self._turn.id,
+            parent_row_id=parent_row_id,
+            meta=meta,
+        )
