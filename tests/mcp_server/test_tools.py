@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -70,6 +71,9 @@ async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Ser
         if tool.output_schema is not None:
             assert tool.output_schema["type"] == "object"
             jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+            # Docstrings of our classes are for who reads the code; a client would pay for them.
+            assert '"description": "' not in json.dumps(tool.output_schema), tool.name
+            assert '"title": "' not in json.dumps(tool.output_schema), tool.name
     hints = {tool.name: tool.annotations for tool in listed}
     assert hints["sshwarma.look"].read_only_hint and hints["look"].read_only_hint
     assert not hints["say"].read_only_hint and not hints["say"].destructive_hint

@@ -199,10 +199,10 @@ async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
     return {"name": agent.name, "disabled": disabled}
 
 
-async def _audited_change(world: World, what: str, work: Callable[[Change], T]) -> T:
+async def _audited_change(world: World, action: str, work: Callable[[Change], T]) -> T:
     def audited(tx: Change) -> T:
         result = work(tx)
-        verb, _, rest = what.partition(" ")
+        verb, _, rest = action.partition(" ")
         tx.conn.execute(insert(audit).values(at=tx.now, door="cli", verb=verb, what=rest))
         return result
 

@@ -144,8 +144,8 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
     return value
 
 
-def _line_error(number: int, what: str) -> Invalid:
+def _line_error(number: int, part: str) -> Invalid:
     return Invalid(
-        f"Line {number} of the script: {what}.",
+        f"Line {number} of the script: {part}.",
         hint="For example: -- @param sides integer=6 Sides of each die",
     )

@@ -93,13 +93,13 @@ class LuaToolProvider:
             raise Invalid(f"Lua syntax error: {error}.") from error
 
     async def _run(
-        self, caller: Caller, name: str, script: Thing, given: dict[str, Any]
+        self, caller: Caller, name: str, script: Thing, arguments: dict[str, Any]
     ) -> ToolResult:
         printed: list[str] = []
         call = {
             "source": script.content or "",
             "name": name,
-            "given": given | await _describe_surroundings(caller),
+            "given": arguments | await _describe_surroundings(caller),
             "seed": secrets.randbits(63),
         }
         # The second script is there for its name: errors of the source are reported under it.

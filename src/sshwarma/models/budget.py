@@ -58,10 +58,10 @@ class BudgetLimits:
             change,
         )
 
-    def make_error(self, words: str, setting: str) -> BudgetExceeded:
+    def make_error(self, text: str, setting: str) -> BudgetExceeded:
         """Build the error for a limit that was reached."""
         return BudgetExceeded(
-            f"{words}; {self.change_hint.format(setting)}" if self.change_hint else words
+            f"{text}; {self.change_hint.format(setting)}" if self.change_hint else text
         )
 
 

@@ -154,9 +154,9 @@ def _classify_api_error(
     return ModelFailure(BackendError(f"{where} refused the request: {detail}"))
 
 
-def _retryable_failure(words: str, after: float | None, why: str) -> ModelFailure:
+def _retryable_failure(message: str, after: float | None, why: str) -> ModelFailure:
     tries = 1 if after is not None and after > MAX_RETRY_AFTER_SECONDS else MAX_MODEL_ATTEMPTS
-    return ModelFailure(BackendError(words), tries, after, why)
+    return ModelFailure(BackendError(message), tries, after, why)
 
 
 def _connection_failure(settings: ModelSettings, *, has_begun: bool) -> ModelFailure:

@@ -51,10 +51,10 @@ class LiveAnswer:
         self.reasoning = (self.reasoning + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
-    def set_wait_reason(self, what: str) -> None:
+    def set_wait_reason(self, reason: str) -> None:
         """Show the reason of a wait; an empty text clears it."""
-        if what != self._wait_reason:
-            self._wait_reason = what
+        if reason != self._wait_reason:
+            self._wait_reason = reason
             self._schedule_publish()
 
     def set_running_tools(self, *tools: str) -> None:
@@ -62,11 +62,11 @@ class LiveAnswer:
         self._running_tools = tools
         self._schedule_publish()
 
-    def report_progress(self, number: int, words: str) -> None:
+    def report_progress(self, number: int, text: str) -> None:
         """Replace the text of one running tool with its progress."""
         if number < len(self._running_tools):
             doing = list(self._running_tools)
-            doing[number] = words
+            doing[number] = text
             self.set_running_tools(*doing)
 
     def take_text(self) -> str:

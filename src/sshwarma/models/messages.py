@@ -55,7 +55,7 @@ def _response_key(text: str, calls: Iterable[ToolCall]) -> ResponseKey:
 
 
 def build_messages(
-    request: StepRequest, system: str, given: ResponseCache, *, plain: bool
+    request: StepRequest, system: str, cache: ResponseCache, *, plain: bool
 ) -> list[ModelMessage]:
     """Build the messages of a request.
 
@@ -81,7 +81,7 @@ def build_messages(
             prompts = [UserPromptPart(text) for text in parts]
             found.append(ModelRequest(parts=prompts, instructions=instructions))
     for step in request.steps:
-        found.append(given.find(step) or ModelResponse(parts=list(_step_parts(step))))
+        found.append(cache.find(step) or ModelResponse(parts=list(_step_parts(step))))
         returns = [
             ToolReturnPart(
                 tool_name=done.call.name,

@@ -13,14 +13,14 @@ from sshwarma.world.turns import Turn
 def open_turns(
     tx: Change,
     room_id: str,
-    asked: Iterable[Agent],
+    models: Iterable[Agent],
     opened_by: str,
     *,
     beside: Turn | None = None,
 ) -> list[Turn]:
     """Open a turn for each agent in order; the first is a sibling of `beside`."""
     opened: list[Turn] = []
-    for agent in asked:
+    for agent in models:
         before = notes.read_notes(tx.conn, room_id, agent.name)
         opened.append(
             turns.open_turn(

@@ -76,17 +76,17 @@ def read_key(model: ModelSettings, environ: Mapping[str, str]) -> Secret:
     return Secret(text)
 
 
-def _read_private_file(path: Path, where: str) -> str:
+def _read_private_file(path: Path, source: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise BackendError(f"cannot read {where}: {error.strerror}") from None
+        raise BackendError(f"cannot read {source}: {error.strerror}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise BackendError(f"cannot read {where}: it is not a file")
+            raise BackendError(f"cannot read {source}: it is not a file")
         if found.st_mode & 0o077:
-            raise BackendError(f"other users can access {where}: chmod 600 {path}")
+            raise BackendError(f"other users can access {source}: chmod 600 {path}")
         return os.read(descriptor, MAX_KEY_FILE_BYTES).decode("ascii", "replace")
     finally:
         os.close(descriptor)

@@ -18,14 +18,14 @@ def truncate_results(
     steps: Sequence[TurnStep],
     *,
     whole: int = MAX_WHOLE_RESULTS,
-    most: int = MAX_TURN_RESULT_CHARACTERS,
+    limit: int = MAX_TURN_RESULT_CHARACTERS,
 ) -> tuple[TurnStep, ...]:
-    """Truncate old results if a turn's results exceed `most` characters in total.
+    """Truncate old results if a turn's results exceed `limit` characters in total.
 
     The newest `whole` results stay; each older one is cut to MAX_OLD_RESULT_CHARACTERS.
     """
     results = [done for step in steps for done in step.done]
-    if sum(len(done.text) for done in results) <= most:
+    if sum(len(done.text) for done in results) <= limit:
         return tuple(steps)
     old = {id(done) for done in results[: max(0, len(results) - whole)]}
     return tuple(

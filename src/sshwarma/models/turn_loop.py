@@ -169,7 +169,7 @@ class TurnLoop:
                     raise
                 # Retry once with a shorter context and truncated results.
                 composed = await self._compose((composed.tokens or 2) // 2)
-                steps = truncate_results(steps, whole=1, most=0)
+                steps = truncate_results(steps, whole=1, limit=0)
                 calls = await self._run_step(backend, composed, steps)
             if not calls:
                 return
@@ -282,8 +282,8 @@ class TurnLoop:
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
 
-            def report(words: str) -> None:
-                self._live_answer.report_progress(number, f"{call.name} {words}")
+            def report(text: str) -> None:
+                self._live_answer.report_progress(number, f"{call.name} {text}")
 
             try:
                 outcome = await self._deps.tools.call(

@@ -22,14 +22,14 @@ def index_namespaces(conn: Connection, room_id: str | None = None) -> list[Index
     return [_index_namespace(conn, known) for known in read_namespaces(conn, room_id)]
 
 
-def _index_namespace(conn: Connection, known: Namespace) -> IndexedNamespace:
-    tools = things.read_children(conn, known.thing.id, "tool")
+def _index_namespace(conn: Connection, namespace: Namespace) -> IndexedNamespace:
+    tools = things.read_children(conn, namespace.thing.id, "tool")
     own = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
     return IndexedNamespace(
-        known.id,
-        known.title,
-        known.thing.description,
-        tuple(dict.fromkeys((*known.keywords, *own))),
+        namespace.id,
+        namespace.title,
+        namespace.thing.description,
+        tuple(dict.fromkeys((*namespace.keywords, *own))),
         tuple(f"{tool.name}: {tool.description}" for tool in tools),
     )
 

@@ -46,11 +46,11 @@ class CallProgress:
         if self._published_at:
             self._bus.publish(StreamEnded(self._call.room_id, self._call.id))
 
-    def report(self, words: str) -> None:
+    def report(self, text: str) -> None:
         """Report the progress of the tool."""
         if self._on_report is not None:
-            self._on_report(words)
-        self._latest = words
+            self._on_report(text)
+        self._latest = text
         wait = self._published_at + REPORT_INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
             self._publish()

@@ -218,12 +218,12 @@ class NamespaceSearch:
         return await work(self._embedder)
 
 
-def cosine_similarities(asked: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
+def cosine_similarities(query: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
     """Return the cosine of a vector with each of several, all of length 1."""
-    places = [place for place, value in enumerate(asked) if value]
-    if not 1 < len(places) < len(asked) // 2:
-        return [sum(map(mul, asked, vector)) for vector in vectors]
-    pick, values = itemgetter(*places), [asked[place] for place in places]
+    places = [place for place, value in enumerate(query) if value]
+    if not 1 < len(places) < len(query) // 2:
+        return [sum(map(mul, query, vector)) for vector in vectors]
+    pick, values = itemgetter(*places), [query[place] for place in places]
     return [sum(map(mul, values, pick(vector))) for vector in vectors]
 
 
@@ -329,8 +329,8 @@ def _is_nested(span: tuple[int, int], spans: Iterable[tuple[int, int]]) -> bool:
     return any(other != span and other[0] <= start and end <= other[1] for other in spans)
 
 
-def _match_order(found: SearchMatch) -> tuple[float, int, str]:
-    return -found.score, found.id.count("."), found.id
+def _match_order(match: SearchMatch) -> tuple[float, int, str]:
+    return -match.score, match.id.count("."), match.id
 
 
 def _namespace_text(space: IndexedNamespace) -> str:

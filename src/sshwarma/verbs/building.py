@@ -34,15 +34,15 @@ class NewPortal:
 
 
 @view(NewPortal)
-def draw_portal_made(made: NewPortal) -> Block:
+def draw_portal_made(portal: NewPortal) -> Block:
     """Draw the new exit, the way back, and the exits that they replaced."""
-    lines = [line(f"Created exit: {made.direction} → ", ("room", made.to))]
-    if made.replaced:
-        lines.append(line(("dim", f"It replaced the exit to {made.replaced}.")))
-    if made.back:
-        lines.append(line(f"And the way back: {made.back}"))
-        if made.back_replaced:
-            lines.append(line(("dim", f"That replaced the exit to {made.back_replaced}.")))
+    lines = [line(f"Created exit: {portal.direction} → ", ("room", portal.to))]
+    if portal.replaced:
+        lines.append(line(("dim", f"It replaced the exit to {portal.replaced}.")))
+    if portal.back:
+        lines.append(line(f"And the way back: {portal.back}"))
+        if portal.back_replaced:
+            lines.append(line(("dim", f"That replaced the exit to {portal.back_replaced}.")))
     return block(*lines)
 
 
@@ -191,8 +191,8 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     return RoomText(room.name, "description", new, changed=True)
 
 
-def _describe_change(what: str, text: str) -> str:
-    return f"set the {what}: {text}" if text else f"emptied the {what}"
+def _describe_change(change: str, text: str) -> str:
+    return f"set the {change}: {text}" if text else f"emptied the {change}"
 
 
 def _clean_room_text(text: str) -> str:

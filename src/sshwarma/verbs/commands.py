@@ -66,7 +66,7 @@ class CustomCommand:
             else first[: MAX_SUMMARY_CHARACTERS - 1] + "…"
         )
 
-    def expanded(self, given: str) -> str:
+    def expanded(self, text: str) -> str:
         """Expand the line of the command with the text typed after its name.
 
         Placeholders in the typed text are not expanded.
@@ -75,9 +75,9 @@ class CustomCommand:
             Invalid: if a word that the line needs is missing, or the expanded line is too long.
         """
         if not _PLACEHOLDER.search(self.text):
-            expanded = f"{self.text} {given}".rstrip()
+            expanded = f"{self.text} {text}".rstrip()
         else:
-            words = given.split()
+            words = text.split()
             places = [int(place) for place in _PLACEHOLDER.findall(self.text) if place != "args"]
             if max(places, default=0) > len(words):
                 needed = "a word" if max(places) == 1 else f"{max(places)} words"
@@ -86,7 +86,7 @@ class CustomCommand:
                     hint=f"It stands for {self.summary}",
                 )
             expanded = _PLACEHOLDER.sub(
-                lambda place: given if place[1] == "args" else words[int(place[1]) - 1], self.text
+                lambda place: text if place[1] == "args" else words[int(place[1]) - 1], self.text
             )
         if len(expanded) > MAX_EXPANDED_CHARACTERS:
             raise Invalid(
@@ -137,7 +137,7 @@ async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, 
     return None
 
 
-async def run_script(caller: Caller, command: CustomCommand, given: str) -> ScriptOutput:
+async def run_script(caller: Caller, command: CustomCommand, text: str) -> ScriptOutput:
     """Run the script of a command with the rights of the caller who typed it.
 
     Raises:
@@ -145,7 +145,7 @@ async def run_script(caller: Caller, command: CustomCommand, given: str) -> Scri
     """
     await caller.require(Right.ENTER)
     result = await services_of(caller).lua_tools.run_command(
-        caller, command.thing, given, split_words(given)
+        caller, command.thing, text, split_words(text)
     )
     if result.is_error:
         hint = f"It printed: {result.printed_lines[-1][:200]}" if result.printed_lines else ""

@@ -45,16 +45,16 @@ class ContextDetails:
 
 
 @view(ContextDetails)
-def draw_context(shown: ContextDetails) -> Block:
+def draw_context(details: ContextDetails) -> Block:
     """Draw the window of a room, its turns, and the context of a model if requested."""
     lines = [
-        line(("heading", f"Window of {shown.room}: {shown.window}"), f", {shown.meaning}"),
+        line(("heading", f"Window of {details.room}: {details.window}"), f", {details.meaning}"),
         *draw_columns(
             (("mark", chosen.id), f"{chosen.by} → {chosen.agent}", chosen.how)
-            for chosen in shown.turns
+            for chosen in details.turns
         ),
     ]
-    prompt = [line(), *draw_result(shown.told).lines] if shown.told else []
+    prompt = [line(), *draw_result(details.told).lines] if details.told else []
     return block(*lines, *prompt)
 
 

@@ -82,16 +82,18 @@ class EquipResult:
 
 
 @view(EquipResult)
-def draw_equip_done(done: EquipResult) -> Block:
+def draw_equip_done(result: EquipResult) -> Block:
     """Draw what was equipped or unequipped, and the patterns without a match."""
-    word = "Equipped" if done.on else "Unequipped"
-    lines = [line(f"{word} ", *join_names(done.changed, "tool"), hang=2)] if done.changed else []
-    if done.already:
-        state = "Already equipped: " if done.on else "Not equipped: "
-        lines.append(line(("dim", state), *join_names(done.already, "dim"), hang=2))
-    if done.unmatched:
+    word = "Equipped" if result.on else "Unequipped"
+    lines = (
+        [line(f"{word} ", *join_names(result.changed, "tool"), hang=2)] if result.changed else []
+    )
+    if result.already:
+        state = "Already equipped: " if result.on else "Not equipped: "
+        lines.append(line(("dim", state), *join_names(result.already, "dim"), hang=2))
+    if result.unmatched:
         lines.append(
-            line(("warn", "Nothing matches "), *join_names(done.unmatched, "warn"), hang=2)
+            line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), hang=2)
         )
     return block(*lines)
 
@@ -206,7 +208,7 @@ def _make_equip_result(
 
 def _match_patterns(
     conn: Connection,
-    wanted: list[str],
+    patterns: list[str],
     bag_ids: list[str],
     is_open: Callable[[Thing], bool] = lambda _: True,
 ) -> tuple[list[Thing], list[str]]:
@@ -220,7 +222,7 @@ def _match_patterns(
     matching: dict[str, Thing] = {}
     unmatched: list[str] = []
     chains = loadout.AncestorCache(conn)
-    for pattern in wanted:
+    for pattern in patterns:
         matches = [
             thing
             for thing in equipment.match_things(conn, pattern, bag_ids)

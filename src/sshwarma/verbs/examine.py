@@ -71,38 +71,40 @@ class ThingDetails:
 
 
 @view(ThingDetails)
-def draw_examined(seen: ThingDetails) -> Block:
+def draw_examined(details: ThingDetails) -> Block:
     """Draw the kind, location, status and content of a thing, and the calls of a tool."""
-    title = [("thing", seen.name)] + ([("", f" - {seen.description}")] if seen.description else [])
+    title = [("thing", details.name)] + (
+        [("", f" - {details.description}")] if details.description else []
+    )
     lines = [
         line(*title),
-        line(f"Kind: {seen.kind}"),
-        line(f"Location: {seen.location} ({seen.location_kind})"),
-        line(f"Status: {seen.status}"),
-        *(line(f"{name}: {value}", hang=2) for name, value in seen.facts.items()),
+        line(f"Kind: {details.kind}"),
+        line(f"Location: {details.location} ({details.location_kind})"),
+        line(f"Status: {details.status}"),
+        *(line(f"{name}: {value}", hang=2) for name, value in details.facts.items()),
     ]
-    if seen.uri is not None:
-        lines.append(line("URI: ", ("link", seen.uri)))
-    if seen.parameters:
+    if details.uri is not None:
+        lines.append(line("URI: ", ("link", details.uri)))
+    if details.parameters:
         lines += [line(), line("Parameters:")]
         lines += draw_columns(
-            (("tool", name), ("dim", kind), text) for name, kind, text in seen.parameters
+            (("tool", name), ("dim", kind), text) for name, kind, text in details.parameters
         )
-    if seen.content is not None:
-        lines += [line(), *text_lines(seen.content, indent=2)]
-    if seen.contains:
+    if details.content is not None:
+        lines += [line(), *text_lines(details.content, indent=2)]
+    if details.contains:
         lines += [line(), line("Contains:")]
         lines += draw_columns(
             (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
-            for thing in seen.contains
+            for thing in details.contains
         )
-    if seen.kind == "tool":
-        lines += _draw_calls(seen)
+    if details.kind == "tool":
+        lines += _draw_calls(details)
     return block(*lines)
 
 
-def _draw_calls(seen: ThingDetails) -> list[Line]:
-    if not seen.calls_total:
+def _draw_calls(details: ThingDetails) -> list[Line]:
+    if not details.calls_total:
         return [line(), line(("dim", "No calls yet."))]
     recent = (
         (
@@ -112,17 +114,17 @@ def _draw_calls(seen: ThingDetails) -> list[Line]:
             ("ok", "✓") if call.ok else ("error", "✗"),
             f"{call.seconds:.1f}s" if call.seconds is not None else "",
         )
-        for call in seen.calls
+        for call in details.calls
     )
-    average = f", avg {seen.calls_average:.1f}s" if seen.calls_average is not None else ""
+    average = f", avg {details.calls_average:.1f}s" if details.calls_average is not None else ""
     return [
         line(),
         line("Recent calls:"),
         *draw_columns(recent),
         line(),
         line(
-            f"Stats: {format_count(seen.calls_total, 'call')},"
-            f" {format_count(seen.calls_failed, 'error')}{average}"
+            f"Stats: {format_count(details.calls_total, 'call')},"
+            f" {format_count(details.calls_failed, 'error')}{average}"
         ),
     ]
 
@@ -235,7 +237,9 @@ def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
     return str(thing.metadata.get("obstacle") or "available")
 
 
-def _add_calls(conn: Connection, caller: Caller, tool: Thing, seen: ThingDetails) -> ThingDetails:
+def _add_calls(
+    conn: Connection, caller: Caller, tool: Thing, details: ThingDetails
+) -> ThingDetails:
     mine = tool_calls.c.tool_id == tool.qualified_name
     query = (
         select(tool_calls, rows.c.author_id, rows.c.created_at)
@@ -263,7 +267,7 @@ def _add_calls(conn: Connection, caller: Caller, tool: Thing, seen: ThingDetails
         ).where(mine)
     ).one()
     return replace(
-        seen,
+        details,
         parameters=tuple(_list_parameters(tool.metadata.get("input_schema") or {})),
         input_schema=tool.metadata.get("input_schema"),
         calls=calls,

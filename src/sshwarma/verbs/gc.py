@@ -113,9 +113,9 @@ async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> Garbag
     return _make_garbage_report("purge", days, False, found)
 
 
-def _make_garbage_report(what: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:
+def _make_garbage_report(kind: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:
     return GarbageReport(
-        what=what,
+        what=kind,
         days=days,
         acted=acted,
         found=_list_names(garbage.things),
@@ -125,8 +125,8 @@ def _make_garbage_report(what: str, days: int, acted: bool, garbage: Garbage) ->
     )
 
 
-def _list_names(found: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((thing.label, thing.kind) for thing in found[:MAX_SHOWN_ITEMS])
+def _list_names(things: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((thing.label, thing.kind) for thing in things[:MAX_SHOWN_ITEMS])
 
 
 def _garbage_noun(result: GarbageReport) -> str:

@@ -112,7 +112,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
 
 
 def validate_arguments(
-    verb: Verb, given: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
+    verb: Verb, arguments: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
 ) -> dict[str, Any]:
     """Validate and convert arguments by name.
 
@@ -123,7 +123,7 @@ def validate_arguments(
         Invalid: naming every argument that is wrong.
     """
     try:
-        model = verb.model.model_validate(given)
+        model = verb.model.model_validate(arguments)
     except ValidationError as error:
         raise _make_refusal(verb, error, places) from error
     return {name: getattr(model, name) for name in verb.model.model_fields}

@@ -99,21 +99,21 @@ class SearchResults:
 
 
 @view(SearchResults)
-def draw_search_results(found: SearchResults) -> Block:
+def draw_search_results(results: SearchResults) -> Block:
     """Draw the rows that match a search, each cut to one line around a match."""
-    if not found.entries:
-        return block(line(f"No row that you may read matches {found.words}."))
+    if not results.entries:
+        return block(line(f"No row that you may read matches {results.words}."))
     return block(
-        line(("heading", f"Found {len(found.entries)}, newest first:")),
+        line(("heading", f"Found {len(results.entries)}, newest first:")),
         *draw_columns(
             (
                 ("time", format_clock(entry.at)),
                 ("room", entry.room),
                 f"#{entry.seq}",
                 ("name", entry.who),
-                ("dim" if entry.dropped else "text", make_snippet(entry.text, found.words)),
+                ("dim" if entry.dropped else "text", make_snippet(entry.text, results.words)),
             )
-            for entry in found.entries
+            for entry in results.entries
         ),
         line(("dim", "In its room, /history --at NUMBER shows the rows around it.")),
     )

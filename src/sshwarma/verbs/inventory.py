@@ -114,7 +114,7 @@ def draw_inventory(inventory: Inventory) -> Block:
     return block(*lines)
 
 
-def _draw_equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
+def _draw_equipped_row(item: EquippedItem, owner: str) -> tuple[Span, Span]:
     notes: list[str] = []
     if item.namespace not in BUILT_IN_NAMESPACES and item.kind == "tool":
         notes += [item.namespace, item.status]
@@ -125,7 +125,7 @@ def _draw_equipped_row(item: EquippedItem, whose: str) -> tuple[Span, Span]:
         if item.namespace == "home":
             notes.append("home")
     if item.by == "agent":
-        notes.append(whose)
+        notes.append(owner)
     mark = ("tool", f"✓ {item.name}") if item.usable else ("dim", f"✗ {item.name}")
     return mark, ("dim", _format_source(notes))
 

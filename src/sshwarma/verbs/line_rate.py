@@ -24,13 +24,13 @@ class LineRateLimiter:
     def __init__(
         self,
         lines: int,
-        what: str = "lines",
+        unit: str = "lines",
         after: str = "Up brings the line back",
         *,
         max_agents: int = MAX_TRACKED_AGENTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what = what
+        self._what = unit
         self._after = after
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
 

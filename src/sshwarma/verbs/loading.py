@@ -140,23 +140,23 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
         ) from None
 
 
-def _explain_missing_state(known: NamespaceListed) -> str:
-    match known.missing:
+def _explain_missing_state(namespace: NamespaceListed) -> str:
+    match namespace.missing:
         case ():
-            return "is not available now" if known.enabled else "is disabled"
+            return "is not available now" if namespace.enabled else "is disabled"
         case (single,):
             return f"needs {single}, which does not hold here"
         case several:
             return f"needs {', '.join(several)}, which do not hold here"
 
 
-def _suggest_next_step(known: NamespaceListed) -> str:
+def _suggest_next_step(namespace: NamespaceListed) -> str:
     """Suggest how to get the states that a namespace lacks."""
-    by_hand = next((state for state in known.missing if not state.startswith("mcp:")), None)
+    by_hand = next((state for state in namespace.missing if not state.startswith("mcp:")), None)
     if by_hand is not None:
         return f"/state add {by_hand} sets it; /state list shows the states that hold."
-    if known.missing:
-        return f"/mcp shows whether {known.missing[0].removeprefix('mcp:')} is up."
+    if namespace.missing:
+        return f"/mcp shows whether {namespace.missing[0].removeprefix('mcp:')} is up."
     return "/mcp shows which servers are up; /namespaces shows what could be loaded."
 
 
@@ -293,11 +293,11 @@ def draw_found_namespaces(result: NamespaceMatches) -> Block:
     return block(*lines)
 
 
-def _describe_match(one: NamespaceMatch) -> str:
-    if one.available:
-        return one.description
-    why = f"needs {', '.join(one.missing)}" if one.missing else "unavailable"
-    return f"({why}) {one.description}"
+def _describe_match(match: NamespaceMatch) -> str:
+    if match.available:
+        return match.description
+    why = f"needs {', '.join(match.missing)}" if match.missing else "unavailable"
+    return f"({why}) {match.description}"
 
 
 @verb(
@@ -334,14 +334,14 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     )
 
 
-def _make_match(one: NamespaceListed, score: float, why: str) -> NamespaceMatch:
-    about = one.description or one.name
+def _make_match(namespace: NamespaceListed, score: float, why: str) -> NamespaceMatch:
+    about = namespace.description or namespace.name
     return NamespaceMatch(
-        id=one.id,
+        id=namespace.id,
         score=score,
         why=why,
-        loaded=one.loaded,
-        available=one.available,
-        missing=one.missing,
+        loaded=namespace.loaded,
+        available=namespace.available,
+        missing=namespace.missing,
         description=about,
     )

@@ -162,9 +162,9 @@ def _cut_text(text: str, lines: int, characters: int) -> str:
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
-def _draw_remainder(row: Row, shown: str) -> list[Line]:
+def _draw_remainder(row: Row, text: str) -> list[Line]:
     """Draw the line that shows the rest of a row; no line if the row was not cut."""
-    left = len(row.content) - len(shown)
+    left = len(row.content) - len(text)
     if not left:
         return []
     return [line("  ", ("dim", f"… {left} more characters: /history --row {row.seq}"))]
@@ -217,10 +217,10 @@ def _parse_arguments(content: str) -> list[tuple[str, Any]]:
     return list(found.items()) if isinstance(found, dict) else [("", content)]
 
 
-def _format_value(value: Any, most: int) -> tuple[str, bool]:
-    """Format a value in at most `most` characters; return whether it is complete, too."""
+def _format_value(value: Any, limit: int) -> tuple[str, bool]:
+    """Format a value in at most `limit` characters; return whether it is complete, too."""
     written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    shown = _flatten_text(written, most)
+    shown = _flatten_text(written, limit)
     if isinstance(value, str) and (not shown or re.search(r"[\s\"']", shown)):
         return f'"{shown}"', shown == written
     return shown, shown == written
@@ -255,10 +255,10 @@ def _draw_folded(head: list[Span], row: Row, style: str) -> Block:
     return block(Line((*head, (style, shown), *_draw_more_hint(row)), hang=4, fold=len(head)))
 
 
-def _flatten_text(text: str, most: int) -> str:
-    """Join a text to one line of at most `most` characters."""
-    flat = " ".join(text[: 20 * most + 1].split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+def _flatten_text(text: str, limit: int) -> str:
+    """Join a text to one line of at most `limit` characters."""
+    flat = " ".join(text[: 20 * limit + 1].split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def _draw_more_hint(row: Row) -> list[Span]:

@@ -286,8 +286,8 @@ def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:
     )
 
 
-def _format_person_note(who: RoomPerson) -> str:
-    notes = [] if who.kind == "person" else [who.kind]
-    if who.status == "idle":
-        notes.append(f"idle {format_duration(who.idle_seconds)}")
+def _format_person_note(person: RoomPerson) -> str:
+    notes = [] if person.kind == "person" else [person.kind]
+    if person.status == "idle":
+        notes.append(f"idle {format_duration(person.idle_seconds)}")
     return f" ({', '.join(notes)})" if notes else ""

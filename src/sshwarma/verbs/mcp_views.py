@@ -107,17 +107,19 @@ class ServerDetails:
 
 
 @view(ServerDetails)
-def draw_server(shown: ServerDetails) -> Block:
+def draw_server(server: ServerDetails) -> Block:
     """Draw an MCP server: state, tools, changes that wait for approval, and refusals."""
-    since = f" for {format_duration(shown.seconds)}" if shown.seconds is not None else ""
+    since = f" for {format_duration(server.seconds)}" if server.seconds is not None else ""
     lines: list[Line] = [
-        line(("thing", shown.name), f" - MCP server, {shown.state}{since}"),
-        line(shown.where, hang=2),
+        line(("thing", server.name), f" - MCP server, {server.state}{since}"),
+        line(server.where, hang=2),
     ]
-    if shown.reason:
-        again = f"; next try in {shown.retry_seconds} s" if shown.retry_seconds is not None else ""
-        lines.append(line(("warn", f"{shown.reason}{again}"), hang=2))
-    lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in shown.facts.items()]
+    if server.reason:
+        again = (
+            f"; next try in {server.retry_seconds} s" if server.retry_seconds is not None else ""
+        )
+        lines.append(line(("warn", f"{server.reason}{again}"), hang=2))
+    lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in server.facts.items()]
     lines += [line(), line(("heading", "Tools:"))]
     lines += draw_columns(
         (
@@ -125,16 +127,16 @@ def draw_server(shown: ServerDetails) -> Block:
             ("warn", "" if tool.status == "available" else tool.status),
             ("dim", tool.description.partition("\n")[0][:120]),
         )
-        for tool in shown.tools
+        for tool in server.tools
     )
-    if not shown.tools:
+    if not server.tools:
         lines.append(line("  ", ("dim", "none")))
-    for tool in shown.tools:
+    for tool in server.tools:
         if tool.changes:
             lines += [line(), line(("warn", f"{tool.name} waits for approval:"))]
             lines += [line("  ", (_diff_style(change), change), hang=4) for change in tool.changes]
-    mended = [(tool.name, note) for tool in shown.tools for note in tool.notes]
-    for title, notes in (("Mended:", mended), ("Refused:", shown.refused)):
+    mended = [(tool.name, note) for tool in server.tools for note in tool.notes]
+    for title, notes in (("Mended:", mended), ("Refused:", server.refused)):
         if notes:
             lines += [line(), line(("heading", title))]
             lines += draw_columns((("tool", name), ("dim", note)) for name, note in notes)

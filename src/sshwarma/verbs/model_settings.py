@@ -37,13 +37,13 @@ def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
     return entry.settings
 
 
-def keep_keys_out(given: dict[str, str | None]) -> None:
+def keep_keys_out(values: dict[str, str | None]) -> None:
     """Refuse values that look like a key; the message does not repeat them.
 
     Raises:
         Invalid: with the name of the field.
     """
-    for name, word in given.items():
+    for name, word in values.items():
         if word is None:
             continue
         if has_key_prefix(word) if name in FREE_FIELDS else looks_like_key(word):

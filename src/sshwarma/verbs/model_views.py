@@ -97,25 +97,25 @@ class ModelDetails:
 
 
 @view(ModelDetails)
-def draw_model(shown: ModelDetails) -> Block:
+def draw_model(model: ModelDetails) -> Block:
     """Draw the settings, limits, usage and prompt of one model."""
     facts = [
-        ("model", f"{shown.model} by {shown.kind}" if shown.kind else shown.model),
-        ("address", shown.address),
-        ("key", shown.key),
-        ("price", shown.price),
-        ("today", _format_usage(shown.tokens_today, shown.cost_today)),
-        ("defined", shown.origin),
-        *shown.settings,
-        *shown.limits,
-        ("last error", shown.last_error or "none"),
+        ("model", f"{model.model} by {model.kind}" if model.kind else model.model),
+        ("address", model.address),
+        ("key", model.key),
+        ("price", model.price),
+        ("today", _format_usage(model.tokens_today, model.cost_today)),
+        ("defined", model.origin),
+        *model.settings,
+        *model.limits,
+        ("last error", model.last_error or "none"),
     ]
     lines: list[Line] = [
-        line(("model", f"@{shown.name}"), ("dim", f"  {shown.state}")),
+        line(("model", f"@{model.name}"), ("dim", f"  {model.state}")),
         *draw_columns(((("mark", name), text) for name, text in facts if text)),
     ]
-    if shown.prompt:
-        lines += [line("  ", ("mark", "prompt")), *text_lines(shown.prompt, indent=4)]
+    if model.prompt:
+        lines += [line("  ", ("mark", "prompt")), *text_lines(model.prompt, indent=4)]
     return block(*lines)
 
 
@@ -158,9 +158,9 @@ class DetectedModels:
 
 
 @view(DetectedModels)
-def draw_found_models(found: DetectedModels) -> Block:
+def draw_found_models(models: DetectedModels) -> Block:
     """Draw the models that could be added, each with the line that adds it."""
-    if not found.offers:
+    if not models.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
             " ollama or llama.cpp on its machine."
@@ -169,7 +169,7 @@ def draw_found_models(found: DetectedModels) -> Block:
         line(("heading", "Models that could answer:")),
         *(
             made
-            for offer in found.offers
+            for offer in models.offers
             for made in (line("  ", offer.model), line("    ", ("verb", offer.line), hang=6))
         ),
     )

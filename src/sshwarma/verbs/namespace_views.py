@@ -61,16 +61,16 @@ def draw_namespace_list(result: NamespaceList) -> Block:
     )
 
 
-def _why(one: NamespaceListed) -> str:
+def _why(item: NamespaceListed) -> str:
     """Explain why a namespace is not available."""
-    if one.missing:
-        return f"needs {', '.join(one.missing)}"
-    return "unavailable" if one.enabled else "disabled"
+    if item.missing:
+        return f"needs {', '.join(item.missing)}"
+    return "unavailable" if item.enabled else "disabled"
 
 
-def _about(one: NamespaceListed) -> str:
-    words = f" [{', '.join(one.keywords)}]" if one.keywords else ""
-    return f"{one.description or one.name}{words}"
+def _about(item: NamespaceListed) -> str:
+    words = f" [{', '.join(item.keywords)}]" if item.keywords else ""
+    return f"{item.description or item.name}{words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class NamespaceShown:
 
 
 @view(NamespaceShown)
-def draw_namespace(shown: NamespaceShown) -> Block:
+def draw_namespace(namespace: NamespaceShown) -> Block:
     """Draw a namespace, its states and its tools."""
-    one = shown.namespace
+    one = namespace.namespace
     facts = (
         ("Name", one.name),
         ("Keywords", ", ".join(one.keywords)),
@@ -112,6 +112,6 @@ def draw_namespace(shown: NamespaceShown) -> Block:
         *([line(), line(f"Tools: {one.tools_on} of {one.tools} on")] if one.tools else []),
         *draw_columns(
             (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
-            for tool in shown.tools
+            for tool in namespace.tools
         ),
     )

@@ -137,11 +137,14 @@ class AttachmentData:
 
 
 @view(AttachmentData)
-def draw_fetched(found: AttachmentData) -> Block:
+def draw_fetched(attachment: AttachmentData) -> Block:
     """Draw the kind and size of an attachment, and the command that saves it."""
-    which = f"{found.seq}" if found.of == 1 else f"{found.seq} {found.number}"
+    which = f"{attachment.seq}" if attachment.of == 1 else f"{attachment.seq} {attachment.number}"
     return block(
-        line(("tool", found.kind), f", {found.size:,} bytes ({found.number} of {found.of})"),
+        line(
+            ("tool", attachment.kind),
+            f", {attachment.size:,} bytes ({attachment.number} of {attachment.of})",
+        ),
         line("  ", ("dim", f"ssh HOST attachment {which} > FILE  saves it"), hang=2),
     )
 

@@ -313,11 +313,11 @@ async def deactivate_skill(
 
 
 async def _switch_skill(
-    caller: Caller, name: str, where: str | None, priority: float | None, *, on: bool
+    caller: Caller, name: str, target: str | None, priority: float | None, *, on: bool
 ) -> Confirmation:
     found = await _find(caller, name)
     usual = "me" if caller.agent.kind == "model" else "room"
-    word = where or usual
+    word = target or usual
     context = await resolve_context(caller, word)
 
     def work(tx: Change) -> bool:
@@ -362,12 +362,12 @@ def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, 
     return places
 
 
-async def _require_maker(caller: Caller, found: Thing) -> None:
-    maker = caller.world.agents.name_of(found.created_by)
+async def _require_maker(caller: Caller, skill: Thing) -> None:
+    maker = caller.world.agents.name_of(skill.created_by)
     await require_maker_or_admin(
         caller,
-        found,
-        f"The skill {found.name} is {maker}'s: {maker} or an administrator changes it.",
+        skill,
+        f"The skill {skill.name} is {maker}'s: {maker} or an administrator changes it.",
     )
 
 

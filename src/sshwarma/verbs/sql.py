@@ -79,20 +79,20 @@ def draw_schema(schema: DatabaseSchema) -> Block:
     return block(*lines, line(("dim", "/schema NAME shows one in full.")))
 
 
-def _draw_relation(one: Relation) -> list[Line]:
-    about = "" if one.readable else "  not read by /sql"
+def _draw_relation(relation: Relation) -> list[Line]:
+    about = "" if relation.readable else "  not read by /sql"
     return [
-        line(("thing", one.name), f" ({one.kind})", ("warn", about)),
+        line(("thing", relation.name), f" ({relation.kind})", ("warn", about)),
         *draw_columns(
             (
                 ("code", column.name),
                 column.type or "computed",
                 ("dim", " ".join(_list_column_notes(column))),
             )
-            for column in one.columns
+            for column in relation.columns
         ),
         line(),
-        *text_lines(one.sql, "code", indent=2),
+        *text_lines(relation.sql, "code", indent=2),
     ]
 
 

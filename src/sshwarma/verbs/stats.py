@@ -93,7 +93,7 @@ def draw_stats(stats: UsageStats) -> Block:
     return block(*lines)
 
 
-def _draw_usage(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...]:
+def _draw_usage(head: Span, name: str, use: UsageTotals) -> tuple[str | Span, ...]:
     notes = [
         f"{count} {what}"
         for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
@@ -101,7 +101,7 @@ def _draw_usage(head: Span, who: str, use: UsageTotals) -> tuple[str | Span, ...
     ]
     return (
         head,
-        ("name", who),
+        ("name", name),
         format_count(use.answers, "answer"),
         f"{use.prompt_tokens} in",
         f"{use.completion_tokens} out",

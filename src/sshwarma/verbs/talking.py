@@ -76,7 +76,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     if asked:
         check_answer_capacity(caller, answering, len(asked))
     row, opened = await caller.world.change(
-        partial(_append_message, caller=caller, text=words, asked=asked)
+        partial(_append_message, caller=caller, text=words, models=asked)
     )
     by_model = caller.agent.kind == "model"
     for turn, agent in zip(opened, asked, strict=True):
@@ -116,10 +116,10 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
 
 
 def _append_message(
-    tx: Change, caller: Caller, text: str, asked: list[Agent]
+    tx: Change, caller: Caller, text: str, models: list[Agent]
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
-    opened = open_turns(tx, caller.room_id, asked, caller.agent.id)
+    opened = open_turns(tx, caller.room_id, models, caller.agent.id)
     first = opened[0].id if opened else None
     row = rows.append_row(
         tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first
@@ -232,16 +232,16 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
     return await _send_private_message(caller, other, text)
 
 
-async def _send_private_message(caller: Caller, other: Agent, text: str) -> SentMessage:
-    if other.id == caller.agent.id:
+async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
+    if recipient.id == caller.agent.id:
         raise Invalid("That is you.", hint="/note keeps something for later.")
-    if other.disabled:
-        raise NotFound(f"{other.name} cannot be reached.")
+    if recipient.disabled:
+        raise NotFound(f"{recipient.name} cannot be reached.")
     words = _clean_text(caller, text)
     row = await caller.world.change(
-        lambda tx: private_messages.send_private_message(tx, caller.agent.id, other.id, words)
+        lambda tx: private_messages.send_private_message(tx, caller.agent.id, recipient.id, words)
     )
-    return SentMessage("", row.seq, caller.agent.name, words, to=other.name)
+    return SentMessage("", row.seq, caller.agent.name, words, to=recipient.name)
 
 
 async def _append_row(caller: Caller, kind: str, text: str) -> Row:

@@ -33,15 +33,15 @@ class NewToken:
 
 
 @view(NewToken)
-def draw_new_token(made: NewToken) -> Block:
+def draw_new_token(token: NewToken) -> Block:
     """Draw a new token, with its scope and expiry."""
-    until = f" until {format_clock(made.expires_at)}" if made.expires_at is not None else ""
+    until = f" until {format_clock(token.expires_at)}" if token.expires_at is not None else ""
     return block(
-        line(("mark", made.token)),
+        line(("mark", token.token)),
         line(
             (
                 "dim",
-                f"It speaks for you with the scope {made.scope}{until}. It is shown only once:",
+                f"It speaks for you with the scope {token.scope}{until}. It is shown only once:",
             ),
             ("dim", " only a hash of it is kept."),
             hang=2,
@@ -193,5 +193,5 @@ def _require_key(caller: Caller) -> None:
         )
 
 
-def _make_list_item(one: Token) -> TokenListItem:
-    return TokenListItem(one.id, one.label, one.scope, one.created_at, one.expires_at)
+def _make_list_item(token: Token) -> TokenListItem:
+    return TokenListItem(token.id, token.label, token.scope, token.created_at, token.expires_at)

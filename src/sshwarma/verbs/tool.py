@@ -321,11 +321,11 @@ async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     return Confirmation(f"Removed {found.label}.")
 
 
-async def _change_tool(caller: Caller, found: Thing, action: str, **decisions: Any) -> None:
+async def _change_tool(caller: Caller, tool: Thing, action: str, **decisions: Any) -> None:
     def work(tx: Change) -> None:
-        overrides.set_override(tx, things.get_live_thing(tx.conn, found.id), **decisions)
-        if found.parent_id != caller.agent.id:
-            caller.append_notice(tx, f"{action} the tool {found.label}")
+        overrides.set_override(tx, things.get_live_thing(tx.conn, tool.id), **decisions)
+        if tool.parent_id != caller.agent.id:
+            caller.append_notice(tx, f"{action} the tool {tool.label}")
 
     await caller.change(work)
 
@@ -343,9 +343,9 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
     return found
 
 
-async def _check_may_decide(caller: Caller, found: Thing) -> None:
+async def _check_may_decide(caller: Caller, tool: Thing) -> None:
     """Raise unless the caller may change the container of the tool."""
-    place_id = found.parent_id or "world"
+    place_id = tool.parent_id or "world"
     await _check_may_change(
         caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
     )

@@ -72,9 +72,9 @@ class Confirmation:
 
 
 @view(Confirmation)
-def draw_done(done: Confirmation) -> Block:
+def draw_done(confirmation: Confirmation) -> Block:
     """Draw the sentence of a confirmation."""
-    return block(done.text)
+    return block(confirmation.text)
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:

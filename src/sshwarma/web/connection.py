@@ -60,5 +60,5 @@ class BoundedConnection(HttpConnection):
         words = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", words)
 
-    def _refuse(self, status: str, words: str) -> None:
-        self.close_with(_RESPONSE_TEMPLATE.format(status, len(words), words).encode())
+    def _refuse(self, status: str, reason: str) -> None:
+        self.close_with(_RESPONSE_TEMPLATE.format(status, len(reason), reason).encode())

@@ -56,12 +56,12 @@ class HttpServer:
         world: World,
         registry: CollectorRegistry,
         api: HttpApi,
-        others: Mapping[str, ASGIApp] | None = None,
+        routes: Mapping[str, ASGIApp] | None = None,
     ) -> None:
-        """Make a server; `others` maps paths to applications that answer all methods there."""
+        """Make a server; `routes` maps paths to applications that answer all methods there."""
         self._world = world
         self._api = api
-        self._others = others or {}
+        self._others = routes or {}
         self._registry = registry
         self._server: _EmbeddedServer | None = None
         self._task: asyncio.Task[None] | None = None

@@ -67,15 +67,15 @@ def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
     return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")
 
 
-def _serve_client_metadata(ours: ClientMetadata) -> Response:
+def _serve_client_metadata(metadata: ClientMetadata) -> Response:
     """Serve the client-id document for authorization servers that use its URL as client id."""
-    if not ours.document:
+    if not metadata.document:
         return JSONResponse({"error": "not_found"}, status_code=404)
     return JSONResponse(
         {
-            "client_id": ours.document,
+            "client_id": metadata.document,
             "client_name": "sshwarma",
-            "redirect_uris": [ours.redirect],
+            "redirect_uris": [metadata.redirect],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",

@@ -177,8 +177,8 @@ def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
     return _sanction_error(f"You are banned from {room_name}", until, member.reason, now)
 
 
-def _sanction_error(what: str, until: int, reason: str, now: int) -> Forbidden:
+def _sanction_error(sanction: str, until: int, reason: str, now: int) -> Forbidden:
     minutes = max(1, round((until - now) / 60_000))
     # Treat more than half of PERMANENT_BAN_MINUTES as permanent: some time has already passed.
     left = "" if minutes > PERMANENT_BAN_MINUTES // 2 else f" for another {minutes} min"
-    return Forbidden(f"{what}{left}{f': {reason}' if reason else ''}.")
+    return Forbidden(f"{sanction}{left}{f': {reason}' if reason else ''}.")

@@ -80,9 +80,9 @@ class AgentDirectory:
         self._by_name: dict[str, str] = {}
         self._keys: dict[str, AgentKey] = {}
 
-    def load(self, found: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
+    def load(self, agents: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
         """Replace all cached agents and keys."""
-        self._agents = {agent.id: agent for agent in found}
+        self._agents = {agent.id: agent for agent in agents}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
         self._keys = {key.fingerprint: key for key in keys}
 
@@ -238,14 +238,14 @@ def add_key(
     tx.publish_on_commit(AgentsChanged(agent_id))
 
 
-def remove_key(tx: Change, agent_id: str, wanted: str) -> str:
+def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
     """Remove a key, by its fingerprint or the start of it, and end its live connections.
 
     Raises:
         NotFound: if no key of the agent matches, or several do.
     """
     _, keys = read_agent(tx.conn, agent_id)
-    start = wanted if wanted.startswith("SHA256:") else f"SHA256:{wanted}"
+    start = fingerprint if fingerprint.startswith("SHA256:") else f"SHA256:{fingerprint}"
     found = [key for key in keys if key.fingerprint.startswith(start)]
     if len(found) != 1:
         how_many = "no key" if not found else f"{len(found)} keys"

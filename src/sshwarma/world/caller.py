@@ -225,6 +225,6 @@ class Caller:
 
         return await self.world.change(audited)
 
-    def append_notice(self, tx: Change, what: str) -> None:
+    def append_notice(self, tx: Change, text: str) -> None:
         """Announce the caller's action to the others in the room, as part of a change."""
-        rows.append_row(tx, self.room_id, "notice", what, author_id=self.agent.id)
+        rows.append_row(tx, self.room_id, "notice", text, author_id=self.agent.id)

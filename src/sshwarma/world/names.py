@@ -50,21 +50,21 @@ def confusable_skeleton(name: str) -> str:
 _RESERVED_SKELETONS: Final = {confusable_skeleton(name): name for name in RESERVED_NAMES}
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, kind: str) -> str:
     """Return `name` if an agent, room or namespace may have it.
 
     Raises:
-        Invalid: with the reason. `what` is the noun to use: "room", "agent".
+        Invalid: with the reason. `kind` is the noun to use: "room", "agent".
     """
     shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
     if len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(
-            f"The name of {_add_article(what)} has at most {MAX_NAME_CHARACTERS} characters"
+            f"The name of {_add_article(kind)} has at most {MAX_NAME_CHARACTERS} characters"
             f" (got {len(name)})."
         )
     if not NAME_PATTERN.fullmatch(name):
         raise Invalid(
-            f"{shown!s} cannot be the name of {_add_article(what)}.",
+            f"{shown!s} cannot be the name of {_add_article(kind)}.",
             hint="A name is a lower-case letter, then lower-case letters, digits, - or _.",
         )
     reserved = _RESERVED_SKELETONS.get(confusable_skeleton(name))

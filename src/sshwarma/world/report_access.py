@@ -145,11 +145,11 @@ _WRITE_ACTIONS: Final = frozenset({
 class RestrictedDatabase:
     """A connection that reads only the rows one asker may read."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self.admin = bool(asked["admin"])
+    def __init__(self, question: dict[str, Any]) -> None:
+        self.admin = bool(question["admin"])
         self.denied: tuple[str, str] | None = None
         self._metadata_cache: dict[str, str] = {}
-        uri = f"{Path(asked['path']).absolute().as_uri()}?mode=ro"
+        uri = f"{Path(question['path']).absolute().as_uri()}?mode=ro"
         self.database = sqlite3.connect(uri, uri=True, isolation_level=None)
         self.database.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self.database.execute("PRAGMA temp_store = MEMORY")
@@ -158,7 +158,7 @@ class RestrictedDatabase:
         self._stored_names = {name for (name,) in self.database.execute(query)}
         self._view_tables = {f"{name} {secrets.token_hex(16)}": name for name in TABLE_FILTERS}
         self.database.execute("BEGIN")  # one snapshot of the world for all that follows
-        self._fill_tables(asked)
+        self._fill_tables(question)
         self._build_views()
         # SQLite declares a table function when it is first used, which counts as a write.
         for function in ALLOWED_TABLE_FUNCTIONS:
@@ -178,7 +178,7 @@ class RestrictedDatabase:
             for name in names
         }
 
-    def _fill_tables(self, asked: dict[str, Any]) -> None:
+    def _fill_tables(self, question: dict[str, Any]) -> None:
         database = self.database
         for table in ("logs", "contexts", "bags", "seen"):
             database.execute(f"CREATE TEMP TABLE {table} (id TEXT PRIMARY KEY) WITHOUT ROWID")
@@ -191,8 +191,8 @@ class RestrictedDatabase:
                 [(one,) for one in ids],
             )
 
-        fill("logs", asked["logs"])
-        fill("contexts", [*asked["logs"], asked["agent"], "defaults"])
+        fill("logs", question["logs"])
+        fill("contexts", [*question["logs"], question["agent"], "defaults"])
         fill("bags", list(PUBLIC_CONTAINERS))
         database.execute(_FILL_VISIBLE_THINGS)
 
@@ -276,7 +276,7 @@ class RestrictedDatabase:
             return self._deny_action("pragma", name)
         return self._deny_action("other", "")
 
-    def _deny_action(self, what: str, name: str) -> int:
+    def _deny_action(self, action: str, name: str) -> int:
         if self.denied is None:
-            self.denied = (what, name)
+            self.denied = (action, name)
         return sqlite3.SQLITE_DENY

@@ -154,8 +154,8 @@ def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
     yield from difflib.get_close_matches(unknown[2].lower(), sorted(names), n=3, cutoff=0.5)
 
 
-def _truncate_text(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _truncate_text(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _limit_resources(memory: int, seconds: float) -> None:

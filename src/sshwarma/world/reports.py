@@ -144,7 +144,7 @@ class Reports:
             _kill_process(process)
             await process.wait()
 
-    async def _run(self, asked: dict[str, Any]) -> dict[str, Any]:
+    async def _run(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(_SOURCE_ROOT)),
@@ -161,7 +161,7 @@ class Reports:
         self._running.add(process)
         try:
             async with asyncio.timeout(PROCESS_TIMEOUT_SECONDS):
-                out, words = await process.communicate(json.dumps(asked).encode())
+                out, words = await process.communicate(json.dumps(question).encode())
         except TimeoutError:
             return {"failure": "time"}
         finally:
@@ -205,12 +205,12 @@ def _check_statement(sql: str) -> None:
         )
 
 
-def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
+def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
     """Return the error message for a failure of the worker."""
     less = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
-    match given["failure"]:
+    match answer["failure"]:
         case "denied":
-            return _denied_error(sql, given["what"], given["name"])
+            return _denied_error(sql, answer["what"], answer["name"])
         case "time":
             return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=less)
         case "memory":
@@ -228,15 +228,15 @@ def _failure_error(sql: str, given: dict[str, Any]) -> WorldError:
         case "empty":
             return Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
         case "wrong":
-            return _sql_error(sql, given["text"], given["near"])
+            return _sql_error(sql, answer["text"], answer["near"])
         case "killed":
             return Unavailable("The query was stopped before it had an answer.")
     return Unavailable("The query failed. The reason is in the server's log.")
 
 
-def _denied_error(sql: str, what: str, name: str) -> WorldError:
+def _denied_error(sql: str, action: str, name: str) -> WorldError:
     at = _find_word_span(sql, name) if name else None
-    match what:
+    match action:
         case "read" if name in READABLE_TABLES:
             return Forbidden(
                 f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", span=at

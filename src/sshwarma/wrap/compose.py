@@ -260,9 +260,9 @@ def _tools_text(load: Loadout) -> str:
 
 
 async def _fit_log_layers(
-    found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, left: int
+    found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, budget: int
 ) -> tuple[list[Layer], frozenset[str]]:
-    """Return the layers with those of the log compacted to `left` tokens.
+    """Return the layers with those of the log compacted to `budget` tokens.
 
     Returns them with the ids of the turns that are summarized in a line.
     """
@@ -276,9 +276,9 @@ async def _fit_log_layers(
         chosen = [row for row in rows if first <= row.seq <= last]
         # Thousands of rows take tens of milliseconds: not on the event loop.
         fitted = (
-            compact_log(chosen, transcript, left)
+            compact_log(chosen, transcript, budget)
             if len(chosen) <= MAX_INLINE_ROWS
-            else await asyncio.to_thread(compact_log, chosen, transcript, left)
+            else await asyncio.to_thread(compact_log, chosen, transcript, budget)
         )
         in_short |= fitted.cut_turn_ids
         layers += _log_layers(layer, fitted)

@@ -64,9 +64,9 @@ def release_free_memory() -> None:
         _libc.malloc_trim(0)
 
 
-def _set_limit(what: int, value: int) -> None:
+def _set_limit(resource_id: int, value: int) -> None:
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(what, (value, value))
+        resource.setrlimit(resource_id, (value, value))
 
 
 def _address_space_bytes() -> int:

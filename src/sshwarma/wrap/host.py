@@ -289,8 +289,8 @@ def _to_json_value(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} in it")
 
 
-def _encode_error(words: str) -> bytes:
-    return json.dumps({"ok": False, "value": words}).encode()
+def _encode_error(message: str) -> bytes:
+    return json.dumps({"ok": False, "value": message}).encode()
 
 
 def _parse_frame(kind: bytes, body: bytes) -> Any:

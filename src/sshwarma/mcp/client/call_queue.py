@@ -26,7 +26,7 @@ class UserPrompter(Protocol):
     async def ask(self, person_id: str, question: ElicitationRequest) -> dict[str, Any] | None:
         """Ask a person; return the answers by field, or None if they decline."""
 
-    def notify(self, person_id: str, words: str) -> None:
+    def notify(self, person_id: str, text: str) -> None:
         """Notify a person of something that needs no answer."""
 
 

@@ -82,14 +82,14 @@ class CredentialStore:
             self._kept = await loop.run_in_executor(None, _read_file, self._path, self._url)
         return self._kept
 
-    async def store(self, kept: StoredCredentials) -> None:
+    async def store(self, credentials: StoredCredentials) -> None:
         """Replace the stored credentials.
 
         Raises:
             Unavailable: if the file cannot be written; the new credentials are used until exit.
         """
-        self._kept = kept
-        text = json.dumps({k: v for k, v in asdict(kept).items() if v})
+        self._kept = credentials
+        text = json.dumps({k: v for k, v in asdict(credentials).items() if v})
         # Shielded: a used refresh token is worthless, so the new one must reach the disk even if
         # the caller is cancelled.
         writing = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)

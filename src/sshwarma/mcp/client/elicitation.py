@@ -56,7 +56,7 @@ class Elicitation:
             asked.set_result(text)
 
     async def ask(
-        self, agent_id: str, who: str, question: ElicitationRequest
+        self, agent_id: str, name: str, question: ElicitationRequest
     ) -> dict[str, Any] | None:
         """Ask a person, and return their answers by field.
 
@@ -68,13 +68,13 @@ class Elicitation:
         lock = self._locks.setdefault(agent_id, asyncio.Lock())
         try:
             async with lock:
-                return await self._ask_form(agent_id, who, question)
+                return await self._ask_form(agent_id, name, question)
         except asyncio.CancelledError:
-            self.notify(agent_id, who, "The call ended; no answer is needed.")
+            self.notify(agent_id, name, "The call ended; no answer is needed.")
             raise
         except ElicitationDeclined as declined:
             if str(declined):
-                self.notify(agent_id, who, str(declined))
+                self.notify(agent_id, name, str(declined))
             return None
         finally:
             if not lock.locked() and not self._waiting.get(agent_id):
@@ -82,66 +82,66 @@ class Elicitation:
                 self._waiting.pop(agent_id, None)
 
     async def _ask_form(
-        self, agent_id: str, who: str, question: ElicitationRequest
+        self, agent_id: str, name: str, question: ElicitationRequest
     ) -> dict[str, Any]:
         if question.url:
             host = question.url.split("/")[2].rpartition("@")[2]
             text = f"{question.message}\nOpen this page at {host}: {question.url}"
             reply = await self._ask_once(
-                agent_id, who, text, "Then /answer yes, or /answer --decline"
+                agent_id, name, text, "Then /answer yes, or /answer --decline"
             )
             if reply.strip().lower() not in ("yes", "y", "done", "ok"):
                 raise ElicitationDeclined
             return {}
         if any(word in _field_words(asked) for asked in question.fields for word in _SECRET_WORDS):
             raise ElicitationDeclined(
-                f"{who} asked for a secret; questions for secrets are always declined."
+                f"{name} asked for a secret; questions for secrets are always declined."
             )
         if not question.fields:
             text = question.message
-            reply = await self._ask_once(agent_id, who, text, "/answer yes, or /answer --decline")
+            reply = await self._ask_once(agent_id, name, text, "/answer yes, or /answer --decline")
             if reply.strip().lower() not in ("yes", "y", "ok"):
                 raise ElicitationDeclined
             return {}
         answers: dict[str, Any] = {}
         message = question.message
         for asked in question.fields:
-            given = await self._ask_field(agent_id, who, message, asked)
+            given = await self._ask_field(agent_id, name, message, asked)
             message = ""
             if given is not None:
                 answers[asked.name] = given
         return answers
 
     async def _ask_field(
-        self, agent_id: str, who: str, message: str, asked: ElicitationField
+        self, agent_id: str, name: str, message: str, field: ElicitationField
     ) -> Any:
-        described = _describe_field(asked)
+        described = _describe_field(field)
         text = f"{message}\n{described}" if message else described
         hint = "/answer TEXT, or /answer --decline"
-        if asked.default is not None:
-            default = _format_default(asked.default)
+        if field.default is not None:
+            default = _format_default(field.default)
             hint = f"/answer TEXT, /answer alone for {default}, or /answer --decline"
-        elif not asked.required:
+        elif not field.required:
             hint = "/answer TEXT, /answer alone to leave it out, or /answer --decline"
         for _ in range(MAX_ELICITATION_TRIES):
-            reply = (await self._ask_once(agent_id, who, text, hint)).strip()
-            if not reply and asked.default is not None:
-                return asked.default
-            if not reply and not asked.required:
+            reply = (await self._ask_once(agent_id, name, text, hint)).strip()
+            if not reply and field.default is not None:
+                return field.default
+            if not reply and not field.required:
                 return None
             try:
-                return parse_field_value(asked, reply)
+                return parse_field_value(field, reply)
             except Invalid as wrong:
-                text = f"{wrong} {_describe_field(asked)}"
+                text = f"{wrong} {_describe_field(field)}"
         raise ElicitationDeclined(
             f"{MAX_ELICITATION_TRIES} invalid answers; the question was declined."
         )
 
-    async def _ask_once(self, agent_id: str, who: str, text: str, hint: str) -> str:
+    async def _ask_once(self, agent_id: str, name: str, text: str, hint: str) -> str:
         waiting = self._waiting.setdefault(agent_id, deque())
         asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         waiting.append(asked)
-        self.notify(agent_id, who, text, hint)
+        self.notify(agent_id, name, text, hint)
         try:
             async with asyncio.timeout(ELICITATION_TIMEOUT_SECONDS):
                 reply = await asked
@@ -156,24 +156,24 @@ class Elicitation:
             raise ElicitationDeclined
         return reply
 
-    def notify(self, agent_id: str, who: str, text: str, hint: str = "") -> None:
+    def notify(self, agent_id: str, name: str, text: str, hint: str = "") -> None:
         """Show a server's text to one person, in their terminals only.
 
         A `hint` says how to answer it.
         """
-        self._world.bus.publish(QuestionAsked(agent_id, who, text, hint))
+        self._world.bus.publish(QuestionAsked(agent_id, name, text, hint))
 
     def _is_at_terminal(self, agent_id: str) -> bool:
         return any(link.door == "ssh" for link in self._world.presence.connections_of(agent_id))
 
 
-def parse_field_value(asked: ElicitationField, reply: str) -> Any:
+def parse_field_value(field: ElicitationField, reply: str) -> Any:
     """Convert a typed answer to the type of its field.
 
     Raises:
         Invalid: if the answer does not fit the field; the text says what does.
     """
-    match asked.kind:
+    match field.kind:
         case "boolean":
             if reply.lower() in ("yes", "y", "true", "on", "1"):
                 return True
@@ -182,53 +182,53 @@ def parse_field_value(asked: ElicitationField, reply: str) -> Any:
             raise Invalid("Must be yes or no.")
         case "integer" | "number":
             try:
-                number = int(reply) if asked.kind == "integer" else float(reply)
+                number = int(reply) if field.kind == "integer" else float(reply)
             except ValueError:
-                whole = "a whole number" if asked.kind == "integer" else "a number"
+                whole = "a whole number" if field.kind == "integer" else "a number"
                 raise Invalid(f"Must be {whole}.") from None
-            _check_range(asked, number, "minimum", "maximum", "")
+            _check_range(field, number, "minimum", "maximum", "")
             return number
         case "choices":
             chosen = [
-                _parse_choice(asked, part.strip()) for part in reply.split(",") if part.strip()
+                _parse_choice(field, part.strip()) for part in reply.split(",") if part.strip()
             ]
-            _check_range(asked, len(chosen), "minItems", "maxItems", " choices")
+            _check_range(field, len(chosen), "minItems", "maxItems", " choices")
             return chosen
-        case _ if asked.options:
-            return _parse_choice(asked, reply)
+        case _ if field.options:
+            return _parse_choice(field, reply)
         case _:
-            _check_range(asked, len(reply), "minLength", "maxLength", " characters")
+            _check_range(field, len(reply), "minLength", "maxLength", " characters")
             return reply
 
 
-def _parse_choice(asked: ElicitationField, reply: str) -> str:
-    for value, title in asked.options:
+def _parse_choice(field: ElicitationField, reply: str) -> str:
+    for value, title in field.options:
         if reply in (value, title):
             return value
-    for value, title in asked.options:
+    for value, title in field.options:
         if reply.lower() in (value.lower(), title.lower()):
             return value
-    if not asked.options:
+    if not field.options:
         return reply
-    raise Invalid(f"Choose one of: {', '.join(value for value, _ in asked.options)}.")
+    raise Invalid(f"Choose one of: {', '.join(value for value, _ in field.options)}.")
 
 
-def _check_range(asked: ElicitationField, number: float, least: str, most: str, unit: str) -> None:
-    low, high = asked.limits.get(least), asked.limits.get(most)
+def _check_range(field: ElicitationField, number: float, least: str, limit: str, unit: str) -> None:
+    low, high = field.limits.get(least), field.limits.get(limit)
     if low is not None and number < low:
         raise Invalid(f"Must be at least {low:g}{unit} (got {number:g}).")
     if high is not None and number > high:
         raise Invalid(f"Must be at most {high:g}{unit} (got {number:g}).")
 
 
-def _describe_field(asked: ElicitationField) -> str:
-    title = asked.title if asked.title == asked.name else f"{asked.name} ({asked.title})"
-    if asked.options:
-        many = "some of " if asked.kind == "choices" else ""
-        titles = (f"{v} ({t})" if v != t else v for v, t in asked.options)
+def _describe_field(field: ElicitationField) -> str:
+    title = field.title if field.title == field.name else f"{field.name} ({field.title})"
+    if field.options:
+        many = "some of " if field.kind == "choices" else ""
+        titles = (f"{v} ({t})" if v != t else v for v, t in field.options)
         return f"{title}: {many}{', '.join(titles)}"
     kinds = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
-    return f"{title}: {kinds[asked.kind]}" if asked.kind in kinds else f"{title}:"
+    return f"{title}: {kinds[field.kind]}" if field.kind in kinds else f"{title}:"
 
 
 def _format_default(default: Any) -> str:
@@ -237,5 +237,5 @@ def _format_default(default: Any) -> str:
     return ", ".join(map(str, default)) if isinstance(default, list) else str(default)
 
 
-def _field_words(asked: ElicitationField) -> str:
-    return f"{asked.name} {asked.title}".lower()
+def _field_words(field: ElicitationField) -> str:
+    return f"{field.name} {field.title}".lower()

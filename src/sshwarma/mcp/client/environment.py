@@ -31,11 +31,11 @@ def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> d
     return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
 
 
-def program_environment(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def program_environment(variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Build the environment of a program: INHERITED_VARIABLES and the given values.
 
     Raises:
         Unavailable: if a variable is not set; see `expand_variables`.
     """
     ours = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
-    return {"PATH": os.defpath, **ours, **expand_variables(given, environ)}
+    return {"PATH": os.defpath, **ours, **expand_variables(variables, environ)}

@@ -96,8 +96,8 @@ class ServerLink(Protocol):
 
     greeting: ServerInfo
 
-    async def tools(self, most: int) -> ToolListing:
-        """Return the server's tool listing, sanitized; at most `most` tools."""
+    async def tools(self, limit: int) -> ToolListing:
+        """Return the server's tool listing, sanitized; at most `limit` tools."""
 
     async def probe(self) -> None:
         """Check that the server responds.

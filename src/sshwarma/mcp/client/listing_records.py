@@ -91,14 +91,14 @@ class _ToolChanges:
 def _compare_tools(
     tx: Change,
     server: Thing,
-    wanted: Mapping[str, SanitizedTool],
+    tools: Mapping[str, SanitizedTool],
     before: Mapping[str, Thing],
     *,
     approve: bool,
 ) -> _ToolChanges:
     """Compare listed tools with the stored ones."""
     changes = _ToolChanges()
-    for thing_id, tool in wanted.items():
+    for thing_id, tool in tools.items():
         known = before.get(thing_id)
         description, metadata = merge_tool(known, tool, approve=approve)
         is_pending = bool(metadata.get("pending"))
@@ -161,12 +161,12 @@ def _update_server(
     return True
 
 
-def _differs(known: Thing, description: str, metadata: dict[str, Any]) -> bool:
+def _differs(stored: Thing, description: str, metadata: dict[str, Any]) -> bool:
     return (
-        not known.available
-        or known.deleted_at is not None
-        or known.description != description
-        or known.metadata != metadata
+        not stored.available
+        or stored.deleted_at is not None
+        or stored.description != description
+        or stored.metadata != metadata
     )
 
 
@@ -189,13 +189,13 @@ def _store_tools(tx: Change, created: list[dict[str, Any]], changed: list[dict[s
         )
 
 
-def _mark_tools_gone(tx: Change, gone: list[Thing]) -> None:
-    if gone:
+def _mark_tools_gone(tx: Change, tools: list[Thing]) -> None:
+    if tools:
         tx.conn.execute(
             update(things_table)
             .where(things_table.c.id == bindparam("b_id"))
             .values(available=0, deleted_at=tx.now, updated_at=tx.now),
-            [{"b_id": thing.id} for thing in gone],
+            [{"b_id": thing.id} for thing in tools],
         )
 
 

@@ -161,20 +161,23 @@ async def renew_tokens(
 
 
 async def revoke(
-    settings: McpSettings, kept: StoredCredentials, resolve: Resolver = resolve_host
+    settings: McpSettings, credentials: StoredCredentials, resolve: Resolver = resolve_host
 ) -> None:
     """Revoke the tokens if the authorization server supports it; ignore failures."""
-    tokens, endpoint = kept.tokens or {}, (kept.issuer or {}).get("revocation_endpoint")
+    tokens, endpoint = (
+        credentials.tokens or {},
+        (credentials.issuer or {}).get("revocation_endpoint"),
+    )
     token = tokens.get("refresh_token") or tokens.get("access_token")
-    if not endpoint or not token or kept.client is None:
+    if not endpoint or not token or credentials.client is None:
         return
     try:
         metadata = OAuthClientMetadata(redirect_uris=None)
-        context = OAuthContext(kept.url, metadata, _Nothing(), None, None)
+        context = OAuthContext(credentials.url, metadata, _Nothing(), None, None)
         context.client_info = (
             make_registered_client(settings, None)
             if settings.oauth_client_id
-            else OAuthClientInformationFull.model_validate(kept.client)
+            else OAuthClientInformationFull.model_validate(credentials.client)
         )
         data = {"token": str(token), "client_id": context.client_info.client_id}
         data, headers = context.prepare_token_auth(data, {})

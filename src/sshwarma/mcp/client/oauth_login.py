@@ -290,5 +290,5 @@ def _parse_query(address: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(query).items()}
 
 
-def _matches_state(given: str, wanted: str) -> bool:
-    return bool(wanted) and secrets.compare_digest(given.encode(), wanted.encode())
+def _matches_state(received: str, expected: str) -> bool:
+    return bool(expected) and secrets.compare_digest(received.encode(), expected.encode())

@@ -43,11 +43,11 @@ class OAuthStorage(TokenStorage):
     """Token storage of the SDK's providers; `ours` is None for renewals."""
 
     def __init__(
-        self, settings: McpSettings, credentials: CredentialStore, ours: ClientMetadata | None
+        self, settings: McpSettings, credentials: CredentialStore, metadata: ClientMetadata | None
     ) -> None:
         self._settings = settings
         self._credentials = credentials
-        self._client_metadata = ours
+        self._client_metadata = metadata
         self.context: OAuthContext | None = None
 
     @override
@@ -223,13 +223,13 @@ def make_challenge_response(
 
 
 def make_registered_client(
-    settings: McpSettings, ours: ClientMetadata | None
+    settings: McpSettings, metadata: ClientMetadata | None
 ) -> OAuthClientInformationFull:
     """Return the client that an owner has registered, as the settings name it."""
     return OAuthClientInformationFull(
         client_id=settings.oauth_client_id,
         client_secret=_read_client_secret(settings) or None,
-        redirect_uris=[AnyUrl(ours.redirect)] if ours is not None else None,
+        redirect_uris=[AnyUrl(metadata.redirect)] if metadata is not None else None,
         token_endpoint_auth_method="client_secret_basic"
         if settings.oauth_client_secret
         else "none",

@@ -63,10 +63,10 @@ class AuthorizationResponse:
 class PendingSignIn:
     """A sign-in in progress."""
 
-    def __init__(self, name: str, ours: ClientMetadata) -> None:
+    def __init__(self, name: str, metadata: ClientMetadata) -> None:
         loop = asyncio.get_running_loop()
         self.name = name
-        self.ours = ours
+        self.ours = metadata
         self.pasted = False  # whether the person pasted the redirect URL
         self.task: asyncio.Task[None]
         self._page: asyncio.Future[SignInPage] = loop.create_future()

@@ -26,25 +26,27 @@ def convert_result(answer: types.CallToolResult) -> ToolResult:
     return ToolResult(text, structured, is_error=bool(answer.is_error), attachments=tuple(given))
 
 
-def _block_texts(answer: types.CallToolResult, given: list[Attachment]) -> Iterator[str]:
+def _block_texts(answer: types.CallToolResult, attachments: list[Attachment]) -> Iterator[str]:
     for block in answer.content:
         match block:
             case types.TextContent():
                 yield block.text
             case types.ImageContent():
-                yield _keep_attachment("image", block.mime_type, block.data, given)
+                yield _keep_attachment("image", block.mime_type, block.data, attachments)
             case types.AudioContent():
-                yield _keep_attachment("audio", block.mime_type, block.data, given)
+                yield _keep_attachment("audio", block.mime_type, block.data, attachments)
             case types.ResourceLink():
                 about = f": {block.description}" if block.description else ""
                 yield f"[link {block.name} <{block.uri}>{about}]"
             case types.EmbeddedResource(resource=types.TextResourceContents() as inside):
                 yield f"[{inside.uri}]\n{inside.text}"
             case types.EmbeddedResource(resource=types.BlobResourceContents() as inside):
-                yield _keep_attachment(str(inside.uri), inside.mime_type, inside.blob, given)
+                yield _keep_attachment(str(inside.uri), inside.mime_type, inside.blob, attachments)
 
 
-def _keep_attachment(what: str, declared: str | None, base64: str, given: list[Attachment]) -> str:
+def _keep_attachment(
+    what: str, declared: str | None, base64: str, attachments: list[Attachment]
+) -> str:
     """Add binary data to the attachments; return the line that stands for it."""
     kind = parse_media_type(declared)
     try:
@@ -52,7 +54,7 @@ def _keep_attachment(what: str, declared: str | None, base64: str, given: list[A
     except ValueError:
         return f"[{what}: {kind}, unreadable]"
     size = f"{kind}, {len(data):,} bytes"
-    if len(given) >= MAX_CALL_ATTACHMENTS:
+    if len(attachments) >= MAX_CALL_ATTACHMENTS:
         return f"[{what}: {size}, dropped: over {MAX_CALL_ATTACHMENTS} attachments]"
-    given.append(Attachment(kind, data))
-    return f"[{what}: {size}, attachment {len(given)}]"
+    attachments.append(Attachment(kind, data))
+    return f"[{what}: {size}, attachment {len(attachments)}]"

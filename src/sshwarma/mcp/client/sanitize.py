@@ -74,23 +74,23 @@ class ToolListing:
 
 
 def sanitize_listing(
-    raw: list[Any], most: int, known: Mapping[str, SanitizedTool] | None = None
+    raw: list[Any], limit: int, previous: Mapping[str, SanitizedTool] | None = None
 ) -> ToolListing:
     """Sanitize a server's tool listing.
 
     Args:
         raw: Entries as the server sent them.
-        most: Number of tools to accept; the rest are refused.
-        known: Already sanitized tools by fingerprint, because most listings repeat the last one.
+        limit: Number of tools to accept; the rest are refused.
+        previous: Already sanitized tools by fingerprint, because most listings repeat the last one.
     """
     tools: list[SanitizedTool] = []
     refused: list[tuple[str, str]] = []
     taken: dict[str, str] = {}
     for entry in raw:
         try:
-            if len(tools) >= most:
-                raise UnusableTool(f"over the limit of {most} tools")
-            tool = _sanitize_tool(entry, known or {})
+            if len(tools) >= limit:
+                raise UnusableTool(f"over the limit of {limit} tools")
+            tool = _sanitize_tool(entry, previous or {})
             # Models see `a.b` and `a_b` as the same name.
             alike = tool.name.replace(".", "_")
             if alike in taken:

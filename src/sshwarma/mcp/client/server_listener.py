@@ -75,8 +75,8 @@ class ServerListener(SupervisorListener):
         return await self._elicitation.ask(person_id, self._settings.name, question)
 
     @override
-    def notify(self, person_id: str, words: str) -> None:
-        self._elicitation.notify(person_id, self._settings.name, words)
+    def notify(self, person_id: str, text: str) -> None:
+        self._elicitation.notify(person_id, self._settings.name, text)
 
     @override
     def on_sign_in_required(self, reason: str) -> None:

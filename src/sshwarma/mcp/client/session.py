@@ -86,7 +86,7 @@ class McpSession(ServerLink):
             await asyncio.gather(self._listen_task, return_exceptions=True)
 
     @override
-    async def tools(self, most: int) -> ToolListing:
+    async def tools(self, limit: int) -> ToolListing:
         try:
             raw = await _fetch_raw_tools(self._client.session)
         except MCPError as error:
@@ -97,7 +97,7 @@ class McpSession(ServerLink):
             raw = [_check_header_annotations(entry) or entry for entry in raw]
         # Checking hundreds of schemas is slow: do it off the event loop.
         loop = asyncio.get_running_loop()
-        listing = await loop.run_in_executor(None, sanitize_listing, raw, most, self._known_tools)
+        listing = await loop.run_in_executor(None, sanitize_listing, raw, limit, self._known_tools)
         self._known_tools = {tool.fingerprint: tool for tool in listing.tools}
         _remember_listing(self._client.session, listing)
         return listing

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import Visit
-from sshwarma.mcp.server.tool_list import as_object_schema, make_annotations, make_verb_tool
+from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
 from sshwarma.mcp.server.wait_events import EventBatch, wait_events
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolResult, Tools
@@ -97,7 +97,7 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
             description="Call a tool that is equipped here, by any of its names. The room sees the"
             " call and its result. Use it if your list of tools is out of date.",
             input_schema=_argument_schema(UseToolArguments),
-            annotations=make_annotations(TokenScope.ACT, ours=False),
+            annotations=make_annotations(TokenScope.ACT, is_builtin=False),
         ),
         TokenScope.ACT,
         partial(_use_tool, tools),
@@ -110,7 +110,7 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
             " you, after the cursor. If `mention` is true, the event addresses you: answer with"
             " say. Call again with the returned cursor.",
             input_schema=_argument_schema(WaitEventsArguments),
-            output_schema=as_object_schema(_BATCH_ADAPTER.json_schema(mode="serialization")),
+            output_schema=make_output_schema(_BATCH_ADAPTER),
             annotations=make_annotations(TokenScope.READ),
         ),
         TokenScope.READ,

@@ -18,9 +18,9 @@ from sshwarma.tools.call import ToolResult
 from sshwarma.world.attachments import Attachment
 
 
-def make_refusal(words: str) -> CallToolResult:
+def make_refusal(text: str) -> CallToolResult:
     """Return the error result of a call that was refused."""
-    return CallToolResult(content=[TextContent(text=words)], is_error=True)
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 def to_call_result(result: ToolResult) -> CallToolResult:
@@ -33,14 +33,14 @@ def to_call_result(result: ToolResult) -> CallToolResult:
     )
 
 
-def _to_content_block(given: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
+def _to_content_block(attachment: Attachment) -> ImageContent | AudioContent | EmbeddedResource:
     """Convert an attachment to a content block of MCP."""
-    data = b64encode(given.data).decode()
-    match given.media_type.partition("/")[0]:
+    data = b64encode(attachment.data).decode()
+    match attachment.media_type.partition("/")[0]:
         case "image":
-            return ImageContent(data=data, mime_type=given.media_type)
+            return ImageContent(data=data, mime_type=attachment.media_type)
         case "audio":
-            return AudioContent(data=data, mime_type=given.media_type)
-    digest = hashlib.sha256(given.data).hexdigest()
-    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=given.media_type, blob=data)
+            return AudioContent(data=data, mime_type=attachment.media_type)
+    digest = hashlib.sha256(attachment.data).hexdigest()
+    blob = BlobResourceContents(uri=f"sha256:{digest}", mime_type=attachment.media_type, blob=data)
     return EmbeddedResource(resource=blob)

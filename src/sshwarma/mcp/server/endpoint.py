@@ -252,9 +252,9 @@ def _make_user(token: Token) -> AuthenticatedUser:
     )
 
 
-async def _send_refusal(send: Send, status: int, words: str) -> None:
+async def _send_refusal(send: Send, status: int, text: str) -> None:
     body = json.dumps(
-        {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": words}},
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}},
         ensure_ascii=False,
     ).encode()
     headers: list[tuple[bytes, bytes]] = [

@@ -23,8 +23,8 @@ async def progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str]
     latest: list[str] = []
     news = asyncio.Event()
 
-    def report(words: str) -> None:
-        latest[:] = [words]
+    def report(text: str) -> None:
+        latest[:] = [text]
         news.set()
 
     async def send() -> None:

@@ -140,9 +140,9 @@ class MessageStream:
         except TimeoutError:
             self._open_requests.clear()
 
-    async def _send_error(self, code: int, words: str) -> None:
+    async def _send_error(self, code: int, text: str) -> None:
         """Send an error that answers no request; JSON-RPC requires the id to be null."""
-        error = {"code": code, "message": words}
+        error = {"code": code, "message": text}
         await self._write(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
 
     async def _write(self, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
 from sshwarma.tools.names import NameTable, mcp_tool_name
@@ -100,27 +100,44 @@ def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = 
         title=verb.summary,
         description=f"{verb.summary}. {verb.detail}".strip(),
         input_schema=input_schema or verb.input_schema,
-        output_schema=as_object_schema(verb.result_adapter.json_schema(mode="serialization")),
+        output_schema=make_output_schema(verb.result_adapter),
         annotations=make_annotations(verb.scope),
     )
 
 
-def make_annotations(scope: TokenScope, *, ours: bool = True) -> ToolAnnotations:
+def make_annotations(scope: TokenScope, *, is_builtin: bool = True) -> ToolAnnotations:
     """Return the annotations of a tool that needs this scope.
 
-    Our own tools (`ours`) act only within the world and can be undone. Those that need the build
-    scope are still marked destructive, because they change what others see.
+    Our own tools (`is_builtin`) act only within the world and can be undone. Those that need the
+    build scope are still marked destructive, because they change what others see.
     """
     return ToolAnnotations(
         read_only_hint=scope is TokenScope.READ,
-        destructive_hint=scope is TokenScope.BUILD if ours else None,
-        open_world_hint=not ours,
+        destructive_hint=scope is TokenScope.BUILD if is_builtin else None,
+        open_world_hint=not is_builtin,
     )
 
 
-def as_object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a result schema whose root is of type object, as older clients require."""
-    return {"type": "object", **schema}
+def make_output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """Return the schema of a result: its root is of type object, as older clients require.
+
+    The descriptions are the docstrings of our classes, and the titles repeat the names: both cost
+    every client tokens and are left out.
+    """
+    return {"type": "object", **_without_prose(adapter.json_schema(mode="serialization"))}
+
+
+def _without_prose(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_prose(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A property may be called title or description: then its value is a schema, not a text.
+    return {
+        key: _without_prose(value)
+        for key, value in schema.items()
+        if key not in ("title", "description") or not isinstance(value, str)
+    }
 
 
 def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
@@ -134,7 +151,7 @@ def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
     try:
         annotations = ToolAnnotations.model_validate(meta.get("annotations") or {})
     except ValidationError:
-        annotations = make_annotations(TokenScope.BUILD, ours=False)
+        annotations = make_annotations(TokenScope.BUILD, is_builtin=False)
     return Tool(
         name=name,
         description=item.thing.description[:MAX_LISTED_DESCRIPTION_CHARACTERS] or item.thing.label,

@@ -199,7 +199,7 @@ def cut_to_newest(text: str) -> str:
     return "…" * cut + "\n".join(lines[-MAX_LIVE_LINES:])
 
 
-def _draw_progress(who: str, event: StreamUpdated, now: float) -> Line:
+def _draw_progress(name: str, event: StreamUpdated, now: float) -> Line:
     elapsed = max(0.0, now - event.since)
     turn = _SPINNER[int(elapsed / ELAPSED_REDRAW_SECONDS) % len(_SPINNER)]
     about = [_format_elapsed(elapsed)]
@@ -209,7 +209,7 @@ def _draw_progress(who: str, event: StreamUpdated, now: float) -> Line:
         about.append(_format_tool_names(event.active_tools))
     if event.wait_reason:
         about.append(event.wait_reason)
-    return line(("mark", f"{turn} "), ("model", who), ("dim", f" {' · '.join(about)}"))
+    return line(("mark", f"{turn} "), ("model", name), ("dim", f" {' · '.join(about)}"))
 
 
 def _format_elapsed(elapsed: float) -> str:

@@ -230,12 +230,12 @@ class ShellHandler(ChannelHandler):
         self.terminal.start()
         await self._run_queued_lines()
 
-    async def _find_start_room(self, agent: agents.Agent, wanted: str) -> str:
+    async def _find_start_room(self, agent: agents.Agent, preference: str) -> str:
         try:
-            room = await self._world.room(wanted)
+            room = await self._world.room(preference)
         except NotFound:
             return "lobby"
-        return wanted if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+        return preference if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
 
     async def _print_missed_rows(self, room_id: str) -> None:
         try:
