@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from support.driver import Person
 from support.driver.covers import covers
 
@@ -95,6 +97,24 @@ def test_only_who_moderates_keeps_order_and_not_against_equals(
     only = alice.run(f"room remove {alice.name}")
     assert only.status == 1
     assert "needs an owner, and this is the only one" in only.err
+
+
+@pytest.mark.parametrize("mode", ["private", "invite"])
+def test_a_room_that_is_closed_puts_out_those_who_are_not_members(
+    alice: Person, bob: Person, room: str, mode: str
+) -> None:
+    his = bob.sit(room=room)
+    alice.does(f"room {mode}")
+    his.wait_for(f"Only members may be in {room} now. Ask {alice.name}.")
+    his.wait_for_prompt("lobby")
+    alice.does("say a secret")
+    his.enter("/look")
+    his.wait_for("Here:")
+    assert "a secret" not in his.text
+    alice.does(f"room member {bob.name}", "room open", f"room {mode}")
+    back = bob.sit(room=room)
+    alice.does(f"room {mode}", "say welcome")
+    back.wait_for(f"{alice.name}: welcome")
 
 
 @covers("room private")
