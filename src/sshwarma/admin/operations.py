@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import insert
-
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
+from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -203,7 +201,7 @@ async def _audited_change(world: World, action: str, work: Callable[[Change], T]
     def audited(tx: Change) -> T:
         result = work(tx)
         verb, _, rest = action.partition(" ")
-        tx.conn.execute(insert(audit).values(at=tx.now, door="cli", verb=verb, what=rest))
+        record_change(tx, door="cli", verb=verb, request=rest)
         return result
 
     return await world.change(audited)

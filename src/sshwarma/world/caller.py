@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from sqlalchemy import insert
-
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, rows
 from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
+from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.rooms import Room
-from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -197,10 +195,10 @@ class Caller:
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
-    async def change(self, work: Callable[[Change], T], tell: str = "") -> T:
+    async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 
-        `append_notice` is the notice that others in the room see: "opened an exit north → studio".
+        `notice` is what others in the room see: "opened an exit north → studio".
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
@@ -209,17 +207,15 @@ class Caller:
 
         def audited(tx: Change) -> T:
             result = work(tx)
-            if tell:
-                self.append_notice(tx, tell)
-            tx.conn.execute(
-                insert(audit).values(
-                    at=tx.now,
-                    agent_id=self.agent.id,
-                    room_id=self.room_id,
-                    door=self.door,
-                    verb=self.verb,
-                    what=self.line[:1000],
-                )
+            if notice:
+                self.append_notice(tx, notice)
+            record_change(
+                tx,
+                door=self.door,
+                verb=self.verb,
+                request=self.line,
+                agent_id=self.agent.id,
+                room_id=self.room_id,
             )
             return result
 

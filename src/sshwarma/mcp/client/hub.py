@@ -109,7 +109,7 @@ class Hub(ToolProvider):
             )
 
         async with self.pool.lock_for(settings.name):
-            made = await caller.change(work, tell=f"added the MCP server {settings.name}")
+            made = await caller.change(work, notice=f"added the MCP server {settings.name}")
             self.pool.supervise(made)
         return made
 
@@ -134,7 +134,7 @@ class Hub(ToolProvider):
                 lambda tx: server_records.remove_server(
                     tx, things.get_live_thing(tx.conn, server.id)
                 ),
-                tell=f"removed the MCP server {name}",
+                notice=f"removed the MCP server {name}",
             )
             await self.oauth_logins.forget(server)
 
@@ -145,7 +145,7 @@ class Hub(ToolProvider):
             word = "enabled" if wanted else "disabled"
             changed = await caller.change(
                 lambda tx: things.update_thing(tx, server.id, enabled=int(wanted)),
-                tell=f"{word} the MCP server {name}",
+                notice=f"{word} the MCP server {name}",
             )
             if not wanted:
                 await self.oauth_logins.cancel(server)
@@ -197,7 +197,7 @@ class Hub(ToolProvider):
             return tool_approval.approve_tools(tx, server, tool, read)
 
         approved = f"{tool} of {name}" if tool else f"the tools of {name}"
-        return await caller.change(work, tell=f"approved {approved}")
+        return await caller.change(work, notice=f"approved {approved}")
 
     def mark_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
         """Record that the caller was shown the current text of these tools."""

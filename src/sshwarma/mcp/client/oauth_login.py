@@ -170,7 +170,7 @@ class OAuthLogins:
             # Delete before revoking: deletion must not depend on another server.
             await credentials.delete()
         await revoke(settings, kept)
-        await caller.change(lambda _: None, tell=f"signed out of the MCP server {server.name}")
+        await caller.change(lambda _: None, notice=f"signed out of the MCP server {server.name}")
         await self._redial(server)
 
     async def forget(self, server: Thing) -> None:
@@ -241,7 +241,7 @@ class OAuthLogins:
                 self._notify(caller.agent.id, server.name, str(refused))
             raise
         await _redact_caller(caller, server).change(
-            lambda _: None, tell=f"signed in to the MCP server {server.name}"
+            lambda _: None, notice=f"signed in to the MCP server {server.name}"
         )
         await self._redial(server)
         if not under_way.pasted:  # the result of a paste says so itself

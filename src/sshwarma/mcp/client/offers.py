@@ -81,7 +81,9 @@ class Offers:
         offer = self._open.get(server.id)
         if offer is None:
             return False
-        await caller.change(lambda tx: None, tell=f"disconnected the offered server {server.name}")
+        await caller.change(
+            lambda tx: None, notice=f"disconnected the offered server {server.name}"
+        )
         offer.reason = f"{caller.agent.name} disconnected it."
         offer.ended.set()
         return True
