@@ -27,7 +27,7 @@ def visit_of(ctx: RequestContext) -> Visit:
     context of its server.
 
     Raises:
-        MCPError: if there is none, which is an error in the program.
+        MCPError: if the request has no visit, which is an error in the program.
     """
     visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT_KEY)
     if not isinstance(visit, Visit):
