@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from support import lanes
 
-pytest_plugins = ["support.driver.fixtures"]
+pytest_plugins = ["support.driver.fixtures", "support.databases"]
 
 # How long an example takes says how busy the machine is, not whether it is right; and a run fails
 # or passes as the one before it. `--hypothesis-profile=default` looks for other examples.

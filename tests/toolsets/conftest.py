@@ -16,10 +16,8 @@ from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProv
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
-from support.people import Someone, arrive, do, newborn, opened
+from support.people import Someone, arrive, do, opened
 from support.services import use_services, verb_providers
-
-__all__ = ["newborn"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -39,8 +37,8 @@ async def patient_lua_host() -> AsyncIterator[LuaHost]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
-    async with opened(newborn, tmp_path, shared=("LuaHost.", "WorkerProcess.")) as world:
+async def world(world_file: Path) -> AsyncIterator[World]:
+    async with opened(world_file, shared=("LuaHost.", "WorkerProcess.")) as world:
         yield world
 
 
