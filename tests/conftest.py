@@ -4,6 +4,7 @@ hypothesis looks for examples."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     lanes.watch()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return lanes.is_left_out(collection_path, config) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
