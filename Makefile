@@ -24,21 +24,24 @@ run: setup
 # One worker more than processors: much of what the tests do is waiting. A file stays with one
 # worker, so that its tests share a server.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 1))')
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# Bytecode is written even where the environment forbids it: each worker imports all tests, and to
+# compile them takes longer than to run many of them.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile
 
 # Everything that is no soak.
 test: setup
 	$(BIN)/python tests/install.py
-	$(PYTEST) -m "not soak"
+	$(PYTEST) -n $(WORKERS) -m "not soak"
 
-# What starts no process and no server, and is quick: for after each change.
+# What starts no process and no server, and is quick: for after each change. It waits for nothing, so
+# there are as many workers as processors.
 test-fast: setup
-	$(PYTEST) -m "not process and not soak and not long"
+	$(PYTEST) -n auto -m "not process and not soak and not long"
 
 # Everything, with the soak and the whole conformance client: what CI runs.
 test-all: setup
 	$(BIN)/python tests/install.py
-	$(PYTEST)
+	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all
 
 # The official conformance suite of MCP: the world as a server, which `make test` checks too, and

@@ -4,13 +4,14 @@ hypothesis looks for examples."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from support import lanes
 
-pytest_plugins = ["support.driver.fixtures"]
+pytest_plugins = ["support.driver.fixtures", "support.databases"]
 
 # How long an example takes says how busy the machine is, not whether it is right; and a run fails
 # or passes as the one before it. `--hypothesis-profile=default` looks for other examples.
@@ -30,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     lanes.watch()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return lanes.is_left_out(collection_path, config) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

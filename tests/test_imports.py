@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -30,7 +31,12 @@ def _name_of(path: Path) -> str:
 
 
 MODULES = {_name_of(path): path for path in sorted((SRC / "sshwarma").rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+@cache
+def parse_modules() -> dict[str, ast.Module]:
+    """The syntax trees of all modules, by name."""
+    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 def _at_import(node: ast.AST) -> Iterator[ast.AST]:
@@ -60,7 +66,7 @@ def _own(module: str, nodes: Iterator[ast.AST]) -> set[str]:
     """The modules of ours that are imported; not the package of one that is named itself."""
     names = set(_imported(nodes)) & set(MODULES)
     packages = set()
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(parse_modules()[module]):
         if isinstance(node, ast.ImportFrom) and all(
             f"{node.module}.{alias.name}" in MODULES for alias in node.names
         ):
@@ -70,7 +76,7 @@ def _own(module: str, nodes: Iterator[ast.AST]) -> set[str]:
 
 def test_no_imports_go_in_a_circle() -> None:
     """Neither inside functions nor for the type checker alone."""
-    graph = {module: _own(module, ast.walk(tree)) for module, tree in TREES.items()}
+    graph = {module: _own(module, ast.walk(tree)) for module, tree in parse_modules().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -81,7 +87,7 @@ def test_no_module_of_ours_is_imported_by_a_string() -> None:
     """import-linter sees statements only."""
     calls = [
         f"{module}: {ast.unparse(node)}"
-        for module, tree in TREES.items()
+        for module, tree in parse_modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith(("import_module", "__import__"))
@@ -97,7 +103,7 @@ def test_what_starts_the_server_imports_no_sdk() -> None:
         if module in seen:
             continue
         seen.add(module)
-        names = set(_imported(_at_import(TREES[module])))
+        names = set(_imported(_at_import(parse_modules()[module])))
         late = [name for name in names if name.split(".")[0] in LATE]
         assert not late, f"{late} by way of {' -> '.join(way)}"
         parents = {name.rpartition(".")[0] for name in names & set(MODULES)}
@@ -118,7 +124,11 @@ def _declared() -> dict[str, str]:
 
 
 def test_every_package_that_is_imported_is_declared() -> None:
-    names = {name.split(".")[0] for tree in TREES.values() for name in _imported(ast.walk(tree))}
+    names = {
+        name.split(".")[0]
+        for tree in parse_modules().values()
+        for name in _imported(ast.walk(tree))
+    }
     foreign = names - set(sys.stdlib_module_names) - {"sshwarma"}
     known, declared = packages_distributions(), _declared()
     missing = {

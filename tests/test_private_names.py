@@ -79,6 +79,11 @@ def _classes(module: str) -> dict[str, type]:
     }
 
 
+@cache
+def _defined_in(module: str) -> set[str]:
+    return _defined(_tree(module))
+
+
 def _inherited(module: str) -> set[str]:
     """What base classes of ours define in other files; a fence hands down no private name."""
     bases = {
@@ -87,7 +92,7 @@ def _inherited(module: str) -> set[str]:
         for base in kind.__mro__
         if base.__module__ in MODULES and base.__module__ not in (module, *FENCES)
     }
-    return {name for base in bases for name in _defined(_tree(base))}
+    return {name for base in bases for name in _defined_in(base)}
 
 
 def _used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
@@ -109,7 +114,7 @@ OUTSIDE = [module for module in MODULES if module not in FENCES and "__main__" n
 @pytest.mark.parametrize("module", OUTSIDE)
 def test_private_attributes_are_defined_by_the_file_or_its_own_base_classes(module: str) -> None:
     used = [use for use in _used(_tree(module)) if use[2] not in DOCUMENTED]
-    known = _defined(_tree(module)) | (_inherited(module) if used else set())
+    known = _defined_in(module) | (_inherited(module) if used else set())
     assert not [f"line {line}: {text}" for line, name, text in used if name not in known]
 
 

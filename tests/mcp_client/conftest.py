@@ -10,9 +10,9 @@ import pytest
 from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.world.world import World
 from support.hub import QUICK, Hubbed, children
-from support.people import Someone, alice, bob, newborn, qwen, world
+from support.people import Someone, alice, bob, qwen, world
 
-__all__ = ["alice", "bob", "newborn", "qwen", "world"]
+__all__ = ["alice", "bob", "qwen", "world"]
 
 
 @pytest.fixture

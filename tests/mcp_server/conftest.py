@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from support.mcp_server import Expiry, Served, serving
-from support.people import newborn
-
-__all__ = ["newborn"]
 
 
 @pytest.fixture
@@ -27,10 +23,9 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def served(newborn: Path, tmp_path: Path) -> AsyncIterator[Served]:
-    shutil.copyfile(newborn, tmp_path / "world.db")
+async def served(world_file: Path) -> AsyncIterator[Served]:
     before = asyncio.all_tasks()
-    async with serving(tmp_path / "world.db") as made:
+    async with serving(world_file) as made:
         yield made
     left = {
         task

@@ -54,9 +54,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(world_file: Path) -> AsyncIterator[World]:
     verbs.load_verbs()
-    opened = await World.open(tmp_path / "world.db", tool_specs())
+    opened = await World.open(world_file, tool_specs())
     yield opened
     await opened.close()
 

@@ -112,9 +112,9 @@ async def nothing(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def house(world_file: Path) -> AsyncIterator[House]:
     verbs.load_verbs()
-    world = await World.open(tmp_path / "world.db", tool_specs())
+    world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob"))
     qwen = await world.change(
@@ -424,15 +424,14 @@ async def test_what_calls_nobody_is_answered_by_nobody(house: House, text: str) 
     assert len(await house.says("alice", text)) == 1
 
 
-async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(tmp_path: Path) -> None:
+async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(world_file: Path) -> None:
     from sshwarma.world import turns
 
-    path = tmp_path / "world.db"
-    world = await World.open(path, tool_specs())
+    world = await World.open(world_file, tool_specs())
     qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     await world.change(lambda tx: turns.open_turn(tx, "lobby", qwen.id, None))
     await world.close()
-    world = await World.open(path, tool_specs())
+    world = await World.open(world_file, tool_specs())
     tail = await world.last_rows("lobby", 5)
     await world.close()
     assert [(row.kind, row.author_id) for row in tail] == [("notice", qwen.id)]

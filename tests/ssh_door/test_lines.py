@@ -12,10 +12,10 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
-from support.people import newborn, world
+from support.people import world
 from support.services import services_in
 
-__all__ = ["newborn", "world"]
+__all__ = ["world"]
 
 
 class Nobody:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ FIXTURES = frozenset({"data_dir", "port", "serve", "shared_server", "ssh", "web"
 
 ONE_LOOP = ("toolsets", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
+
+WITHOUT_PROCESSES = "not process and not soak and not long"
+"""The marks that `make test-fast` selects by."""
 
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
 """Audit events of Python that tell of a start."""
@@ -41,6 +45,13 @@ def assign(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if folder in FOLDERS or FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
+
+
+def is_left_out(path: Path, config: pytest.Config) -> bool:
+    """Whether a run without processes need not even import what is in a directory."""
+    if config.option.markexpr != WITHOUT_PROCESSES or not path.is_dir():
+        return False
+    return path.relative_to(config.rootpath).as_posix() in {f"tests/{name}" for name in FOLDERS}
 
 
 def started() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -131,27 +130,12 @@ async def arrive(
     return Someone(world, agent.id, link)
 
 
-@pytest.fixture(scope="session")
-def newborn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a world that was just made, to be copied."""
-    path = tmp_path_factory.mktemp("newborn") / "world.db"
-
-    async def once() -> None:
-        await (await World.open(path, tool_specs())).close()
-
-    asyncio.run(once())
-    assert not path.with_name("world.db-wal").exists()
-    return path
-
-
 @asynccontextmanager
-async def opened(
-    newborn: Path, folder: Path, *, shared: tuple[str, ...] = ()
-) -> AsyncIterator[World]:
-    """A new world, closed afterwards; it must leave neither a task nor a thread behind. What tests
-    share may: its tasks run coroutines of the modules `shared`."""
-    path = folder / "world.db"
-    shutil.copyfile(newborn, path)
+async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
+    """The world of a file, closed afterwards; it must leave neither a task nor a thread behind.
+
+    What tests share may: its tasks run coroutines of the modules `shared`.
+    """
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
     made = await World.open(path, tool_specs())
     yield made
@@ -168,9 +152,9 @@ async def opened(
 
 
 @pytest.fixture
-async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
+async def world(world_file: Path) -> AsyncIterator[World]:
     """A new world, closed afterwards."""
-    async with opened(newborn, tmp_path) as made:
+    async with opened(world_file) as made:
         yield made
 
 

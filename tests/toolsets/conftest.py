@@ -6,6 +6,7 @@ All tests here run in one event loop and share one Lua host: starting one starts
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +16,8 @@ from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProv
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
-from support.people import Someone, arrive, do, newborn, opened
+from support.people import Someone, arrive, do, opened
 from support.services import use_services, verb_providers
-
-__all__ = ["newborn"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -29,9 +28,17 @@ async def lua_host() -> AsyncIterator[LuaHost]:
     await host.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def patient_lua_host() -> AsyncIterator[LuaHost]:
+    """A host with a long time limit, for scripts that must end by another limit."""
+    host = await LuaHost.start(replace(SCRIPT_LIMITS, run_seconds=20.0, total_seconds=60.0))
+    yield host
+    await host.close()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(newborn: Path, tmp_path: Path) -> AsyncIterator[World]:
-    async with opened(newborn, tmp_path, shared=("LuaHost.", "WorkerProcess.")) as world:
+async def world(world_file: Path) -> AsyncIterator[World]:
+    async with opened(world_file, shared=("LuaHost.", "WorkerProcess.")) as world:
         yield world
 
 
@@ -59,18 +66,34 @@ async def qwen(world: World) -> Someone:
     return await arrive(world, "qwen", kind="model", door="model")
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def tools(world: World, lua_host: LuaHost) -> AsyncIterator[Tools]:
-    """Tools that can be called, those in Lua with short limits."""
+@asynccontextmanager
+async def lua_tools_on(world: World, host: LuaHost) -> AsyncIterator[Tools]:
+    """Tools that can be called in the world, those in Lua by the host."""
     made = Tools(world, verb_providers())
-    lua = LuaToolProvider(lua_host, made)
+    lua = LuaToolProvider(host, made)
     made.register(LUA_PROVIDER, lua)
     use_services(world, tools=made, lua_tools=lua)
     yield made
     # The world looks for tasks that are left; the host's own are not of it.
-    while lua_host._end_tasks or lua_host._starts:
-        await lua_host._end_tasks.join()
-        await lua_host._starts.join()
+    while host._end_tasks or host._starts:
+        await host._end_tasks.join()
+        await host._starts.join()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tools(world: World, lua_host: LuaHost) -> AsyncIterator[Tools]:
+    """Tools that can be called, those in Lua with short limits."""
+    async with lua_tools_on(world, lua_host) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def patient_tools(
+    world: World, tools: Tools, patient_lua_host: LuaHost
+) -> AsyncIterator[Tools]:
+    """In place of `tools`: tools of which those in Lua have a long time limit."""
+    async with lua_tools_on(world, patient_lua_host) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from sshwarma import verbs
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
-from support.people import Someone, do, refused
+from support.people import Someone, arrive, do, opened, refused
+
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 verbs.load_verbs()
 VERBS = list(every_verb())
 GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 
 at_widths = pytest.mark.parametrize("columns", [80, 40])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def alice(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Someone]:
+    """The owner of a world in which all tests here ask for help."""
+    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("help") / "world.db")
+    async with opened(Path(path)) as world:
+        yield await arrive(world, "alice", role="owner")
 
 
 def sentences(docstring: str) -> list[str]:
@@ -68,6 +82,7 @@ def test_sentences_are_found() -> None:
     ]  # fmt: skip
 
 
+@in_one_loop
 @at_widths
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 async def test_every_sentence_of_a_verb_is_shown(alice: Someone, verb: Verb, columns: int) -> None:
@@ -83,6 +98,7 @@ async def test_every_sentence_of_a_verb_is_shown(alice: Someone, verb: Verb, col
         assert f"Needsthe`{verb.needs}`right" in shown
 
 
+@in_one_loop
 @at_widths
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 async def test_every_sentence_of_a_group_is_shown(
@@ -98,6 +114,7 @@ async def test_every_sentence_of_a_group_is_shown(
         assert "".join(f"/{group.name} alone is /{group.name} {group.default}.".split()) in shown
 
 
+@in_one_loop
 @at_widths
 async def test_the_index_has_every_verb_and_group_with_its_summary(
     alice: Someone, columns: int
@@ -107,6 +124,7 @@ async def test_the_index_has_every_verb_and_group_with_its_summary(
         assert f"/{entry.name}{''.join(entry.summary.split())}" in shown
 
 
+@in_one_loop
 async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None:
     for group in GROUPS:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):

@@ -61,9 +61,9 @@ class Client:
 
 
 @pytest.fixture
-async def web(tmp_path: Path) -> AsyncIterator[Client]:
+async def web(world_file: Path) -> AsyncIterator[Client]:
     verbs.load_verbs()
-    world = await World.open(tmp_path / "world.db", tool_specs())
+    world = await World.open(world_file, tool_specs())
     for name, role in (("alice", "owner"), ("bob", "member")):
         await world.change(
             lambda tx, name=name, role=role: agents.create_agent(tx, name, role=role)

@@ -22,8 +22,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
 @pytest.fixture
-async def port(tmp_path: Path) -> AsyncIterator[int]:
-    world = await World.open(tmp_path / "world.db", tool_specs())
+async def port(world_file: Path) -> AsyncIterator[int]:
+    world = await World.open(world_file, tool_specs())
     http = HttpServer(
         world,
         CollectorRegistry(),

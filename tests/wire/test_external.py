@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from support.driver import Server
+from support.driver import Person, Server
 from support.driver.aimock import mocking
 from support.driver.covers import covers
+from support.driver.fixtures import homes, untroubled
 from support.driver.installed import NODE, POISONED, from_npm, from_pypi
 
 
@@ -41,10 +42,65 @@ def mock() -> Iterator[str]:
         yield mock.url
 
 
-@pytest.fixture
-def server(serve: Callable[..., Server], mock: str) -> Server:
+@pytest.fixture(scope="module")
+def running(mock: str) -> Iterator[Server]:
+    """The server that the tests here share, with a model; a test has a room of its own in it."""
     model = {"name": "sum", "kind": "compatible", "model": "m", "base_url": f"{mock}/v1"}
-    return serve(models=json.dumps([model]))
+    with homes() as home:
+        server = Server(home(), models=json.dumps([model]), limits__lines_per_10_seconds=1_000_000)
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def everything(running: Server) -> Iterator[str]:
+    """`everything` runs; what was shown when it was added."""
+    owner = running.owner
+    command = words(NODE, from_npm("server-everything"))
+    yield owner.does(f"mcp add everything -- {command}")
+    owner.hang_up()
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    """The shared server, in which a test removes the MCP servers that it has added."""
+    with untroubled(running):
+        before = {one["name"] for one in running.owner.json("mcp")["servers"]}
+        yield running
+        owner = running.owner
+        for one in owner.json("mcp")["servers"]:
+            if one["name"] not in before:
+                owner.does(f"mcp remove {one['name']}")
+        owner.hang_up()
+
+
+@pytest.fixture
+def person(server: Server, name: Callable[[str], str]) -> Iterator[Callable[..., Person]]:
+    """Make an agent with a key, whose name gets an ending nobody else has."""
+    made: list[Person] = []
+
+    def make(base: str, role: str = "member") -> Person:
+        made.append(server.person(name(base), role))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.hang_up()
+
+
+@pytest.fixture
+def owner(server: Server) -> Iterator[Person]:
+    found = server.owner
+    yield found
+    found.hang_up()
+
+
+@pytest.fixture
+def room(owner: Person, name: Callable[[str], str]) -> str:
+    """A room that the owner has made, where the owner's commands run."""
+    made = name("studio")
+    owner.does(f"create {made}")
+    return made
 
 
 def words(*command: str) -> str:
@@ -54,13 +110,13 @@ def words(*command: str) -> str:
 
 @covers("mcp add", "mcp list", "inv", "equip", "run", "examine")
 def test_servers_are_added_equipped_and_called_by_people_and_models(
-    server: Server, tmp_path: Path
+    owner: Person, person: Callable[..., Person], room: str, everything: str, tmp_path: Path
 ) -> None:
-    owner, guest = server.owner, server.person("gast")
+    guest = person("gast")
+    guest.does(f"join {room}")
     (tmp_path / "note.txt").write_text("a note")
-    everything = words(NODE, from_npm("server-everything"))
-    added = owner.run(f"mcp add everything -- {everything}")
-    assert re.match(r"everything is up with \d+ tools: /equip room everything:\*", added.out), added
+    added = r"everything is up with \d+ tools: /equip room everything:\*"
+    assert re.match(added, everything), everything
     owner.does(
         f"mcp add files -- {words(NODE, from_npm('server-filesystem'), str(tmp_path))}",
         f"mcp add clock --seconds 30 -- {words(*from_pypi('mcp_server_time'))}",
@@ -75,7 +131,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     owner.does("equip room everything:* clock:* files:read_text_file")
     assert "✓ everything:get-sum" in guest.does("inv")
     assert "[everything, available]" in guest.does("inv")
-    screen = guest.sit(120, 40)
+    screen = guest.sit(120, 40, room=room)
     screen.enter("/run everything:get-sum a=19 b=23")
     screen.wait_for("The sum of 19 and 23 is 42.")
     screen.enter(f"/run files:read_text_file path={tmp_path}/note.txt")
@@ -90,16 +146,16 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     assert "Location: everything (mcp)" in seen
     assert "Status: available" in seen
     assert "2 calls, 0 errors" in seen
-    guest.hang_up()
-    owner.hang_up()
 
 
 @covers("mcp add")
-def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(server: Server) -> None:
-    owner, guest = server.owner, server.person("gast")
-    owner.does(f"mcp add everything -- {words(NODE, from_npm('server-everything'))}")
+@pytest.mark.usefixtures("everything")
+def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(
+    owner: Person, person: Callable[..., Person], room: str
+) -> None:
+    guest = person("gast")
     owner.does("equip room everything:trigger-long-running-operation")
-    screen, hers = owner.sit(120, 40), guest.sit(120, 40)
+    screen, hers = owner.sit(120, 40, room=room), guest.sit(120, 40, room=room)
     screen.enter("/run everything:trigger-long-running-operation duration=3 steps=3")
     far = re.compile(rf"{owner.name} \d\.\ds · trigger-long-running-operation 1/3")
     screen.wait_for(far)
@@ -110,16 +166,12 @@ def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(server: Server) -> 
     screen.enter("@sum work")
     screen.wait_for(re.compile(r"sum .*trigger-long-running-operation 1/3"))
     screen.wait_for("sum: Done.")
-    for person in (owner, guest):
-        person.hang_up()
 
 
 @covers("run", "expand")
-def test_an_answer_of_megabytes_costs_nobody_their_terminal(serve: Callable[..., Server]) -> None:
-    server = serve()
-    owner = server.owner
+def test_an_answer_of_megabytes_costs_nobody_their_terminal(owner: Person, room: str) -> None:
     owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:big")
-    screen = owner.sit(120, 40)
+    screen = owner.sit(120, 40, room=room)
     screen.enter("/run evil:big bytes=3000000")
     screen.wait_for(re.compile(r"… 2980000 more: /expand \d+ --start 20000, or --json"))
     screen.enter("still here")
@@ -128,16 +180,17 @@ def test_an_answer_of_megabytes_costs_nobody_their_terminal(serve: Callable[...,
     assert len(whole["text"]) == 3_000_000
     part = owner.json(f"expand {whole['seq']} --start 2990000")
     assert (part["text"], part["left"]) == ("A" * 10_000, 0)
-    owner.hang_up()
 
 
 @covers("attachment", "run")
-def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(serve: Callable[..., Server]) -> None:
-    server = serve()
-    owner, guest = server.owner, server.person("gast")
-    everything = words(NODE, from_npm("server-everything"))
-    owner.does(f"mcp add everything -- {everything}", "equip room everything:get-tiny-image")
-    screen = guest.sit(120, 40)
+@pytest.mark.usefixtures("everything")
+def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(
+    server: Server, owner: Person, person: Callable[..., Person], room: str
+) -> None:
+    guest = person("gast")
+    guest.does(f"join {room}")
+    owner.does("equip room everything:get-tiny-image")
+    screen = guest.sit(120, 40, room=room)
     owner.does("run everything:get-tiny-image")
     hint = re.compile(r"/attachment (\d+)")
     screen.wait_for(hint)
@@ -155,16 +208,14 @@ def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(serve: Callable[..., S
     assert "not found: the row has 1" in guest.run(f"attachment {seq} 2").err
     assert "has no attachment" in guest.run(f"attachment {seq - 1}").err
     # An agent of another host gets the image itself, and can read it later.
-    token = server.operate("token_new", name="gast", scope="act")["token"]
+    token = server.operate("token_new", name=guest.name, scope="act")["token"]
     called = _ask(server, token, "tools/call", "everything.get-tiny-image", arguments={})
     (block,) = (one for one in called["content"] if one["type"] == "image")
     assert (block["mimeType"], base64.b64decode(block["data"])) == ("image/png", image)
-    read = _ask(server, token, "resources/read", f"row://lobby/{seq}/1")["contents"]
+    read = _ask(server, token, "resources/read", f"row://{room}/{seq}/1")["contents"]
     assert [(one["mimeType"], base64.b64decode(one["blob"])) for one in read] == [
         ("image/png", image)
     ]
-    for one in (owner, guest):
-        one.hang_up()
 
 
 def _ask(server: Server, token: str, method: str, name: str, **params: Any) -> Any:
@@ -190,12 +241,12 @@ def _ask(server: Server, token: str, method: str, name: str, **params: Any) -> A
 
 @covers("answer", "run")
 def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
-    serve: Callable[..., Server],
+    owner: Person, person: Callable[..., Person], room: str
 ) -> None:
-    server = serve()
-    owner, other = server.owner, server.person("other")
+    other = person("other")
+    other.does(f"join {room}")
     owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:*")
-    hers, his = owner.sit(120, 40), other.sit(120, 40)
+    hers, his = owner.sit(120, 40, room=room), other.sit(120, 40, room=room)
     hers.enter("/run evil:ask")
     hers.wait_for("evil asks: About [1mthe weather.")
     hers.wait_for("city (Where):")
@@ -212,6 +263,7 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
     plain = other.pipe()
     assert plain.stdin
     assert plain.stdout
+    plain.stdin.write(f"/join {room}\n".encode())
     for typed, awaited in (
         ("/run evil:ask", "city (Where):"),
         ("/answer Rome", "days: a whole number"),
@@ -226,8 +278,6 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
     assert "decline" in other.does("run evil:ask")
     nothing = owner.run("answer me")
     assert "No question is waiting for your answer" in nothing.err
-    for one in (owner, other):
-        one.hang_up()
 
 
 @covers("mcp disable", "mcp enable", "mcp log")
@@ -302,12 +352,12 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
 
 @covers("mcp approve", "mcp show")
 def test_a_changed_tool_is_used_again_when_an_admin_approved_it(
-    serve: Callable[..., Server],
+    owner: Person, person: Callable[..., Person], room: str
 ) -> None:
-    server = serve()
-    owner, admin, member = server.owner, server.person("boss", "admin"), server.person("someone")
+    admin, member = person("boss", "admin"), person("someone")
+    member.does(f"join {room}")
     owner.does(f"mcp add evil -- {words(*POISONED)} rug", "equip room evil:*", "run evil:again")
-    _until(lambda: owner.json("mcp list")["servers"][0]["waiting"] == 2)
+    _until(lambda: _waiting(owner, "evil") == 2)
     assert "changed since it was approved" in member.run("run evil:echo").err
     assert "mcp show evil, then approve" in admin.run("mcp approve evil").err
     assert "+Gives back what it was sent. Before using it" in admin.does("mcp show evil")
@@ -316,8 +366,6 @@ def test_a_changed_tool_is_used_again_when_an_admin_approved_it(
     assert admin.does("mcp approve evil").strip() == "Approved newcomer."
     owner.does("equip room evil:newcomer")
     assert member.run("run evil:newcomer").status == 0
-    for one in (owner, admin, member):
-        one.hang_up()
 
 
 def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Server]) -> None:
@@ -327,6 +375,12 @@ def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Ser
     _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up")
     assert "is in the settings file" in owner.run("mcp remove evil").err
     owner.hang_up()
+
+
+def _waiting(person: Person, name: str) -> int:
+    """How many tools of an MCP server wait to be approved."""
+    (found,) = (one for one in person.json("mcp list")["servers"] if one["name"] == name)
+    return int(found["waiting"])
 
 
 def _programs(server: Server) -> list[int]:

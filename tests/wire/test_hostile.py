@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -48,6 +48,27 @@ ARGUMENTS = {
 LOOKS = ("/look", "/look notes", "/examine address", "/inv all", "/exits", "/history 300",
          "/journal all 300", "/rooms", "/who", "/room", "/search hello", "/vibe", "/describe",
          "/alias")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pair(shared_server: Server) -> Iterator[tuple[Person, Person]]:
+    """Alice, who attacks, and bob, who watches: each logs in once for all tests here."""
+    made = shared_server.person("alice-hostile"), shared_server.person("bob-hostile")
+    yield made
+    for one in made:
+        one.hang_up()
+
+
+@pytest.fixture
+def alice(world: Server, pair: tuple[Person, Person]) -> Iterator[Person]:
+    yield pair[0]
+    pair[0].leave()
+
+
+@pytest.fixture
+def bob(world: Server, pair: tuple[Person, Person]) -> Iterator[Person]:
+    yield pair[1]
+    pair[1].leave()
 
 
 @pytest.mark.parametrize("where", ARGUMENTS)

@@ -9,9 +9,9 @@ from sshwarma.world import attachments, calls
 from sshwarma.world.attachments import Attachment, parse_media_type
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from support.people import Someone, alice, newborn, world
+from support.people import Someone, alice, world
 
-__all__ = ["alice", "newborn", "world"]
+__all__ = ["alice", "world"]
 
 
 async def give(world: World, alice: Someone, *sizes: int) -> str:

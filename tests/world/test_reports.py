@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from sqlalchemy import insert
 
 from sshwarma.common.limits import (
@@ -37,9 +39,9 @@ from sshwarma.world.reports import ReportResult, Reports, ReportScope
 from sshwarma.world.schema import tool_calls, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from support.people import Someone, arrive, do, everything
+from support.people import arrive, do, everything, opened
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 SECRET = "sesame"
 """Whatever bob must not see has this word in it."""
@@ -67,8 +69,25 @@ class Asking:
         return caught.value
 
 
-@pytest.fixture
-async def bobs(world: World, alice: Someone, bob: Someone, qwen: Someone) -> Asking:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bobs(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asking]:
+    """Bob, in a world that all tests here only read."""
+    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("asked") / "world.db")
+    async with opened(Path(path)) as world:
+        yield await keep_secrets(world)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
+    """Bob, in a world of the test's own."""
+    async with opened(world_file) as world:
+        yield await keep_secrets(world)
+
+
+async def keep_secrets(world: World) -> Asking:
+    """Fill a new world with secrets that bob must not see."""
+    alice, bob = await arrive(world, "alice", role="owner"), await arrive(world, "bob")
+    qwen = await arrive(world, "qwen", kind="model", door="model")
     carol = await arrive(world, "carol")
     await do(alice, "hello from the lobby")
     await do(bob, "/tell alice for you two")
@@ -136,7 +155,6 @@ READABLE = (
 
 
 @pytest.mark.parametrize("name", READABLE)
-@pytest.mark.process
 async def test_everything_readable_answers_and_shows_no_secret(bobs: Asking, name: str) -> None:
     answer = await bobs.ask(f"SELECT * FROM {name}")
     assert answer.more == 0
@@ -442,8 +460,9 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
 
 
 async def test_two_at_once_and_so_many_may_wait(
-    bobs: Asking, monkeypatch: pytest.MonkeyPatch
+    own_bobs: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bobs = own_bobs
     monkeypatch.setattr(reports, "MAX_WAITING_REPORTS", 3)
     slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
     await until(lambda: bobs.world.reports._waiting == 3)

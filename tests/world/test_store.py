@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -40,11 +41,18 @@ def told() -> list[Event]:
     return []
 
 
-@pytest.fixture
-async def kept(tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
-    """A store with the tables and one room, and nothing else."""
-    path = tmp_path / "store.db"
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables and nothing else."""
+    path = tmp_path_factory.mktemp("empty") / "world.db"
     migrate_database(path)
+    return path
+
+
+@pytest.fixture
+async def kept(template: Path, tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
+    """A store with the tables and one room, and nothing else."""
+    path = Path(shutil.copyfile(template, tmp_path / "store.db"))
     opened = Store(path, told.append)
     await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
     told.clear()

@@ -57,9 +57,9 @@ class Setting:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def setting(tmp_path: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
+async def setting(world_file: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
     verbs.load_verbs()
-    world = await World.open(tmp_path / "world.db", tool_specs())
+    world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     model = await world.change(
         lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")

@@ -80,9 +80,9 @@ def agents_of(world: World) -> tuple[str, str]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def log(tmp_path: Path) -> AsyncIterator[Log]:
+async def log(world_file: Path) -> AsyncIterator[Log]:
     verbs.load_verbs()
-    world = await World.open(tmp_path / "world.db", tool_specs())
+    world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     yield Log(world)

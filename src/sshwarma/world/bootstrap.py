@@ -6,7 +6,7 @@ that people made or changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from sshwarma.world import equipment, things
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 
 CONTAINERS: Final = (
     "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
@@ -57,7 +58,9 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     retired. If it is empty, no tool is retired.
     """
     specs = list(tools)
-    new = things.get_thing(tx.conn, "world") is None
+    well_known = ("world", *CONTAINERS, "home", "lobby", *(spec.id for spec in specs))
+    known = things.get_things(tx.conn, well_known)
+    new = "world" not in known
     if new:
         tx.conn.execute(
             insert(things_table).values(
@@ -65,22 +68,26 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
             )
         )
     for name in CONTAINERS:
-        _ensure_thing(tx, "world", "container", name, auto_load=name == "global")
+        if name not in known:
+            _create_thing(tx, "world", "container", name, auto_load=name == "global")
     for name, (_, description) in _BUILTIN_NAMESPACES.items():
         if not things.get_live_thing(tx.conn, name).description:
             things.update_thing(tx, name, description=description)
     for spec in specs:
-        _ensure_tool(tx, spec)
+        _ensure_tool(tx, spec, known.get(spec.id))
+    _equip_defaults(tx, [spec.id for spec in specs if spec.default])
     if specs:
         _retire_tools(tx, {spec.id for spec in specs})
-    _ensure_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
-    if _ensure_thing(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"}):
+    if "home" not in known:
+        _create_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
+    if "lobby" not in known:
+        _create_thing(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"})
         equipment.copy_equipment(tx, "defaults", "lobby")
         equipment.copy_equipment(tx, "defaults", "home")
     return new
 
 
-def _ensure_thing(
+def _create_thing(
     tx: Change,
     parent_id: str,
     kind: str,
@@ -88,10 +95,8 @@ def _ensure_thing(
     *,
     auto_load: bool = False,
     metadata: dict[str, Any] | None = None,
-) -> bool:
-    """Create a well-known thing, whose id is its name, if it is missing; return whether it was."""
-    if things.get_thing(tx.conn, name) is not None:
-        return False
+) -> None:
+    """Create a well-known thing, whose id is its name."""
     things.create_thing(
         tx,
         parent_id,
@@ -102,13 +107,11 @@ def _ensure_thing(
         auto_load=auto_load,
         metadata=metadata,
     )
-    return True
 
 
-def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
+def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None:
     parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
     meta = {"input_schema": spec.input_schema}
-    known = things.get_thing(tx.conn, spec.id)
     if known is not None and known.deleted_at is not None and known.metadata.get("retired"):
         known = _restore_tool(tx, known)
     if known is None:
@@ -130,13 +133,16 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec) -> None:
         things.update_thing(
             tx, spec.id, description=spec.description, metadata={**known.metadata, **meta}
         )
-    if spec.default:
-        row = select(equipped).where(
-            equipped.c.context_id == "defaults", equipped.c.thing_id == spec.id
-        )
-        if tx.conn.execute(row).first() is None:
+
+
+def _equip_defaults(tx: Change, tool_ids: Sequence[str]) -> None:
+    """Equip what new rooms get, except what somebody has removed from it."""
+    placed = select(equipped.c.thing_id).where(equipped.c.context_id == "defaults")
+    known = set(tx.conn.scalars(placed))
+    for tool_id in tool_ids:
+        if tool_id not in known:
             tx.conn.execute(
-                insert(equipped).values(context_id="defaults", thing_id=spec.id, created_at=tx.now)
+                insert(equipped).values(context_id="defaults", thing_id=tool_id, created_at=tx.now)
             )
 
 
@@ -162,7 +168,7 @@ def _retire_tools(tx: Change, spec_ids: set[str]) -> None:
             )
 
 
-def _restore_tool(tx: Change, tool: things.Thing) -> things.Thing:
+def _restore_tool(tx: Change, tool: Thing) -> Thing:
     """Restore a retired tool, and the equipment that was retired with it."""
     things.restore_thing(tx, tool)
     tx.conn.execute(

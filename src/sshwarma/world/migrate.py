@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -19,6 +20,7 @@ def migrations_dir() -> Path:
     return resource_dir("migrations")
 
 
+@cache
 def newest_revision() -> str:
     """Return the revision this program needs."""
     head = ScriptDirectory(str(migrations_dir())).get_current_head()
@@ -47,6 +49,8 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
     try:
         with engine.connect() as connection:
             before = read_revision(connection)
+            if revision == "head" and before == newest_revision():
+                return before, before
             if before is not None and before not in known_revisions():
                 raise RuntimeError(
                     f"{path} is at schema {before}, which this version does not know:"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -72,6 +72,12 @@ def get_thing(conn: Connection, thing_id: str) -> Thing | None:
     """Return the thing with that id, deleted or not."""
     found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
     return thing_from_row(found) if found else None
+
+
+def get_things(conn: Connection, thing_ids: Collection[str]) -> dict[str, Thing]:
+    """The things with these ids, deleted or not, by id."""
+    rows = conn.execute(select(things).where(things.c.id.in_(thing_ids))).mappings()
+    return {row["id"]: thing_from_row(row) for row in rows}
 
 
 def get_live_thing(conn: Connection, thing_id: str) -> Thing:

@@ -58,9 +58,8 @@ def _shared(home: Path) -> Iterator[Server]:
 @pytest.fixture
 def world(shared_server: Server) -> Iterator[Server]:
     """A running server that other tests use too: make people and rooms of your own in it."""
-    before = len(shared_server.log())
-    yield shared_server
-    _no_trouble(shared_server.log()[before:])
+    with untroubled(shared_server):
+        yield shared_server
 
 
 @pytest.fixture
@@ -78,6 +77,14 @@ def serve() -> Iterator[Callable[..., Server]]:
         for server in started:
             server.stop()
             _no_trouble(server.log())
+
+
+@contextlib.contextmanager
+def untroubled(server: Server) -> Iterator[None]:
+    """While a test uses a server that others use too: fail the test if the server logs trouble."""
+    before = len(server.log())
+    yield
+    _no_trouble(server.log()[before:])
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from support.driver.screen import Screen
+from support.driver.shared_login import LoginNotShared, run_shared
 
 if TYPE_CHECKING:
     from support.driver.server import Server
@@ -96,11 +97,17 @@ class Person:
         """One command without a terminal. Without `options` or `env` the login is shared with the
         commands before, as ControlMaster does; `command` is one line for the other end."""
         options += tuple(f"-oSetEnv={name}={value}" for name, value in (env or {}).items())
+        given = stdin.encode() if isinstance(stdin, str) else stdin
         if not options:
             options = self._shared_login()
+            words = command.encode() if isinstance(command, str) else command
+            with contextlib.suppress(LoginNotShared):
+                status, raw, err = run_shared(self._control, words, given, SECONDS)
+                out = raw.decode(errors="surrogateescape")
+                return Done(status, out, err.decode(errors="replace"), raw)
         done = subprocess.run(
             [*self.ssh(*options), command],
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            input=given,
             capture_output=True,
             timeout=SECONDS,
             env=CLEAN,
@@ -166,8 +173,8 @@ class Person:
         self._pipes.append(process)
         return process
 
-    def hang_up(self) -> None:
-        """End whatever this person still has open."""
+    def leave(self) -> None:
+        """End this person's terminals and pipes; the login that commands share stays."""
         for screen in self._screens:
             screen.close()
         for process in self._pipes:
@@ -177,6 +184,12 @@ class Person:
                 if end:
                     with contextlib.suppress(BrokenPipeError):
                         end.close()
+        self._screens.clear()
+        self._pipes.clear()
+
+    def hang_up(self) -> None:
+        """End whatever this person still has open."""
+        self.leave()
         if self._multiplexes:
             subprocess.run(
                 [*self.ssh(*self._shared_login(), "-O", "exit")],
@@ -186,8 +199,6 @@ class Person:
                 check=False,
             )
             self._multiplexes = False
-        self._screens.clear()
-        self._pipes.clear()
 
     def _shared_login(self) -> tuple[str, ...]:
         if not self._multiplexes:

@@ -1,0 +1,65 @@
+"""Fixtures: `newborn`, the file of a world that was just made; `world_file`, a copy of it.
+
+A migration and the first tree take longer than most tests, and SQLAlchemy compiles each statement
+again for each database: in a test run they share what is compiled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine
+from sqlalchemy.util import LRUCache
+
+MAX_STATEMENTS = 2000
+
+
+@pytest.fixture(scope="session")
+def newborn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The file of a world that was just made, to be copied."""
+    from sshwarma import verbs
+    from sshwarma.verbs.registry import tool_specs
+    from sshwarma.world.world import World
+
+    verbs.load_verbs()
+    path = tmp_path_factory.mktemp("newborn") / "world.db"
+
+    async def once() -> None:
+        await (await World.open(path, tool_specs())).close()
+
+    with sharing_statements():
+        asyncio.run(once())
+        assert not path.with_name("world.db-wal").exists()
+        yield path
+
+
+@pytest.fixture
+def world_file(newborn: Path, tmp_path: Path) -> Path:
+    """The file of a new world of the test's own, `world.db` in its directory."""
+    return Path(shutil.copyfile(newborn, tmp_path / "world.db"))
+
+
+@contextmanager
+def sharing_statements() -> Iterator[None]:
+    """Give every engine that a store makes the same dialect and cache of compiled statements."""
+    from sshwarma.world import store
+
+    first = create_engine("sqlite://", poolclass=NullPool)
+    with first.connect():  # the first connection completes the dialect
+        pass
+    cache: LRUCache[Any, Any] = LRUCache(MAX_STATEMENTS)
+
+    def create_sharing_engine(*args: Any, **options: Any) -> Engine:
+        engine = create_engine(*args, **options).execution_options(compiled_cache=cache)
+        engine.dialect = first.dialect
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "create_engine", create_sharing_engine)
+        yield
