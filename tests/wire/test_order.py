@@ -167,3 +167,23 @@ def test_a_guest_makes_no_rooms(person: Callable[..., Person], name: Named) -> N
     assert refused.status == 1
     assert "Permission denied: needs the create right on this server." in refused.err
     assert guest.run("say but I talk").status == 0
+
+
+@pytest.mark.parametrize("verb", ["fork", "clone"])
+def test_a_copy_of_a_private_room_is_private(
+    alice: Person,
+    bob: Person,
+    person: Callable[..., Person],
+    room: str,
+    name: Named,
+    verb: str,
+) -> None:
+    alice.does("note the plan", "room private", f"room member {bob.name}")
+    copy = name("copy")
+    bob.does(f"{verb} {room} {copy}")
+    assert bob.json("room")["access"] == "private"
+    carol = person("carol")
+    refused = carol.run(f"join {copy}")
+    assert refused.status == 1
+    assert f"There is no room named {copy}" in refused.err
+    assert copy not in carol.run("rooms").out

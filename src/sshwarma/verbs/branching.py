@@ -8,12 +8,11 @@ from functools import partial
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_LISTED_TURNS
-from sshwarma.lua_tools import creation
 from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
-from sshwarma.verbs.moving import MoveResult, move_caller
+from sshwarma.verbs.moving import MoveResult, copy_room
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnListed
@@ -36,7 +35,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import Row, TurnsChanged
 from sshwarma.world.store import Change
-from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 
 
@@ -208,20 +206,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
-    source = await caller.find_room(room)
-    await caller.require(Right.ENTER, source)
-    taken = {known.name for known in await caller.world.rooms()}
-    free = (name for n in range(2, 1000) if (name := f"{source.name}-{n}") not in taken)
-    name = new.lower() if new else next(free)
-
-    def work(tx: Change) -> Thing:
-        room = clones.clone_room(tx, source.id, name, caller.agent)
-        creation.copy_tools(tx, source.id, room, caller.agent.id)
-        return room
-
-    made = await caller.change(work)
-    moved = await move_caller(caller, await caller.world.room(made.id))
-    return MoveResult(moved.room, moved.came_from, made=True)
+    return await copy_room(caller, room, new, clones.clone_room)
 
 
 def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:

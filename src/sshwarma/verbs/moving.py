@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
@@ -13,6 +14,7 @@ from sshwarma.verbs.views import join_names, view
 from sshwarma.world import agents, exits, names, rows, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
@@ -21,6 +23,9 @@ from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+
+MAX_COPY_NUMBER: Final = 999
+"""Largest number in the default name of a copied room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +136,47 @@ async def create(caller: Caller, room: Word) -> MoveResult:
 async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Copy a room without its conversation.
 
-    Copies its texts, equipment, things and exits, but not its log and its members. You go to the
-    copy.
+    Copies its texts, equipment, things and exits and who may enter, but not its log and its
+    members. You own the copy and go there.
 
     Args:
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
+    return await copy_room(caller, room, new, rooms_of_world.fork_room)
+
+
+async def copy_room(
+    caller: Caller,
+    room: str,
+    new: str | None,
+    copy: Callable[[Change, str, str, Agent], Thing],
+) -> MoveResult:
+    """Copy a room with its tools, and take the caller there.
+
+    Args:
+        caller: who copies it and owns the copy.
+        room: the name of the room to copy.
+        new: the name of the copy; None for ROOM-2, or the next free number.
+        copy: copies the room of an id under a name, for an owner.
+
+    Raises:
+        NotFound, Forbidden: if the caller may not enter the room, or may not know of it.
+        Conflict: if the name is taken, or every number.
+    """
     source = await caller.find_room(room)
     await caller.require(Right.ENTER, source)
     taken = {known.name for known in await caller.world.rooms()}
-    name = (
-        new.lower()
-        if new
-        else next(
-            numbered for n in range(2, 1000) if (numbered := f"{source.name}-{n}") not in taken
+    numbered = (f"{source.name}-{number}" for number in range(2, MAX_COPY_NUMBER + 1))
+    name = new.lower() if new else next((one for one in numbered if one not in taken), None)
+    if name is None:
+        raise Conflict(
+            f"{source.name}-2 to {source.name}-{MAX_COPY_NUMBER} are taken.",
+            hint="Give the copy a name.",
         )
-    )
 
     def work(tx: Change) -> Thing:
-        room = rooms_of_world.fork_room(tx, source.id, name, caller.agent)
+        room = copy(tx, source.id, name, caller.agent)
         creation.copy_tools(tx, source.id, room, caller.agent.id)
         return room
 

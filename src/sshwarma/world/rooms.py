@@ -99,7 +99,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     _check_room_name(tx.conn, name, owner)
     source = things.get_live_thing(tx.conn, source_id)
     kept: dict[str, Any] = {
-        key: source.metadata[key] for key in ("vibe", "nav") if key in source.metadata
+        key: source.metadata[key] for key in ("vibe", "nav", "access") if key in source.metadata
     }
     room = things.create_thing(
         tx,
