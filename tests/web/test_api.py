@@ -24,6 +24,8 @@ from support.services import make_services
 
 LIMITS = LimitSettings(stdin_bytes=10_000)
 
+PER_10_SECONDS = 30
+
 
 class Client:
     """Speaks HTTP/1.0 to the server under test, one request a connection."""
@@ -31,6 +33,7 @@ class Client:
     def __init__(self, world: World, port: int) -> None:
         self.world = world
         self.port = port
+        self.headers: dict[bytes, bytes] = {}
 
     async def ask(
         self, method: str, path: str, token: str = "", body: bytes = b""
@@ -44,7 +47,8 @@ class Client:
         writer.close()
         await writer.wait_closed()
         status, _, rest = answer.partition(b"\r\n")
-        content = rest.partition(b"\r\n\r\n")[2]
+        headers, _, content = rest.partition(b"\r\n\r\n")
+        self.headers = dict(line.lower().split(b": ", 1) for line in headers.split(b"\r\n"))
         try:
             return int(status.split()[1]), json.loads(content)
         except ValueError:
@@ -71,7 +75,7 @@ async def web(world_file: Path) -> AsyncIterator[Client]:
     http = HttpServer(
         world,
         CollectorRegistry(),
-        HttpApi(world, make_services(world), LIMITS, LineRateLimiter(1000)),
+        HttpApi(world, make_services(world), LIMITS, LineRateLimiter(PER_10_SECONDS)),
     )
     await http.start("127.0.0.1", 0)
     yield Client(world, http.port)
@@ -105,6 +109,24 @@ async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None
     await operations.run_operation(web.world, "agents_disable", {"name": "bob"})
     for token in (revoked, expired, bobs):
         assert (await web.do("look", token))[0] == 401
+
+
+async def test_too_many_requests_are_answered_with_429_and_when_to_come_back(web: Client) -> None:
+    token = await web.token("alice")
+    statuses = [(await web.do("look", token))[0] for _ in range(PER_10_SECONDS)]
+    assert set(statuses) == {200}
+    status, answer = await web.do("look", token)
+    assert (status, answer["error"]) == (429, "rate_limited")
+    assert 1 <= int(web.headers[b"retry-after"]) <= 10
+    assert answer["hint"] == f"Wait {int(web.headers[b'retry-after'])} s."
+
+
+async def test_an_error_names_nothing_that_is_typed(web: Client) -> None:
+    token = await web.token("alice")
+    status, answer = await web.do("join", token, room="nowhere-at-all")
+    assert status == 404
+    assert "nowhere-at-all" in answer["message"]
+    assert "/" not in answer["message"] + answer["hint"]
 
 
 async def test_rights_are_those_of_the_agent(web: Client) -> None:

@@ -22,6 +22,7 @@ from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import Row
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -230,7 +231,8 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         """Run a call that is recorded, unless it was refused; show its progress in the room."""
         if checked.thing is None:
-            return "error", ToolResult(str(checked.refused), is_error=True)
+            refused = checked.refused or NotFound(f"There is no tool {checked.tool}.")
+            return "error", ToolResult(_error_text(caller, refused), is_error=True)
         inside = caller.inside_call(checked.tool, call.turn_id, call.id)
         if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
@@ -314,7 +316,7 @@ class Tools:
             message = str(error) or f"The call {limit}."
             return "timeout", ToolResult(message, is_error=True)
         except WorldError as refused:
-            return "error", ToolResult(str(refused), is_error=True)
+            return "error", ToolResult(_error_text(caller, refused), is_error=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
             return "error", ToolResult(
@@ -357,6 +359,11 @@ def _find_unequipped_tool(
         if found is not None and found.kind == "tool":
             return found.label if all(map(is_open, things.read_ancestors(conn, found.id))) else None
     return None
+
+
+def _error_text(caller: Caller, refused: WorldError) -> str:
+    """Return the text of a refusal for who reads the result: people can type what hints name."""
+    return str(refused) if caller.door in PEOPLE_DOORS else refused.program_text
 
 
 def _count_nested_call(within: CallStack | None, tool: str) -> None:

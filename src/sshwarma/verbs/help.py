@@ -194,8 +194,8 @@ async def show_help(
     Without a topic, every verb with a line each.
 
     Args:
-        topic: a verb, a family of verbs, one verb of a family, a command that is equipped, or one
-            of the topics at the end of /help.
+        topic: a verb, a family of verbs, one verb of a family, a command that is equipped, or a
+            topic.
     """
     if topic is None:
         return await _make_index(caller)

@@ -9,7 +9,7 @@ from typing import Final
 
 from sshwarma.common.limits import RATE_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
-from sshwarma.world.errors import Unavailable
+from sshwarma.world.errors import RateLimited
 
 MAX_TRACKED_AGENTS: Final = 4096
 
@@ -41,12 +41,13 @@ class LineRateLimiter:
         """Count one line.
 
         Raises:
-            Unavailable: if the agent has sent too many; the line is not counted.
+            RateLimited: if the agent has sent too many; the line is not counted.
         """
         wait = self._window.hit(agent_id)
         if wait > 0:
-            raise Unavailable(
+            raise RateLimited(
                 f"That is more than {self._window.limit} {self._what}"
                 f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
+                retry_after_seconds=wait,
                 hint=f"Wait {math.ceil(wait)} s; {self._after}.",
             )

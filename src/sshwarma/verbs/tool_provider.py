@@ -11,9 +11,10 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
-from sshwarma.verbs.views import draw_result, dump_json
+from sshwarma.verbs.views import draw_result, dump_json, render_for_program
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.things import Thing
 
 
@@ -37,4 +38,6 @@ class VerbToolProvider(ToolProvider):
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        return ToolResult(render_plain(draw_result(result)), dump_json(result))
+        if caller.door in PEOPLE_DOORS:
+            return ToolResult(render_plain(draw_result(result)), dump_json(result))
+        return ToolResult(render_for_program(result), dump_json(result))

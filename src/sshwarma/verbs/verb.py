@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
+from sshwarma.common.program_text import drop_commands
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.docstring import Docstring, parse_docstring
 from sshwarma.world.access import Right, TokenScope
@@ -161,7 +162,7 @@ class Verb:
         for parameter in self.parameters:
             described = schema["properties"][parameter.name]
             described.pop("title", None)
-            described["description"] = parameter.help
+            described["description"] = drop_commands(parameter.help) or parameter.help
         return schema
 
     @cached_property
@@ -182,6 +183,11 @@ class Verb:
         return BuiltinToolSpec(
             self.namespace, self.tool, self.summary, self.input_schema, self.default
         )
+
+    @cached_property
+    def program_description(self) -> str:
+        """What the verb does, for models and programs: without commands to type."""
+        return drop_commands(" ".join(f"{self.summary}. {self.detail}".split()))
 
     @cached_property
     def docstring(self) -> Docstring:

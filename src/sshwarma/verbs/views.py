@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 
+from sshwarma.common.program_text import drop_commands
+from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, Span, block
 
 R = TypeVar("R")
@@ -134,3 +136,9 @@ def format_duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{int(max(0, seconds))}s"
+
+
+def render_for_program(result: Any) -> str:
+    """Draw a result for a model or a program: confirmations without commands to type."""
+    text = render_plain(draw_result(result))
+    return (drop_commands(text) or text) if isinstance(result, Confirmation) else text

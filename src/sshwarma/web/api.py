@@ -20,14 +20,13 @@ from starlette.routing import Route
 
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
-from sshwarma.verbs.views import draw_result, dump_json
+from sshwarma.verbs.views import dump_json, render_for_program
 from sshwarma.world import tokens
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, WorldError
+from sshwarma.world.errors import Invalid, NotFound, RateLimited, WorldError
 from sshwarma.world.world import World
 
 HTTP_STATUSES: Final = {
@@ -37,6 +36,7 @@ HTTP_STATUSES: Final = {
     "invalid": 422,
     "refused": 422,
     "unavailable": 503,
+    "rate_limited": 429,
 }
 
 
@@ -76,7 +76,12 @@ class HttpApi:
                 headers = {"WWW-Authenticate": "Bearer"}
                 return JSONResponse(_error_body(refused), status_code=401, headers=headers)
             except WorldError as refused:
-                return JSONResponse(_error_body(refused), status_code=HTTP_STATUSES[refused.code])
+                retry = {}
+                if isinstance(refused, RateLimited):
+                    retry = {"Retry-After": str(refused.retry_after_seconds)}
+                return JSONResponse(
+                    _error_body(refused), status_code=HTTP_STATUSES[refused.code], headers=retry
+                )
             except ClientDisconnect:
                 return Response(status_code=499)  # the client is gone
 
@@ -107,14 +112,14 @@ class HttpApi:
         if verb is None or verb.path != name:
             raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
         result = await invoke(caller, name, arguments)
-        return {"result": dump_json(result), "text": render_plain(draw_result(result))}
+        return {"result": dump_json(result), "text": render_for_program(result)}
 
     async def _run_line(self, request: Request) -> dict[str, Any]:
         caller = await self._caller(request)
         match await self._arguments(request):
             case {"line": str(line), **others} if line.strip() and not others:
                 result = await run_line(caller, line)
-                return {"result": dump_json(result), "text": render_plain(draw_result(result))}
+                return {"result": dump_json(result), "text": render_for_program(result)}
         raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
@@ -160,4 +165,4 @@ class HttpApi:
 
 
 def _error_body(refused: WorldError) -> dict[str, Any]:
-    return {"error": refused.code, "message": refused.message, "hint": refused.hint}
+    return {"error": refused.code, "message": refused.message, "hint": refused.program_hint}

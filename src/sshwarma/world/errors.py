@@ -10,6 +10,10 @@ WorldError             the base: a sentence for people
 
 from __future__ import annotations
 
+import math
+
+from sshwarma.common.program_text import drop_commands, names_commands
+
 
 class WorldError(Exception):
     """A request that was refused and changed nothing.
@@ -30,6 +34,17 @@ class WorldError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip() if self.hint else self.message
+
+    @property
+    def program_hint(self) -> str:
+        """The hint for a model or a program: without commands and keys, which they cannot type."""
+        return "" if names_commands(self.hint) else self.hint
+
+    @property
+    def program_text(self) -> str:
+        """The message and the hint for a model or a program."""
+        message = drop_commands(self.message) or self.message
+        return f"{message} {self.program_hint}".strip()
 
 
 class NotFound(WorldError):
@@ -60,3 +75,18 @@ class Unavailable(WorldError):
     """Not possible now: the disk is full, the server is busy or shutting down."""
 
     code = "unavailable"
+
+
+class RateLimited(Unavailable):
+    """Too many requests in a time. `retry_after_seconds`: when the next one is accepted."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after_seconds: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_seconds = math.ceil(retry_after_seconds)
+
+    @property
+    def program_hint(self) -> str:
+        """How long to wait."""
+        return f"Wait {self.retry_after_seconds} s."

@@ -16,6 +16,9 @@ from sshwarma.world.events import PresenceChanged
 
 Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
 
+PEOPLE_DOORS: Final = frozenset({"ssh", "exec"})
+"""The doors at which people type commands."""
+
 IDLE_SECONDS: Final = 300
 """Seconds without a key press after which an agent is shown as idle."""
 

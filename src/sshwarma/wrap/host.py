@@ -190,7 +190,7 @@ class LuaHost:
                 value = await call(name, arguments)
             return self._encode_data({"ok": True, "value": value})
         except WorldError as refused:
-            return _encode_error(str(refused))
+            return _encode_error(refused.program_text)
         except LuaInvalidInput as error:
             return _encode_error(f"{name}: its result cannot be passed to a script. {error}")
         except Exception as error:

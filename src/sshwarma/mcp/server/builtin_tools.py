@@ -19,11 +19,10 @@ from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import Visit
 from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
 from sshwarma.mcp.server.wait_events import EventBatch, wait_events
-from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import Verb, find_verb
-from sshwarma.verbs.views import draw_result, dump_json
+from sshwarma.verbs.views import dump_json, render_for_program
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -151,7 +150,7 @@ async def _run_verb(
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return ToolResult(render_plain(draw_result(result)), dump_json(result))
+    return ToolResult(render_for_program(result), dump_json(result))
 
 
 async def _use_tool(

@@ -142,10 +142,10 @@ class McpEndpoint:
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             visit = await self._clients.open_visit(token.agent_id, token, stays=stays)
         except Unavailable as busy:
-            await _send_refusal(send, 429, str(busy))
+            await _send_refusal(send, 429, busy.program_text)
             return
         except WorldError as refused:
-            await _send_refusal(send, 401, str(refused))
+            await _send_refusal(send, 401, refused.program_text)
             return
         answer = _HttpExchange(visit, receive, send)
         try:

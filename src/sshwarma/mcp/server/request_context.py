@@ -49,7 +49,7 @@ def caller_of(ctx: RequestContext) -> Caller:
 
 def to_mcp_error(refused: WorldError) -> MCPError:
     """Return the error of the protocol for a refusal, with the same text."""
-    return MCPError(INVALID_PARAMS, str(refused))
+    return MCPError(INVALID_PARAMS, refused.program_text)
 
 
 async def with_mcp_errors(work: Awaitable[T]) -> T:

@@ -47,5 +47,5 @@ class ResourceMethods:
         try:
             contents = await resources.read_resource(caller_of(ctx), params.uri)
         except WorldError as refused:
-            raise MCPError(INVALID_PARAMS, str(refused), {"uri": params.uri}) from refused
+            raise MCPError(INVALID_PARAMS, refused.program_text, {"uri": params.uri}) from refused
         return ReadResourceResult(contents=list(contents))

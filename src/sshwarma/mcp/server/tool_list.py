@@ -98,7 +98,7 @@ def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = 
     return Tool(
         name=name,
         title=verb.summary,
-        description=f"{verb.summary}. {verb.detail}".strip(),
+        description=verb.program_description,
         input_schema=input_schema or verb.input_schema,
         output_schema=make_output_schema(verb.result_adapter),
         annotations=make_annotations(verb.scope),

@@ -68,7 +68,7 @@ class ToolMethods:
                 work = self._call(visit, caller, params.name, params.arguments or {}, report)
                 return to_call_result(await visit.run_call(work))
         except WorldError as refused:
-            return make_refusal(str(refused))
+            return make_refusal(refused.program_text)
         except Exception:
             log.exception("a tool call failed", tool=params.name)
             return make_refusal(INTERNAL_ERROR)

@@ -1,0 +1,66 @@
+"""Text for readers that cannot type: nothing that is typed, and nothing else left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma import verbs
+from sshwarma.common.program_text import drop_commands, names_commands
+from sshwarma.verbs.registry import every_verb
+from sshwarma.verbs.verb import Verb
+from sshwarma.world.errors import NotFound, RateLimited
+
+verbs.load_verbs()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/rooms lists them.",
+        "Wait 3 s; Up brings the line back.",
+        "A line without a slash is said.",
+        "From a shell: ssh HOST put NAME < file",
+        "Removed dice. (/tool list)",
+    ],
+)
+def test_a_command_or_a_key_is_seen(text: str) -> None:
+    assert names_commands(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no file /srv/project/notes.md.",
+        "https://example.org/mcp answers.",
+        "Needs read/write.",
+        "It takes a/b or ./c.",
+        "Get/set the vibe.",
+    ],
+)
+def test_a_path_and_an_address_are_no_commands(text: str) -> None:
+    assert drop_commands(text) == text
+
+
+def test_only_the_sentence_that_names_a_command_is_left_out() -> None:
+    text = "Dropped plan. /restore plan brings it back. Two are left."
+    assert drop_commands(text) == "Dropped plan. Two are left."
+
+
+def test_a_refusal_tells_a_program_what_happened_and_not_what_to_type() -> None:
+    refused = NotFound("There is no room x.", hint="/rooms lists them.")
+    assert str(refused) == "There is no room x. /rooms lists them."
+    assert refused.program_text == "There is no room x."
+    near = NotFound("There is no room denn.", hint="Did you mean den?")
+    assert near.program_text == "There is no room denn. Did you mean den?"
+    busy = RateLimited("Too many lines.", retry_after_seconds=2.1, hint="Up brings it back.")
+    assert busy.program_text == "Too many lines. Wait 3 s."
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in every_verb() if verb.tool_spec is not None], ids=lambda v: v.path
+)
+def test_no_verb_tells_a_program_of_commands(verb: Verb) -> None:
+    assert verb.program_description
+    assert not names_commands(verb.program_description)
+    for name, described in verb.input_schema["properties"].items():
+        assert not names_commands(described["description"]), name
