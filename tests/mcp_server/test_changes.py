@@ -214,11 +214,12 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
     async with listening(served, token, mode) as ears:
         await asyncio.gather(*(served.equip(ann, one) for one in made))
         await ears.hears("tools")
-        await ears.hears_nothing()
+        listed: list[str] = []
+        while len(listed) < 20:
+            tools = (await ears.client.list_tools()).tools
+            listed = [tool.name for tool in tools if tool.name.startswith("t.")]
+        await asyncio.sleep(QUIET)  # for notices that would be too many
         assert 1 <= ears.heard.count("tools") <= 3
-        assert (
-            sum(tool.name.startswith("t.") for tool in (await ears.client.list_tools()).tools) == 20
-        )
 
 
 async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,7 +237,8 @@ HOSTILE = [
 def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()
     written = render_block(drawn(text), DisplayOptions(80))
-    assert time.process_time() - start < 0.5
+    # Some 0.2 s on an idle machine; what takes more than linear time takes minutes.
+    assert time.process_time() - start < 5
     assert len(written) < 40 * len(text)
 
 
