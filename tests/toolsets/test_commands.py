@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from sshwarma.common.limits import MAX_EXPANDED_CHARACTERS
@@ -196,3 +198,16 @@ async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
     assert [candidate.text for candidate in found] == ["den:dice"]
     found = await complete(alice.caller, "/run dic", 8)
     assert found == []
+
+
+@pytest.mark.parametrize("word", ["gc", "mcp", "room", "look"])
+async def test_no_command_takes_the_name_of_a_verb_or_a_family(
+    alice: Someone, den: str, word: str
+) -> None:
+    await command(alice, word, "/note somebody else's text")
+    before = await alice.world.last_rows(den, 100)
+    for line in (f"/{word}", f"/{word} purge", f"/{word} list"):
+        with contextlib.suppress(WorldError):
+            await do(alice, line)
+    added = [row for row in await alice.world.last_rows(den, 100) if row not in before]
+    assert not [row for row in added if row.kind.startswith("journal")]

@@ -237,3 +237,14 @@ def test_what_is_missing_is_named_with_its_meaning() -> None:
 def test_types_of_arguments_with_other_completers_are_other_types() -> None:
     """typing caches `Annotated`: if equal, every type would complete as the first that was made."""
     assert len({RoomName, AgentName, ModelName, ThingName}) == 4
+
+
+def test_a_quote_and_many_flags_are_read_in_one_pass() -> None:
+    # Reading these was quadratic: minutes of the whole server for one line of anyone.
+    with pytest.raises(Invalid, match="The quote ' is not closed"):
+        parsed("/examine '" + "a" * 2_000_000)
+    assert parsed("/examine '" + "b" * 100_000 + "\\'c'")["thing"] == "b" * 100_000 + "'c"
+    with pytest.raises(Invalid, match="at most 32 items"):
+        parsed("/mcp add x " + "--header a:b " * 80_000 + "-- run")
+    patterns = parsed("/equip room " + "a " * 200_000)["patterns"]
+    assert len(patterns) == 399_999

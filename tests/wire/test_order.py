@@ -187,3 +187,27 @@ def test_a_copy_of_a_private_room_is_private(
     assert refused.status == 1
     assert f"There is no room named {copy}" in refused.err
     assert copy not in carol.run("rooms").out
+
+
+@pytest.mark.parametrize("verb", ["kick", "ban"])
+def test_what_somebody_typed_as_a_reason_reaches_a_plain_shell_as_text(
+    alice: Person, bob: Person, room: str, verb: str
+) -> None:
+    shell = bob.pipe()
+    assert shell.stdin is not None and shell.stdout is not None
+    shell.stdin.write(f"/join {room}\n/say ready\n".encode())
+    shell.stdin.flush()
+    seen = b""
+    while b"ready" not in seen:
+        seen += shell.stdout.readline()
+    reason = "5 hi \x1b]0;owned\x07\u202e\x9b31m"
+    alice.does(f"{verb} {bob.name} {reason}")
+    while b"owned" not in seen.rpartition(b"You ")[2] and b" put you " not in seen:
+        seen += shell.stdout.readline()
+    shell.stdin.write(b"/look\n")  # the shell stays, in the lobby
+    shell.stdin.flush()
+    while b"Here:" not in seen.rpartition(b"owned")[2]:
+        seen += shell.stdout.readline()
+    assert b"lobby" in seen.rpartition(b"owned")[2]
+    assert b"\x1b" not in seen and b"\x07" not in seen
+    assert "\u202e".encode() not in seen and "\x9b".encode() not in seen

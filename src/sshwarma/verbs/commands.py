@@ -19,7 +19,7 @@ from sshwarma.lua_tools.declaration import read_summary
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
-from sshwarma.verbs.registry import Verb, find_verb
+from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -119,7 +119,7 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     equipped: dict[str, CustomCommand] = {}
     for item in load.data:
         name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()
-        if item.thing.name.startswith(COMMAND_PREFIX) and name and find_verb(name) is None:
+        if item.thing.name.startswith(COMMAND_PREFIX) and name and find_entry(name) is None:
             own = item.thing.parent_id == caller.agent.id
             equipped.setdefault(name, CustomCommand(name, item.thing, own))
     return [command for _, command in sorted(equipped.items())]
@@ -128,7 +128,7 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
     """Find the command that a line begins with; return it and the text after its name."""
     first = _COMMAND_WORD.match(text)
-    if first is None or find_verb(first[1]) is not None:
+    if first is None or find_entry(first[1]) is not None:
         return None
     name = first[1].lower()
     for command in await list_equipped_commands(caller):

@@ -14,6 +14,11 @@ from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb
 from sshwarma.world.errors import Invalid, NotFound
 
 _WORD: Final = re.compile(r"\S+")
+_QUOTED: Final = {
+    "'": re.compile(r"'((?:[^'\\]|\\.)*+)'", re.DOTALL),
+    '"': re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL),
+}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,9 @@ def _assign_arguments(
     verb: Verb, line: str, start: int
 ) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
     given: dict[str, Any] = {}
+    # Joined at the end: a line may have very many words.
+    repeated: dict[str, list[Any]] = {}
+    lists: dict[str, list[str]] = {}
     places: dict[str, tuple[int, int]] = {}
     waiting = list(verb.positional)
     at = start
@@ -140,7 +148,10 @@ def _assign_arguments(
         parameter = waiting[0] if waiting else None
         if _is_flag(verb, plain[0], parameter):
             flag, value, at = _read_flag(verb, line, Word(plain[0], plain.start(), plain.end()))
-            given[flag.name] = (*given.get(flag.name, ()), value) if flag.many else value
+            if flag.many:
+                repeated.setdefault(flag.name, []).append(value)
+            else:
+                given[flag.name] = value
             places[flag.name] = (plain.start(), at)
             continue
         if parameter is None:
@@ -153,7 +164,7 @@ def _assign_arguments(
             given[parameter.name] = line[plain.start() :].rstrip()
             places[parameter.name] = (plain.start(), len(line))
             break
-        if parameter.arg.particle == plain[0] and parameter.name not in given:
+        if parameter.arg.particle == plain[0] and parameter.name not in lists:
             at = plain.end()
             if parameter.arg.rest:
                 # After its particle a text may be empty, and keeps all but the one space.
@@ -164,8 +175,7 @@ def _assign_arguments(
                 continue
         if parameter.arg.rest and not parameter.is_text:
             # A list of words to the end of the line, with flags anywhere among them.
-            before = given.get(parameter.name)
-            given[parameter.name] = f"{before} {plain[0]}" if before else plain[0]
+            lists.setdefault(parameter.name, []).append(plain[0])
             places.setdefault(parameter.name, (plain.start(), plain.end()))
             at = plain.end()
             continue
@@ -177,6 +187,8 @@ def _assign_arguments(
         word = _read_word(line, plain)
         given[parameter.name], places[parameter.name] = word.text, (word.start, word.end)
         at = word.end
+    given |= {name: tuple(values) for name, values in repeated.items()}
+    given |= {name: " ".join(words) for name, words in lists.items()}
     return given, places
 
 
@@ -220,17 +232,10 @@ def _read_word(line: str, plain: re.Match[str]) -> Word:
 
 
 def _read_quoted_word(line: str, start: int) -> Word:
-    quote, at, text = line[start], start + 1, ""
-    while at < len(line):
-        if line[at] == "\\" and at + 1 < len(line):
-            text += line[at + 1]
-            at += 2
-        elif line[at] == quote:
-            return Word(text, start, at + 1)
-        else:
-            text += line[at]
-            at += 1
-    raise Invalid(f"The quote {quote} is not closed.", span=(start, len(line)))
+    quoted = _QUOTED[line[start]].match(line, start)
+    if quoted is None:
+        raise Invalid(f"The quote {line[start]} is not closed.", span=(start, len(line)))
+    return Word(_ESCAPED.sub(r"\1", quoted[1]), start, quoted.end())
 
 
 def _make_refusal(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection
 
 from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.hub import Hub
+from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world import things
@@ -185,10 +185,17 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 tools=len(tools),
                 waiting=waiting,
                 where=_format_address(caller, server, whole),
-                reason="" if condition.state == "up" else condition.reason,
+                reason=_format_reason(condition, whole),
             )
         )
     return ServerList(tuple(servers))
+
+
+def _format_reason(condition: ServerStatus, whole: bool) -> str:
+    """Return why a server is not up; to those who may see its log, with its last line."""
+    if condition.state == "up":
+        return ""
+    return condition.reason if whole else condition.reason.partition(": ")[0]
 
 
 async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
@@ -215,7 +222,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         name=name,
         state=condition.state,
         seconds=int(now - condition.since) if condition.since else None,
-        reason="" if condition.state == "up" else condition.reason,
+        reason=_format_reason(condition, whole),
         retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
         where=_format_address(caller, server, whole),
         facts=dict(_list_facts(server, hub.oauth_logins.describe_status(server), whole)),

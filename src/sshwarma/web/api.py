@@ -118,6 +118,12 @@ class HttpApi:
         caller = await self._caller(request)
         match await self._arguments(request):
             case {"line": str(line), **others} if line.strip() and not others:
+                if len(line.encode(errors="surrogatepass")) > self._limits.line_bytes:
+                    limit = self._limits.line_bytes
+                    raise Invalid(
+                        f"The line is too long (limit {limit} bytes).",
+                        hint="POST the arguments to /api/v1/verbs/NAME instead.",
+                    )
                 result = await run_line(caller, line)
                 return {"result": dump_json(result), "text": render_for_program(result)}
         raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
@@ -159,6 +165,8 @@ class HttpApi:
             arguments = json.loads(body or b"{}")
         except ValueError as error:
             raise Invalid(f"The request body is not JSON: {error}.") from error
+        except RecursionError:
+            raise Invalid("The request body is nested too deeply.") from None
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments

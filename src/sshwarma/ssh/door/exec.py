@@ -11,6 +11,7 @@ import asyncio
 import base64
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import structlog
@@ -41,7 +42,10 @@ LATE_PIPE_MESSAGE: Final = (
     b"Piped input ignored: nothing arrived in the first 0.3 s. Use --stdin to wait for it.\n"
 )
 
-_DOOR_FLAG: Final = re.compile(r"\s--(json|stdin|room(?:=|\s+)(\S+))(?=\s|$)")
+_FLAG: Final = r"(?P<flag>\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+)))(?=\s|$)"
+_DOOR_FLAG: Final = re.compile(_FLAG)
+_LAST_FLAG: Final = re.compile(rf"{_FLAG}\s*$")
+_FIRST_FLAG: Final = re.compile(rf"^\s*(?:[^\s-]\S*)?{_FLAG}")
 
 
 class ExecHandler(TaskHandler):
@@ -124,16 +128,29 @@ class ExecHandler(TaskHandler):
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
-        """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room."""
+        """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.
+
+        They are read at the end of the command, before its first argument, and anywhere if the
+        verb takes no free text. Within a text, and after ` -- `, they belong to the text.
+        """
+        own, separator, program = f" {command}".partition(" -- ")
         room = ""
-        for found in _DOOR_FLAG.finditer(f" {command}"):
-            if found[1] == "json":
+        patterns = (_LAST_FLAG, _FIRST_FLAG) if self._takes_text(own) else (_DOOR_FLAG,)
+        while (found := _search_any(patterns, own)) is not None:
+            if found["name"] == "json":
                 self._json = True
-            elif found[1] == "stdin":
+            elif found["name"] == "stdin":
                 self._waits = True
             else:
-                room = found[2]
-        return _DOOR_FLAG.sub("", f" {command}").strip(), room
+                room = found["room"]
+            own = own[: found.start("flag")] + own[found.end("flag") :]
+        return f"{own}{separator}{program}".strip(), room
+
+    @staticmethod
+    def _takes_text(command: str) -> bool:
+        """Return whether free text follows the words of a command; also if no verb is known."""
+        typed = find_typed("/" + _DOOR_FLAG.sub("", command).strip().removeprefix("/"))
+        return typed is None or typed[0].text is not None
 
     async def _as_line(self, caller: Caller, command: str) -> str:
         """Return the command as a typed line: add the slash that a verb may omit here.
@@ -221,3 +238,7 @@ class ExecHandler(TaskHandler):
     @property
     def _newline(self) -> str:
         return "\r\n" if self._channel.has_pty else "\n"
+
+
+def _search_any(patterns: Iterable[re.Pattern[str]], text: str) -> re.Match[str] | None:
+    return next((found for one in patterns if (found := one.search(text)) is not None), None)

@@ -6,6 +6,7 @@ It reads lines, prints plain text without a prompt, and prints new rows of the r
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 from typing_extensions import override
@@ -21,7 +22,7 @@ from sshwarma.ssh.door.context import (
 )
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel, ClientLink
-from sshwarma.terminal.text import Block, block
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import draw_row
@@ -58,6 +59,8 @@ class LineShellHandler(TaskHandler):
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._connection = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
+        self._room_id = ""
+        self._stop_room: Callable[[], None] = _do_nothing
         self._start(self._run())
         context.on_stop.add(self._farewell)
 
@@ -89,14 +92,10 @@ class LineShellHandler(TaskHandler):
     async def _run(self) -> None:
         world = self._context.world
         stops = [world.bus.on_agent(self._agent_id, self._on_private_event)]
-        room_id, stop_room = "", _do_nothing
         try:
             # A client that hangs up during this has arrived and then departs.
             await moving.record_arrival(world, self._connection)
-            room_id, stop_room = (
-                self._connection.room_id,
-                world.bus.on_room("lobby", self._on_room_event),
-            )
+            self._follow_room()
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
                     continue
@@ -104,15 +103,12 @@ class LineShellHandler(TaskHandler):
                 if not await self._run_line(typed):
                     break
                 self._running = False
-                if self._connection.room_id != room_id:
-                    stop_room()
-                    room_id = self._connection.room_id
-                    stop_room = world.bus.on_room(room_id, self._on_room_event)
+                self._follow_room()
         except Exception:
             log.exception("plain shell failed")
             self._say(f"{INTERNAL_ERROR}\n".encode())
         finally:
-            stop_room()
+            self._stop_room()
             for stop in stops:
                 stop()
             self._context.background.spawn(moving.record_departure(world, self._connection))
@@ -155,11 +151,26 @@ class LineShellHandler(TaskHandler):
         elif isinstance(event, QuestionAsked):
             self._print(draw_question(event))
         elif isinstance(event, AgentEvicted) and event.room_id in (None, self._connection.room_id):
-            self._say(event.reason.encode() + b"\n")
-            self._link.close(event.reason)
+            self._print(block(line(event.reason)))
+            if event.room_id is None:
+                self._link.close(event.reason)
+            else:
+                self._context.background.spawn(self._move_out())
+
+    async def _move_out(self) -> None:
+        caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
+        await moving.move_out_of_room(caller)
+        self._follow_room()
+
+    def _follow_room(self) -> None:
+        """Print the rows of the room that the connection is in now, and of no other."""
+        if self._connection.room_id != self._room_id:
+            self._stop_room()
+            self._room_id = self._connection.room_id
+            self._stop_room = self._context.world.bus.on_room(self._room_id, self._on_room_event)
 
     def _farewell(self, reason: str) -> None:
-        self._say(reason.encode() + b"\n")
+        self._print(block(line(reason)))
         self._channel.exit(0)
 
     def _print(self, drawn: Block) -> None:

@@ -15,6 +15,7 @@ from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_blo
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.ports import Channel
+from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)
@@ -69,7 +70,7 @@ class ServiceHandler(TaskHandler):
         super().closed(error)
 
     def _farewell(self, reason: str) -> None:
-        self._channel.write_stderr(reason.encode() + b"\n")
+        self._channel.write_stderr(escape_controls(reason).encode() + b"\n")
         self._task.cancel()
 
     async def _run(self, agent_id: str) -> None:

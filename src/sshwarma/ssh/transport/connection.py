@@ -137,9 +137,11 @@ class LeanConnection(AsyncsshConnection):
         if self.leaving or self.socket_transport is None:
             return
         self.leaving = True
+        # A reason may quote what another person typed.
+        printable = "".join(character if character.isprintable() else "?" for character in reason)
         running = [channel for channel in self.open_channels if not channel.is_closing()]
         for channel in running:
-            channel.write_stderr(f"{reason}\r\n".encode())
+            channel.write_stderr(f"{printable}\r\n".encode())
             channel.close()
         if running:
             self._farewell_timer = self.event_loop.call_later(
