@@ -102,7 +102,7 @@ class App:
         Raises:
             OSError: if an address cannot be had.
             control_socket.DataDirInUseError: if another process uses the data directory.
-            hostkey.UnusableKey: if the host key cannot be used.
+            UnusableKey: if the host key cannot be used.
         """
         app = cls(settings)
         try:

@@ -37,7 +37,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
-from sshwarma.world import agents, namespaces, notes, rows, things
+from sshwarma.world import agents, namespaces, notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
@@ -47,6 +47,7 @@ from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer
+from support.rows import read_rows_after
 from support.services import ProviderBase, make_services
 
 Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
@@ -95,9 +96,7 @@ class House:
         for turn_id in getattr(said, "turns", ()):
             await self.turns.wait_until_ended(turn_id)
         first = before.seq if before else 0
-        return await self.world.store.read(
-            lambda conn: rows.read_rows_after(conn, "lobby", first, 100)
-        )
+        return await self.world.store.read(lambda conn: read_rows_after(conn, "lobby", first, 100))
 
     async def statuses(self) -> list[str]:
         def query(conn: Any) -> list[str]:

@@ -334,7 +334,7 @@ async def _check_reachable(settings: McpSettings) -> None:
     """Refuse an address that is never connected to, because a retry cannot help.
 
     Raises:
-        Blocked: with the address that the name resolves to.
+        BlockedAddress: with the address that the name resolves to.
     """
     if settings.url is None:
         return

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, func, select
 
@@ -378,18 +378,3 @@ def _parse_switch(value: str) -> bool:
             return False
         case _:
             raise Invalid(f"{value[:20]}: choose one of: on, off.")
-
-
-def namespace_to_dict(space: Namespace) -> dict[str, Any]:
-    """Return the fields of a namespace as a dict, for programs."""
-    return {
-        "id": space.id,
-        "name": space.title,
-        "description": space.thing.description,
-        "keywords": list(space.keywords),
-        "parent": space.parent,
-        "children": list(space.children),
-        "required_states": list(space.required_states),
-        "auto_load": space.thing.auto_load,
-        "load_with_parent": space.load_with_parent,
-    }

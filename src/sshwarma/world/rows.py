@@ -139,15 +139,6 @@ def read_window_rows(
     return sorted(found, key=lambda row: row.seq)
 
 
-def read_rows_after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
-    """Up to `limit` rows that follow `seq`, oldest first, for a listener that fills a gap."""
-    query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)
-    return [
-        row_from_mapping(row)
-        for row in conn.execute(query.order_by(rows.c.seq).limit(limit)).mappings()
-    ]
-
-
 def row_from_mapping(row: RowMapping) -> Row:
     """Return the row of a database row."""
     return Row(

@@ -218,12 +218,6 @@ def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
     return [_turn_from_row(row) for row in conn.execute(query).mappings()][::-1]
 
 
-def get_turn(conn: Connection, turn_id: str) -> Turn | None:
-    """Return the turn with that id."""
-    found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
-    return _turn_from_row(found) if found else None
-
-
 def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     """Return the turn of a room by its id or the end of it.
 

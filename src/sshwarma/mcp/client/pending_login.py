@@ -109,10 +109,10 @@ class PendingSignIn:
         )
 
     def take(self, query: Mapping[str, str]) -> None:
-        """Take the parameters of the redirect, once.
+        """Accept the parameters of the redirect, once.
 
         Raises:
-            Conflict: if the sign-in has them already.
+            Conflict: if the sign-in already has them.
         """
         if self._answer.done():
             raise Conflict("This sign-in already has its answer.")
