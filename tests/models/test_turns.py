@@ -566,7 +566,7 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
             yield TextDelta(piece)
-            await asyncio.sleep(live_answer.FRAME_SECONDS * 1.5)
+            await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 1.5)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
@@ -808,9 +808,9 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield RetryDelay(2.2, "rate limited")
-        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
         yield TextDelta("at last")
-        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
 
     house.backend.script = script
     await house.says("alice", "@qwen hi")

@@ -82,7 +82,7 @@ class TurnLoop:
 
     def __init__(
         self,
-        means: TurnDeps,
+        deps: TurnDeps,
         turn: Turn,
         agent: Agent,
         question: Row,
@@ -100,11 +100,11 @@ class TurnLoop:
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
-        self._deps = means
-        self._world = means.world
+        self._deps = deps
+        self._world = deps.world
         self._question = question
         self._follower = follower
-        self._live_answer = LiveAnswer(means.world, turn)
+        self._live_answer = LiveAnswer(deps.world, turn)
         self._budget = TurnBudget()
         self._uncounted_step: tuple[Backend, StepRequest] | None = (
             None  # a started step without usage yet

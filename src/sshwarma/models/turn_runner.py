@@ -23,7 +23,7 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
-STOP_TIMEOUT_SECONDS: Final = 5.0
+TURN_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped turns to end."""
 
 
@@ -69,7 +69,7 @@ class TurnRunner:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
 
-    def mentioned_models(self, text: str, by: Agent) -> list[Agent]:
+    def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
@@ -168,14 +168,14 @@ class TurnRunner:
         return [running.agent.name for running in found]
 
     async def wait_for_stopped(self, room_id: str) -> None:
-        """Wait for the stopped turns of a room to end, at most STOP_TIMEOUT_SECONDS."""
+        """Wait for the stopped turns of a room to end, at most TURN_STOP_TIMEOUT_SECONDS."""
         tasks = {
             running.task
             for running in self._running.values()
             if running.turn.room_id == room_id and running.stopped and running.task is not None
         }
         if tasks:
-            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_SECONDS)
+            await asyncio.wait(tasks, timeout=TURN_STOP_TIMEOUT_SECONDS)
 
     async def close(self) -> None:
         """Stop all turns and wait until each has stored its end."""
@@ -187,7 +187,7 @@ class TurnRunner:
 
     def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
-        called = self.mentioned_models(row.content, answer.agent)
+        called = self.find_mentioned_models(row.content, answer.agent)
         limit = ""
         if not self.can_call_next(answer.hops):
             limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"

@@ -200,7 +200,7 @@ class Tools:
                 await place.wait_to_end()
         except asyncio.CancelledError:
             await asyncio.shield(
-                self._ended(
+                self._record_ending(
                     call,
                     "error",
                     ToolResult("The call was stopped.", is_error=True),
@@ -208,7 +208,7 @@ class Tools:
                 )
             )
             raise
-        return await self._ended(call, how, result, seconds)
+        return await self._record_ending(call, how, result, seconds)
 
     async def _check_call(
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
@@ -322,7 +322,7 @@ class Tools:
             )
         return ("error" if result.is_error else "result"), result
 
-    async def _ended(
+    async def _record_ending(
         self, call: Row, how: CallResultKind, result: ToolResult, seconds: float
     ) -> CallOutcome:
         row = await self._world.change(

@@ -188,7 +188,7 @@ async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
         name: the server.
     """
     hub = services_of(caller).hub
-    await hub.enable(caller, name, True)
+    await hub.set_enabled(caller, name, True)
     return await _connection_of(caller, hub, name)
 
 
@@ -204,7 +204,7 @@ async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     hub = services_of(caller).hub
     if await hub.end_offer(caller, name):
         return Confirmation(f"Ended what was brought along as {name}.")
-    await hub.enable(caller, name, False)
+    await hub.set_enabled(caller, name, False)
     return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
 
 

@@ -65,7 +65,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     """
     words = _clean_text(caller, text)
     answering = services_of(caller).turns
-    asked = answering.mentioned_models(words, caller.agent)
+    asked = answering.find_mentioned_models(words, caller.agent)
     if asked and not answering.can_call_next(caller.mention_hops):
         names = ", ".join(agent.name for agent in asked)
         raise Forbidden(

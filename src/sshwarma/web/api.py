@@ -50,12 +50,12 @@ class HttpApi:
     """The API routes of one world."""
 
     def __init__(
-        self, world: World, services: Services, limits: LimitSettings, pace: LineRateLimiter
+        self, world: World, services: Services, limits: LimitSettings, line_rate: LineRateLimiter
     ) -> None:
         self._world = world
         self._services = services
         self._limits = limits
-        self._pace = pace
+        self._line_rate = line_rate
 
     @property
     def routes(self) -> list[Route]:
@@ -130,7 +130,7 @@ class HttpApi:
                 "The bearer token is missing or invalid.",
                 hint="Make one with sshwarma token new NAME.",
             )
-        self._pace.check(agent.id)
+        self._line_rate.check(agent.id)
         caller = Caller(
             world=self._world,
             services=self._services,

@@ -132,7 +132,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
     ]
 
 
-def _is_reachable(conn: Connection, thing: Thing, by_name: Mapping[str, Thing]) -> bool:
+def _is_reachable(conn: Connection, thing: Thing, by_id: Mapping[str, Thing]) -> bool:
     """Return whether all ancestors of a namespace are live, such as its server."""
     above: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
@@ -140,7 +140,7 @@ def _is_reachable(conn: Connection, thing: Thing, by_name: Mapping[str, Thing]) 
             return False
         if above.parent_id in (None, "world", NAMESPACE_CONTAINER, "mcps"):
             return True
-        above = by_name.get(above.parent_id) or things.get_thing(conn, above.parent_id)
+        above = by_id.get(above.parent_id) or things.get_thing(conn, above.parent_id)
     return False
 
 

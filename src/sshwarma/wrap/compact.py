@@ -28,7 +28,7 @@ The turn keeps all its rows.
 MAX_SUMMARY_TURNS: Final = 40
 """Most turns summarized in a line each; earlier ones are counted."""
 
-MAX_SUMMARY_CHARACTERS: Final = 120
+MAX_ROW_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
 
 CUT_STEP_LINES: Final = 50
@@ -145,4 +145,8 @@ def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
 
 def _shorten_text(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_SUMMARY_CHARACTERS else flat[: MAX_SUMMARY_CHARACTERS - 1] + "…"
+    return (
+        flat
+        if len(flat) <= MAX_ROW_SUMMARY_CHARACTERS
+        else flat[: MAX_ROW_SUMMARY_CHARACTERS - 1] + "…"
+    )

@@ -138,7 +138,7 @@ class Hub(ToolProvider):
             )
             await self.oauth_logins.forget(server)
 
-    async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
+    async def set_enabled(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Enable or disable a server; connect or disconnect it now."""
         async with self.pool.lock_for(name):
             server = await self.find(name)

@@ -10,7 +10,7 @@ from typing_extensions import override
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import Dialer, LinkLost
-from sshwarma.mcp.client.server_listener import MAX_NAMED_TOOLS, format_tool_names
+from sshwarma.mcp.client.server_listener import MAX_SERVER_TOOL_NAMES, format_tool_names
 from sshwarma.mcp.client.server_pool import ServerPool, load_dial
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
@@ -127,5 +127,5 @@ class _OfferedLines(LineStream):
 def _announce_tools(tx: Change, caller: Caller, server: Thing) -> None:
     """Announce the offered tools to the room."""
     tools = [tool.name for tool in things.read_children(tx.conn, server.id, "tool")]
-    names = format_tool_names(tools, f" and {len(tools) - MAX_NAMED_TOOLS} more")
+    names = format_tool_names(tools, f" and {len(tools) - MAX_SERVER_TOOL_NAMES} more")
     caller.append_notice(tx, f"offers {len(tools)} tools as {server.name}: {names}")

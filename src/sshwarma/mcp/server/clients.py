@@ -36,7 +36,7 @@ from sshwarma.world.world import World
 
 T = TypeVar("T")
 
-STOP_TIMEOUT_SECONDS: Final = 5.0
+CALL_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a cancelled call to clean up."""
 
 MAX_NOTICES: Final = 20
@@ -306,7 +306,7 @@ class McpClients:
         calls = [task for client in self for task in client.calls]
         for client in self:
             client.end_visits("The server is shutting down.")
-        await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
+        await self._background.wait(CALL_STOP_TIMEOUT_SECONDS, calls)
 
     def _make_listener(self, client: McpClient) -> Callable[[Any], None]:
         def on_event(event: Any) -> None:

@@ -47,21 +47,23 @@ class McpEndpoint:
     """
 
     def __init__(
-        self, clients: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
+        self, clients: McpClients, tools: Tools, http: HttpSettings, line_rate: LineRateLimiter
     ) -> None:
         self._clients = clients
-        self._pace = LineRateLimiter(
+        self._request_rate = LineRateLimiter(
             clients.limits.requests_per_10_seconds, "requests", "then ask again"
         )
-        self.handlers = self._protocol(clients, tools, lines)
+        self.handlers = self._protocol(clients, tools, line_rate)
         self._hosts = http.hosts
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _protocol(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
-        return McpHandlers(clients, tools, lines)
+    def _protocol(
+        self, clients: McpClients, tools: Tools, line_rate: LineRateLimiter
+    ) -> McpHandlers:
+        return McpHandlers(clients, tools, line_rate)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
@@ -99,7 +101,7 @@ class McpEndpoint:
             Forbidden: if the agent's access ends.
         """
         visit = await self._clients.open_visit(agent_id, None)
-        messages = MessageStream(lines, agent_id, self._pace)
+        messages = MessageStream(lines, agent_id, self._request_rate)
         server = self.handlers.server
         serving = asyncio.get_running_loop().create_task(
             serve_dual_era_loop(
@@ -138,7 +140,7 @@ class McpEndpoint:
                 )
                 return
             if scope["method"] == "POST":
-                self._pace.check(token.agent_id)
+                self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             visit = await self._clients.open_visit(token.agent_id, token, stays=stays)
         except Unavailable as busy:

@@ -1,8 +1,8 @@
 """Change notifications: tool, prompt and resource lists, subscribed resources.
 
-Events of the world are collected for SETTLE_SECONDS; then the current state is compared with what
-each listener last received. So a client gets one notification for many changes, only of what its
-agent can see in its room, and nothing of a room that the agent may not enter.
+Events of the world are collected for NOTIFICATION_SETTLE_SECONDS; then the current state is
+compared with what each listener last received. So a client gets one notification for many changes,
+only of what its agent can see in its room, and nothing of a room that the agent may not enter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-SETTLE_SECONDS: Final = 0.05
+NOTIFICATION_SETTLE_SECONDS: Final = 0.05
 """Seconds of changes that are notified together."""
 
 SEND_TIMEOUT_SECONDS: Final = 10.0
@@ -142,7 +142,9 @@ class ChangeNotifier:
         if not self._listeners:
             self._changed_room_ids.clear()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._start_task)
+            self._timer = asyncio.get_running_loop().call_later(
+                NOTIFICATION_SETTLE_SECONDS, self._start_task
+            )
 
     def _start_task(self) -> None:
         self._timer = None

@@ -60,13 +60,13 @@ class WorldServer(Server[Any]):
 class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMethods):
     """Handlers of all MCP methods, and the `server` of the SDK that calls them.
 
-    `lines` is the rate limit of each agent's lines and calls at all doors.
+    `line_rate` is the rate limit of each agent's lines and calls at all doors.
     """
 
-    def __init__(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
+    def __init__(self, clients: McpClients, tools: Tools, line_rate: LineRateLimiter) -> None:
         tool_lists = ToolListCache()
         notifier = ChangeNotifier(clients.world, tool_lists)
-        ToolMethods.__init__(self, tools, lines, tool_lists)
+        ToolMethods.__init__(self, tools, line_rate, tool_lists)
         SubscriptionMethods.__init__(self, notifier, LegacySessions(clients, notifier))
         self.clients = clients
         self.server = WorldServer(

@@ -40,10 +40,10 @@ class McpServer:
         services: Services,
         limits: LimitSettings,
         http: HttpSettings,
-        pace: LineRateLimiter,
+        line_rate: LineRateLimiter,
     ) -> None:
         self.clients = McpClients(world, services, limits)
-        self._endpoint_args = (services.tools, http, pace)
+        self._endpoint_args = (services.tools, http, line_rate)
         self._service: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
 

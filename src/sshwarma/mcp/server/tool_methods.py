@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 class ToolMethods:
     """Lists and calls the tools that a request's agent has in its room.
 
-    `lines` is the rate limit of each agent's lines and calls at all doors.
+    `line_rate` is the rate limit of each agent's lines and calls at all doors.
     """
 
-    def __init__(self, tools: Tools, lines: LineRateLimiter, tool_lists: ToolListCache) -> None:
+    def __init__(self, tools: Tools, line_rate: LineRateLimiter, tool_lists: ToolListCache) -> None:
         self._tools = tools
-        self._lines = lines
+        self._line_rate = line_rate
         self._tool_lists = tool_lists
         self._builtin_tools = make_builtin_tools(tools)
 
@@ -101,4 +101,4 @@ class ToolMethods:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
         if needed is not TokenScope.READ:
-            self._lines.check(caller.agent.id)
+            self._line_rate.check(caller.agent.id)

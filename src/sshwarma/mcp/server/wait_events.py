@@ -26,7 +26,7 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.events import Row, StreamEnded, StreamUpdated
 from sshwarma.world.schema import rows as rows_table
 
-REPORT_INTERVAL_SECONDS: Final = 10.0
+WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ async def wait_events(
                     now, room=room.name, since=since, found=found, notices=notices, more=more
                 )
             try:
-                async with asyncio.timeout(min(left, REPORT_INTERVAL_SECONDS)):
+                async with asyncio.timeout(min(left, WAIT_REPORT_INTERVAL_SECONDS)):
                     await happened.wait()
             except TimeoutError:
                 if now.on_progress is not None:

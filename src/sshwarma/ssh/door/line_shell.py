@@ -122,7 +122,7 @@ class LineShellHandler(TaskHandler):
     async def _run_line(self, typed: str) -> bool:
         """Run one line and print its result; return False after a goodbye."""
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
             result = await run_line(caller, typed)
         except WorldError as refused:

@@ -225,19 +225,19 @@ class ShellHandler(ChannelHandler):
         await moving.record_arrival(world, self._connection)
         await self._enter_room()
         if came_from != self._connection.room_id and start == "lobby":
-            await self._print_missed_rows(came_from)
+            await self._print_last_room(came_from)
         # Write the first screen in one frame.
         self.terminal.start()
         await self._run_queued_lines()
 
-    async def _find_start_room(self, agent: agents.Agent, preference: str) -> str:
+    async def _find_start_room(self, agent: agents.Agent, room_id: str) -> str:
         try:
-            room = await self._world.room(preference)
+            room = await self._world.room(room_id)
         except NotFound:
             return "lobby"
-        return preference if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+        return room_id if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
 
-    async def _print_missed_rows(self, room_id: str) -> None:
+    async def _print_last_room(self, room_id: str) -> None:
         try:
             room = await self._world.room(room_id)
         except NotFound:
@@ -255,7 +255,7 @@ class ShellHandler(ChannelHandler):
     async def _run_concurrent_line(self, typed: str) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             self._print(draw_result(await run_line(self._make_caller(), typed)))
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
@@ -264,7 +264,7 @@ class ShellHandler(ChannelHandler):
         """Run one line and show its result."""
         self._running = True
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
         except WorldError as refused:
             if not _is_echoed(typed):

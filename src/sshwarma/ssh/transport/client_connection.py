@@ -180,14 +180,14 @@ class ClientConnection(ConnectionOwner):
     async def _enter(self, peer: Peer) -> None:
         server = self.server
         try:
-            server.admission.authenticated(self.ticket, peer.fingerprint)
+            server.admission.promote(self.ticket, peer.fingerprint)
             async with asyncio.timeout(server.limits.enter_seconds):
                 self._identity = await server.authenticator.enter(peer)
         except Rejected as no:
-            server.refuse("gate", peer.address)
+            server.refuse("not_admitted", peer.address)
             self._conn.close_gracefully(no.reason)
         except TimeoutError:
-            server.refuse("gate_slow", peer.address)
+            server.refuse("admit_timeout", peer.address)
             limit = server.limits.enter_seconds
             self._conn.close_gracefully(f"login timed out after {limit:g} s; try again soon")
         else:

@@ -162,7 +162,7 @@ class SshServer:
     ) -> None:
         """Count and log a connection that tried to authenticate and failed."""
         self.counters.auth_failed += 1
-        self.admission.failed(client.ticket)
+        self.admission.count_failure(client.ticket)
         self._log.note(
             "ssh.auth_failed",
             address=client.address,
