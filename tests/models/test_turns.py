@@ -13,8 +13,7 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.common.limits import MAX_CALLS_PER_STEP
-from sshwarma.models import live_answer
-from sshwarma.models import turn_loop as one_answer
+from sshwarma.models import live_answer, turn_loop
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
     BackendError,
@@ -40,7 +39,8 @@ from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import agents, namespaces, notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
-from sshwarma.world.events import Row, StreamEnded, StreamUpdated
+from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.usage import TokenUsage
@@ -264,7 +264,7 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
 async def test_one_that_says_nothing_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_answer, "STALL_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(turn_loop, "STALL_TIMEOUT_SECONDS", 0.01)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()

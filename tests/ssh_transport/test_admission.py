@@ -16,7 +16,7 @@ from sshwarma.ssh.transport.admission import (
     AdmissionTicket,
     LogThrottle,
 )
-from sshwarma.ssh.transport.ports import Rejected
+from sshwarma.ssh.transport.interfaces import Rejected
 
 
 class Clock:

@@ -20,8 +20,8 @@ from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
-from sshwarma.world.events import Row
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 

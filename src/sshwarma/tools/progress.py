@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Row, StreamEnded, StreamUpdated
+from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 
 PROGRESS_INTERVAL_SECONDS: Final = 0.1
 """Seconds between updates; faster reports replace each other, as a tool may send thousands."""

@@ -13,7 +13,7 @@ from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
-from sshwarma.verbs.moving import MoveResult, move_caller
+from sshwarma.verbs.moving import MoveResult, move_to_room
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnListed
@@ -34,7 +34,8 @@ from sshwarma.world import rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
-from sshwarma.world.events import Row, TurnsChanged
+from sshwarma.world.events import TurnsChanged
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
@@ -220,7 +221,7 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         return room
 
     made = await caller.change(work)
-    moved = await move_caller(caller, await caller.world.room(made.id))
+    moved = await move_to_room(caller, await caller.world.room(made.id))
     return MoveResult(moved.room, moved.came_from, made=True)
 
 

@@ -22,8 +22,8 @@ from sshwarma.world import private_messages, rows, search, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
 
 MAX_MATCH_SNIPPET_CHARACTERS = 200

@@ -19,8 +19,8 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound
-from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.layers import estimate_tokens

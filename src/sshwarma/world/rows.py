@@ -13,8 +13,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects import sqlite
 
-from sshwarma.world.events import Row, RowAppended
+from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
+from sshwarma.world.row import Row
 from sshwarma.world.schema import row_tags, rows
 from sshwarma.world.store import Change
 

@@ -31,8 +31,9 @@ from sqlalchemy import (
 
 from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import Conflict, NotFound
-from sshwarma.world.events import Row, TurnsChanged
+from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import new_id
+from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change

@@ -27,7 +27,6 @@ from sshwarma.world.events import (
     AgentsChanged,
     Event,
     EventBus,
-    Row,
     RowAppended,
     TurnsChanged,
     WorldChanged,
@@ -38,6 +37,7 @@ from sshwarma.world.migrate import migrate_database
 from sshwarma.world.presence import Presence
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change, Store
 from sshwarma.world.things import Thing
 

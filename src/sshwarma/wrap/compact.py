@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextMessage, estimate_tokens
 from sshwarma.wrap.transcript import Transcript
 from sshwarma.wrap.window import assign_turns

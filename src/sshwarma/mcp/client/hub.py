@@ -16,11 +16,11 @@ from typing_extensions import override
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import server_records, tool_approval
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import Dialer
 from sshwarma.mcp.client.offers import Offers
 from sshwarma.mcp.client.server_pool import ServerPool
 from sshwarma.mcp.client.server_state import ServerState, SupervisorTiming
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.world import things

@@ -8,10 +8,10 @@ from functools import partial
 from typing_extensions import override
 
 from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import Dialer, LinkLost
 from sshwarma.mcp.client.server_listener import MAX_SERVER_TOOL_NAMES, format_tool_names
 from sshwarma.mcp.client.server_pool import ServerPool, load_dial
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
 from sshwarma.world.caller import Caller

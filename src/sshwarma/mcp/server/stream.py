@@ -25,7 +25,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
-from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 

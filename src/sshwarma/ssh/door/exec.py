@@ -20,7 +20,7 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel
+from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from sshwarma.ssh.transport.ports import Channel
+from sshwarma.ssh.transport.interfaces import Channel
 
 MAX_UNREAD_BYTES: Final = 256 * 1024
 """Unread bytes above which the peer is held back, unless they are all one line."""

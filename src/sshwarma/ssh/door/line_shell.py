@@ -20,15 +20,15 @@ from sshwarma.ssh.door.context import (
     is_concurrent_line,
 )
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel, ClientLink
+from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.text import Block, block
-from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import draw_row
 from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
+from sshwarma.world import movement
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
     AgentEvicted,
@@ -92,7 +92,7 @@ class LineShellHandler(TaskHandler):
         room_id, stop_room = "", _do_nothing
         try:
             # A client that hangs up during this has arrived and then departs.
-            await moving.record_arrival(world, self._connection)
+            await movement.record_arrival(world, self._connection)
             room_id, stop_room = (
                 self._connection.room_id,
                 world.bus.on_room("lobby", self._on_room_event),
@@ -115,7 +115,7 @@ class LineShellHandler(TaskHandler):
             stop_room()
             for stop in stops:
                 stop()
-            self._context.background.spawn(moving.record_departure(world, self._connection))
+            self._context.background.spawn(movement.record_departure(world, self._connection))
             self._context.on_stop.discard(self._farewell)
             self._channel.exit(0)
 

@@ -9,8 +9,7 @@ from typing_extensions import override
 
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
-from sshwarma.ssh.transport import ports
-from sshwarma.ssh.transport.ports import Peer
+from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
 from sshwarma.world import agents
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
@@ -36,7 +35,7 @@ class RegisteredUser:
     agent_id: str
 
 
-class WorldAuthenticator(ports.Authenticator):
+class WorldAuthenticator(Authenticator):
     """Admits the keys of a world's agents, and new keys by the registration mode."""
 
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
@@ -60,11 +59,11 @@ class WorldAuthenticator(ports.Authenticator):
         agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
-                raise ports.Rejected("Your account is disabled. Ask an administrator.")
+                raise Rejected("Your account is disabled. Ask an administrator.")
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
-                raise ports.Rejected("Registration is closed. Ask the operator to add your key.")
+                raise Rejected("Registration is closed. Ask the operator to add your key.")
             case "invite":
                 return UnregisteredUser(peer, "Unknown key. Registration needs an invite code.")
             case "open":

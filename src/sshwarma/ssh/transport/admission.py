@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import SshSettings
-from sshwarma.ssh.transport.ports import Rejected
+from sshwarma.ssh.transport.interfaces import Rejected
 
 DEFAULTS: Final = SshSettings()
 

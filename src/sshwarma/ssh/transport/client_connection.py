@@ -26,7 +26,7 @@ from sshwarma.ssh.transport.admission import (
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.host_key import is_acceptable_key
-from sshwarma.ssh.transport.ports import Authenticator, HandlerFactory, Peer, Rejected
+from sshwarma.ssh.transport.interfaces import Authenticator, HandlerFactory, Peer, Rejected
 from sshwarma.ssh.transport.session import ChannelSession
 
 MAX_USERNAME_CHARACTERS = 128
@@ -79,7 +79,7 @@ class ClientConnection(ConnectionOwner):
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
 
-    # ports.ClientLink
+    # interfaces.ClientLink
 
     @property
     def peer(self) -> Peer:
