@@ -13,6 +13,7 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.common.limits import MAX_CALLS_PER_STEP
+from sshwarma.lua_tools.provider import SCRIPT_LIMITS
 from sshwarma.models import live_answer, turn_loop
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
@@ -45,10 +46,10 @@ from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import ModelContext
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.layers import Layer
 from support.rows import read_rows_after
-from support.services import ProviderBase, make_services
+from support.services import NoLua, ProviderBase, make_services
 
 Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
 
@@ -60,6 +61,8 @@ class Scripted:
     script: Script
     model: str = "scripted"
     context_tokens: int = 0
+    last_failure: None = None
+    is_failing: bool = False
     asked: list[StepRequest] = field(default_factory=list)
 
     def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -78,11 +81,12 @@ class House:
         self.tools = Tools(world, self.providers)
         self.limits = BudgetLimits()
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
+        composer = ContextComposer(NoLua(SCRIPT_LIMITS))
         self.turns = TurnRunner(
-            world, self.tools, self.backends, LimitSettings(), budgets=self.budgets
+            world, self.tools, self.backends, LimitSettings(), composer, self.budgets
         )
         self.services = make_services(
-            world, tools=self.tools, turns=self.turns, budgets=self.budgets
+            world, tools=self.tools, composer=composer, turns=self.turns, budgets=self.budgets
         )
 
     def caller(self, name: str) -> Caller:

@@ -67,6 +67,10 @@ class LuaToolProvider:
         """Return an empty reason: a Lua tool is as available as the server."""
         return ""
 
+    def unavailable_hint(self, tool: Thing) -> str:
+        """Return an empty hint, for the same reason."""
+        return ""
+
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a Lua tool; an error in it is a failed result with its place."""
         given = _default_arguments(get_input_schema(tool)) | arguments

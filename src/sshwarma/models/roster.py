@@ -227,7 +227,7 @@ class Roster(Mapping[str, Backend]):
 
     def _drop(self, agent_id: str) -> None:
         entry = self._entries.pop(agent_id, None)
-        if entry is not None and isinstance(entry.backend, PydanticAIBackend):
+        if entry is not None:
             self._background.spawn(entry.backend.retire())
 
     async def close(self) -> None:

@@ -255,8 +255,6 @@ class RunningTurn:
         """
         if budget == 0:
             return ModelContext(())
-        if self._deps.composer is None:
-            raise BackendError("this server cannot compose a context")
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         try:

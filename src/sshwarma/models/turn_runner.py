@@ -8,7 +8,7 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.backend import Backend
-from sshwarma.models.budget import BudgetLimits, ModelBudgets
+from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_deps import TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
@@ -36,13 +36,12 @@ class TurnRunner:
         tools: Tools,
         backends: Mapping[str, Backend],
         limits: LimitSettings,
-        composer: ContextComposer | None = None,
-        budgets: ModelBudgets | None = None,
+        composer: ContextComposer,
+        budgets: ModelBudgets,
     ) -> None:
         self._world = world
         self._backends = backends
         self._limits = limits
-        budgets = budgets or ModelBudgets(world, lambda agent_id: BudgetLimits())
         self._deps = TurnDeps(
             world=world,
             tools=tools,

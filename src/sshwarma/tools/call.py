@@ -71,6 +71,9 @@ class ToolProvider(Protocol):
         Empty if the provider knows no more than the mark.
         """
 
+    def unavailable_hint(self, tool: Thing) -> str:
+        """Return what to do about an unavailable tool, or an empty string."""
+
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
 
@@ -282,11 +285,10 @@ class Tools:
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
-            of_server = item.thing.metadata.get(PROVIDER_KEY) == "mcp"
-            space = item.thing.label.partition(":")[0]
+            provider = self._provider_of(item.thing)
             raise Unavailable(
                 f"{item.thing.label} is unavailable: {self._describe_obstacle(item)}.",
-                hint=f"Details: /mcp show {space}" if of_server else "",
+                hint="" if provider is None else provider.unavailable_hint(item.thing),
             )
         return item
 

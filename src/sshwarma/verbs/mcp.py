@@ -370,7 +370,7 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
     )
     counts = {
         "refused": len(server.metadata.get("refused", ())),
-        "mended": sum(bool(tool.metadata.get("mended")) for tool in tools),
+        "repaired": sum(bool(tool.metadata.get("mended")) for tool in tools),
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)

@@ -8,11 +8,10 @@ from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
-from sshwarma.models.backend import BackendError, Message, StepRequest, TextDelta
+from sshwarma.models.backend import BackendError, Message, MeteredBackend, StepRequest, TextDelta
 from sshwarma.models.budget import BudgetExceeded
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
-from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
 from sshwarma.services import services_of
 from sshwarma.settings import ModelKind, ModelSettings
@@ -271,7 +270,7 @@ async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
 
 
 async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
-    if not isinstance(entry.backend, PydanticAIBackend):
+    if entry.settings is None:
         raise Invalid(f"{agent.name} is not a model.")
     budget = await services_of(caller).budgets.begin_turn(agent.id)
     room = await caller.room()
@@ -304,7 +303,9 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
             f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
     seconds = time.monotonic() - began
-    spent = spent or entry.backend.estimate_usage(request, text) or TokenUsage(0, 0, estimated=True)
+    if spent is None and isinstance(entry.backend, MeteredBackend):
+        spent = entry.backend.estimate_usage(request, text)
+    spent = spent or TokenUsage(0, 0, estimated=True)
     budget.add_usage(spent)
     await caller.change(
         lambda tx: usage.record_usage(

@@ -25,7 +25,7 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import draw_result, dump_json
-from sshwarma.world import tokens
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.world import World
@@ -118,18 +118,14 @@ class HttpApi:
         raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        token = None
-        if scheme.lower() == "bearer":
-            token = await self._world.store.read(
-                lambda conn: tokens.find_token(conn, secret.strip())
-            )
-        agent = self._world.agents.get(token.agent_id) if token else None
-        if token is None or agent is None or agent.disabled:
+        authorization = request.headers.get("authorization", "")
+        bearer = await authenticate_bearer(self._world, authorization)
+        if bearer is None:
             raise Unauthorized(
                 "The bearer token is missing or invalid.",
                 hint="Make one with sshwarma token new NAME.",
             )
+        agent, token = bearer
         self._line_rate.check(agent.id)
         caller = Caller(
             world=self._world,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sshwarma.world import agents, rows
 from sshwarma.world.access import Right
+from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.presence import AgentConnection
@@ -84,14 +85,22 @@ async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
         return
     left, entered = caller.world.presence.move(link, target_id)
 
-    def tell(tx: Change) -> None:
+    def move(tx: Change) -> None:
         agents.update_agent(tx, caller.agent.id, room_id=target_id)
         if left:
             rows.append_row(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
         if entered:
             rows.append_row(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
+        record_change(
+            tx,
+            door=caller.door,
+            verb="move out",
+            request=f"to {target_id}",
+            agent_id=caller.agent.id,
+            room_id=caller.room_id,
+        )
 
-    await caller.world.change(tell)
+    await caller.world.change(move)
 
 
 async def _announce_presence(world: World, link: AgentConnection, text: str) -> None:

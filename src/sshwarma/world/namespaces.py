@@ -191,7 +191,7 @@ def check_namespace_name(name: str) -> list[str]:
 
 
 def create_namespace(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
-    """Create a namespace, and its missing ancestors.
+    """Create a namespace, and its missing ancestors; replace those whose parent is gone.
 
     Raises:
         Invalid: if the name is not valid.
@@ -201,10 +201,7 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
     made: Thing | None = None
     for part in check_namespace_name(name):
         path = f"{path}.{part}" if path else part
-        known = _find_by_path(tx.conn, path)
-        if known is not None and not _is_reachable(tx.conn, known, {}):
-            remove_namespace(tx, known)  # its parent is gone: delete it too, which frees its name
-            known = None
+        known = _find_reachable_or_remove(tx, path)
         made = None
         if known is None:
             made = things.create_thing(
@@ -221,6 +218,21 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
     if made is None:
         raise Conflict(f"The namespace {name} already exists.")
     return made
+
+
+def _find_reachable_or_remove(tx: Change, path: str) -> Thing | None:
+    """Return the namespace with that dotted name; delete it if its parent is gone.
+
+    Deleting it frees its name.
+
+    Raises:
+        Conflict: if the name belongs to something else.
+    """
+    known = _find_by_path(tx.conn, path)
+    if known is None or _is_reachable(tx.conn, known, {}):
+        return known
+    remove_namespace(tx, known)
+    return None
 
 
 def check_namespace_free(tx: Change, name: str) -> None:

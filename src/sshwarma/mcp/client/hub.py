@@ -226,6 +226,10 @@ class Hub(ToolProvider):
         running = self.pool.get(tool.parent_id)
         return running.why_down if running is not None else ""
 
+    @override
+    def unavailable_hint(self, tool: Thing) -> str:
+        return f"Details: /mcp show {tool.label.partition(':')[0]}"
+
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""
         running = self.pool.get(server.id)

@@ -14,6 +14,7 @@ from sshwarma.mcp.client.server_pool import ServerPool, load_dial
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
+from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.names import check_name
@@ -96,6 +97,14 @@ class Offers:
             if known is not None and known.deleted_at is None:
                 server_records.remove_server(tx, known)
                 caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
+                record_change(
+                    tx,
+                    door=caller.door,
+                    verb="end offer",
+                    request=server.name,
+                    agent_id=caller.agent.id,
+                    room_id=caller.room_id,
+                )
 
         await self._world.change(work)
 

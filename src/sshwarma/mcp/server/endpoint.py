@@ -33,7 +33,7 @@ from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import tokens
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
 
@@ -131,7 +131,7 @@ class McpEndpoint:
     async def serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         try:
-            token = await self._token(scope)
+            token = await self._find_token(scope)
             if token is None:
                 await _send_refusal(
                     send,
@@ -166,16 +166,11 @@ class McpEndpoint:
             if scope["method"] == "DELETE" and answer.status == 200:
                 connection.client.forget_tokens({token.id})  # the client closed its session
 
-    async def _token(self, scope: Scope) -> Token | None:
+    async def _find_token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""
         words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, secret = words.decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        world = self._clients.world
-        token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
-        agent = world.agents.get(token.agent_id) if token else None
-        return None if agent is None or agent.disabled else token
+        bearer = await authenticate_bearer(self._clients.world, words.decode("latin-1"))
+        return None if bearer is None else bearer[1]
 
 
 class _HttpExchange:

@@ -11,7 +11,9 @@ from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
 from sshwarma.world import agents
+from sshwarma.world.audit import record_change
 from sshwarma.world.errors import WorldError
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -82,9 +84,13 @@ class WorldAuthenticator(Authenticator):
             raise WorldError("Registration needs an invite code.")
         self._check_registration_rate(peer.address)
         role = self._registration.role
-        agent = await self._world.change(
-            lambda tx: agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
-        )
+
+        def register(tx: Change) -> agents.Agent:
+            made = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
+            record_change(tx, door="ssh", verb="register", request=name, agent_id=made.id)
+            return made
+
+        agent = await self._world.change(register)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
         return agent
 
@@ -98,9 +104,14 @@ class WorldAuthenticator(Authenticator):
         if self._registration.mode == "closed":
             raise WorldError("Registration is closed.")
         self._check_registration_rate(peer.address)
-        agent = await self._world.change(
-            lambda tx: agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
-        )
+
+        def redeem(tx: Change) -> agents.Agent:
+            made = agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
+            # The code is secret, so only the name is recorded.
+            record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=made.id)
+            return made
+
+        agent = await self._world.change(redeem)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")
         return agent
 
