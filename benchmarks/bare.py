@@ -28,7 +28,7 @@ from asyncssh.connection import SSHServerConnectionOptions
 from sshwarma.ssh.transport import server as door
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.connection import LeanConnection
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Peer
+from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink, Peer
 
 VARIANTS = ("stock", "lean", "door")
 GCM = ["aes128-gcm@openssh.com"]
@@ -78,7 +78,7 @@ class EchoOwner(asyncssh.SSHServer):
 
 
 class EchoWorld:
-    """The same server through our ports: authenticator, handler factory and handlers."""
+    """The same server through our interfaces: authenticator, handler factory and handlers."""
 
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return True

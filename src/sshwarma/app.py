@@ -58,7 +58,7 @@ from sshwarma.wrap.host import LuaHost
 log = structlog.get_logger(__name__)
 
 SHUTDOWN_MESSAGE = "The server is shutting down. What was said is kept; come back soon."
-DRAIN_TIMEOUT_SECONDS = 5.0
+SSH_DRAIN_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class App:
         Raises:
             OSError: if an address cannot be had.
             control_socket.DataDirInUseError: if another process uses the data directory.
-            hostkey.UnusableKey: if the host key cannot be used.
+            UnusableKey: if the host key cannot be used.
         """
         app = cls(settings)
         try:
@@ -195,7 +195,7 @@ class App:
         settings, parts, services = self.settings, self._parts, self.services
         authenticator = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
-        pace = LineRateLimiter(settings.limits.lines_per_10_seconds)
+        line_rate = LineRateLimiter(settings.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(
             world=self.world,
             services=services,
@@ -203,10 +203,10 @@ class App:
             limits=settings.limits,
             clock=clock,
             motd=settings.motd,
-            rate_limiter=pace,
+            line_rate=line_rate,
         )
         parts.push_async_callback(self.ssh_context.flush)
-        mcp = McpServer(self.world, services, settings.limits, settings.http, pace)
+        mcp = McpServer(self.world, services, settings.limits, settings.http, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
         self.ssh = await start_ssh_server(
             *split_address(settings.ssh.listen),
@@ -215,14 +215,14 @@ class App:
             sessions=SessionRouter(self.ssh_context),
             limits=AdmissionLimits.of(settings.ssh),
         )
-        parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, DRAIN_TIMEOUT_SECONDS)
+        parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         parts.push_async_callback(self._watchers.cancel)
         registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
         signing = services.hub.oauth_logins
         if settings.http.listen != "off":
-            api = HttpApi(self.world, services, settings.limits, pace)
+            api = HttpApi(self.world, services, settings.limits, line_rate)
             http = HttpServer(
                 self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(signing)}
             )

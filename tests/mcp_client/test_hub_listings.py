@@ -1,4 +1,4 @@
-"""What servers list: mended or refused one by one, approved by people, followed as it changes."""
+"""What servers list: repaired or refused one by one, approved by people, followed as it changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_odd_tools_are_mended_or_refused_and_the_others_work(hubbed: Hubbe
     long = next(name for name in tools if name.startswith("xxx"))
     assert len(long) == 64
     assert tools["bad_name_"].notes == ("renamed from 'bad name!', which is not a valid name here",)
-    # What was mended works, under the name it has here.
+    # What was repaired works, under the name it has here.
     for name in ("bad_name_", long, "bare", "hidden", "outward"):
         assert (await hubbed.call(f"evil:{name}")).text == "What?", name
     assert (await hubbed.call("evil:echo", a=1)).text == '{"a": 1}'

@@ -341,7 +341,7 @@ async def test_rights_are_asked_for_only_where_the_server_names_them(
     under_way = PendingSignIn("strange", ClientMetadata())
     flow = sign_in(settings, credentials, under_way)
     under_way.task = asyncio.create_task(flow)
-    page = await under_way.shown()
+    page = await under_way.wait_for_page()
     assert page.scope == "offline_access"
     under_way.task.cancel()
     await asyncio.gather(under_way.task, return_exceptions=True)

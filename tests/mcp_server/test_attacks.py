@@ -208,14 +208,14 @@ async def test_streams_at_a_time_have_a_bound(
         waits = [
             asyncio.create_task(client.call_tool("wait_events", {"timeout": 30})) for _ in range(3)
         ]
-        await served.until(lambda: sum(len(guest.visits) for guest in served.guests) == 3)
+        await served.until(lambda: sum(len(guest.connections) for guest in served.guests) == 3)
         answer = await post(served, HELLO, token)
         assert answer.status_code == 429
         assert "You have 3 requests and streams open, the limit" in answer.text
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
-    await served.until(lambda: all(not guest.visits for guest in served.guests))
+    await served.until(lambda: all(not guest.connections for guest in served.guests))
     assert (await post(served, HELLO, token)).status_code == 200
 
 

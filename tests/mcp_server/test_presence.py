@@ -126,7 +126,7 @@ async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
 async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_events, "REPORT_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(wait_events, "WAIT_REPORT_INTERVAL_SECONDS", 0.05)
     token = await served.newcomer("ann")
     heard: list[float] = []
 

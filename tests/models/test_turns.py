@@ -13,8 +13,8 @@ import pytest
 
 from sshwarma import verbs
 from sshwarma.common.limits import MAX_CALLS_PER_STEP
-from sshwarma.models import live_answer
-from sshwarma.models import turn_loop as one_answer
+from sshwarma.lua_tools.provider import SCRIPT_LIMITS
+from sshwarma.models import live_answer, turn_loop
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
     BackendError,
@@ -37,17 +37,19 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
-from sshwarma.world import agents, namespaces, notes, rows, things
+from sshwarma.world import agents, namespaces, notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
-from sshwarma.world.events import Row, StreamEnded, StreamUpdated
+from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import ModelContext
+from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.layers import Layer
-from support.services import ProviderBase, make_services
+from support.rows import read_rows_after
+from support.services import NoLua, ProviderBase, make_services
 
 Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
 
@@ -59,6 +61,8 @@ class Scripted:
     script: Script
     model: str = "scripted"
     context_tokens: int = 0
+    last_failure: None = None
+    is_failing: bool = False
     asked: list[StepRequest] = field(default_factory=list)
 
     def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -77,11 +81,12 @@ class House:
         self.tools = Tools(world, self.providers)
         self.limits = BudgetLimits()
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
+        composer = ContextComposer(NoLua(SCRIPT_LIMITS))
         self.turns = TurnRunner(
-            world, self.tools, self.backends, LimitSettings(), budgets=self.budgets
+            world, self.tools, self.backends, LimitSettings(), composer, self.budgets
         )
         self.services = make_services(
-            world, tools=self.tools, turns=self.turns, budgets=self.budgets
+            world, tools=self.tools, composer=composer, turns=self.turns, budgets=self.budgets
         )
 
     def caller(self, name: str) -> Caller:
@@ -95,9 +100,7 @@ class House:
         for turn_id in getattr(said, "turns", ()):
             await self.turns.wait_until_ended(turn_id)
         first = before.seq if before else 0
-        return await self.world.store.read(
-            lambda conn: rows.read_rows_after(conn, "lobby", first, 100)
-        )
+        return await self.world.store.read(lambda conn: read_rows_after(conn, "lobby", first, 100))
 
     async def statuses(self) -> list[str]:
         def query(conn: Any) -> list[str]:
@@ -265,7 +268,7 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
 async def test_one_that_says_nothing_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_answer, "STALL_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(turn_loop, "STALL_TIMEOUT_SECONDS", 0.01)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
@@ -567,7 +570,7 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         for piece in ("Done.\n", "---ST", "ATE---\nGoal: ship\n", "---END STATE---\n"):
             yield TextDelta(piece)
-            await asyncio.sleep(live_answer.FRAME_SECONDS * 1.5)
+            await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 1.5)
 
     house.backend.script = script
     made = await house.says("alice", "@qwen go")
@@ -809,9 +812,9 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield RetryDelay(2.2, "rate limited")
-        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
         yield TextDelta("at last")
-        await asyncio.sleep(live_answer.FRAME_SECONDS * 2)
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
 
     house.backend.script = script
     await house.says("alice", "@qwen hi")

@@ -12,7 +12,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import RegisteredUser
 from sshwarma.ssh.door.router import SessionRouter
-from sshwarma.ssh.transport.ports import Rejected
+from sshwarma.ssh.transport.interfaces import Rejected
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents

@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.admission import AdmissionLimits
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink, Peer, Rejected
+from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink, Peer, Rejected
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 
 SECONDS = 30.0

@@ -16,7 +16,7 @@ from sshwarma.ssh.transport.admission import (
     AdmissionTicket,
     LogThrottle,
 )
-from sshwarma.ssh.transport.ports import Rejected
+from sshwarma.ssh.transport.interfaces import Rejected
 
 
 class Clock:
@@ -74,7 +74,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
     shut = []
     for _ in range(12):
         ticket = book.knock()
-        book.failed(ticket)
+        book.count_failure(ticket)
         book.leave(ticket)
         start = book.clock.now
         while True:
@@ -91,7 +91,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
     mild = Book(max_free_failures=3, failure_half_life_seconds=60)
     for _ in range(50):
         ticket = mild.knock()
-        mild.failed(ticket)
+        mild.count_failure(ticket)
         mild.leave(ticket)
         mild.clock.now += 60
 
@@ -99,12 +99,12 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
 def test_one_key_may_hold_only_so_many() -> None:
     book = Book(max_connections_per_key=1)
     first, second = book.knock(), book.knock()
-    book.authenticated(first, "SHA256:a")
+    book.promote(first, "SHA256:a")
     with pytest.raises(Rejected, match=r"already has 1 connections \(the limit\)"):
-        book.authenticated(second, "SHA256:a")
+        book.promote(second, "SHA256:a")
     book.leave(first)
     book.leave(first)
-    book.authenticated(second, "SHA256:a")
+    book.promote(second, "SHA256:a")
     assert (book.pending, book.connections) == (0, 1)
 
 
@@ -141,7 +141,7 @@ def test_memory_of_addresses_is_bounded() -> None:
     book = Book()
     for number in range(3 * MAX_REMEMBERED_ADDRESSES):
         ticket = book.knock(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-        book.failed(ticket)
+        book.count_failure(ticket)
         book.leave(ticket)
     assert len(book._addresses) <= MAX_REMEMBERED_ADDRESSES
 

@@ -210,7 +210,7 @@ async def test_the_gate_may_refuse_with_words(server: SshServer, world: World, s
     _, err = await within(client.communicate())
     assert b"registration is closed; ask for an invite" in err
     await until(lambda: server.connections == 0)
-    assert server.counters.refused["gate"] == 1
+    assert server.counters.refused["not_admitted"] == 1
     assert server.clients == []
 
 
@@ -236,7 +236,7 @@ async def test_a_gate_that_does_not_answer_ends_the_connection(
     client = await connect(server)
     await within(client.wait_closed())
     await until(lambda: server.connections == 0)
-    assert server.counters.refused["gate_slow"] == 1
+    assert server.counters.refused["admit_timeout"] == 1
 
 
 async def test_a_key_has_only_so_many_connections(serve: Serve, connect: Connect) -> None:

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
-from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.tools.call import ToolResult, Tools
@@ -62,7 +62,7 @@ class Served:
     world: World
     limits: LimitSettings
     url: str
-    guests: McpClients
+    guests: ConnectedAgents
     workshop: Workshop
 
     async def agent(self, name: str, role: str = "member") -> str:

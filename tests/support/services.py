@@ -51,6 +51,9 @@ class ProviderBase:
     def why_unavailable(self, tool: Thing) -> str:
         return ""
 
+    def unavailable_hint(self, tool: Thing) -> str:
+        return ""
+
 
 def verb_providers() -> dict[str, ToolProvider]:
     """The providers of the verbs that are tools."""

@@ -232,7 +232,7 @@ def test_any_keys_keep_the_editor_whole(keys: list[KeyPress], vi: bool) -> None:
             editor.take_submitted()
         text, cursor = editor.text, editor.cursor
         assert 0 <= cursor <= len(text)
-        if editor.is_searching is None:
+        if editor.search_query is None:
             assert snap_to_boundary(text, cursor) == cursor
             assert all(char == "\n" or char >= " " for char in text)
             assert editor.buffer._bytes >= len(text.encode())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sshwarma.common.limits import MAX_KEYS_BURST, MAX_PASTE_CHARACTERS, MAX_QUEUED_BLOCKS
 from sshwarma.terminal.buffer import MAX_UNDO_STEPS
-from sshwarma.terminal.editor import MAX_QUERY_CHARACTERS, Editor
+from sshwarma.terminal.editor import MAX_HISTORY_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
 from sshwarma.terminal.keys import KeyPress
 from sshwarma.terminal.output import MAX_RECENT_BLOCKS
@@ -43,8 +43,8 @@ def test_undo_steps() -> None:
 def test_search_query() -> None:
     editor = Editor()
     editor.press(KeyPress("c-r"))
-    editor.press(KeyPress("text", "x" * (MAX_QUERY_CHARACTERS + 1)))
-    assert len(editor.is_searching or "") == MAX_QUERY_CHARACTERS
+    editor.press(KeyPress("text", "x" * (MAX_HISTORY_QUERY_CHARACTERS + 1)))
+    assert len(editor.search_query or "") == MAX_HISTORY_QUERY_CHARACTERS
 
 
 def test_vi_count() -> None:

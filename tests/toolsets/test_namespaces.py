@@ -263,7 +263,7 @@ async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> 
 
 
 async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: Someone) -> None:
-    alice.world.initial_states = {alice.room_id: frozenset({"project-loaded"})}
+    alice.world.set_detected_states({alice.room_id: frozenset({"project-loaded"})})
     assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
     assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))

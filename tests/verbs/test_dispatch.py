@@ -1,4 +1,4 @@
-"""Carrying out what was typed: rights, navigation, aliases, pipes, pace, and nothing half done."""
+"""Carrying out what was typed: rights, navigation, aliases, pipes, rate, and nothing half done."""
 
 from __future__ import annotations
 
@@ -250,29 +250,29 @@ class Clock:
         return self.now
 
 
-def test_pace() -> None:
+def test_line_rate() -> None:
     clock = Clock()
-    pace = LineRateLimiter(3, clock=clock.monotonic)
+    rate = LineRateLimiter(3, clock=clock.monotonic)
     for _ in range(3):
-        pace.check("alice")
+        rate.check("alice")
         clock.now += 1
     with pytest.raises(Unavailable, match="more than 3 lines in 10 seconds") as caught:
-        pace.check("alice")
+        rate.check("alice")
     assert "Wait 7 s" in caught.value.hint
-    pace.check("bob")
+    rate.check("bob")
     clock.now += 7.1
-    pace.check("alice")  # what was refused was not counted
+    rate.check("alice")  # what was refused was not counted
     with pytest.raises(Unavailable):
-        pace.check("alice")
+        rate.check("alice")
 
 
 def test_pace_remembers_a_bounded_number_of_agents() -> None:
-    pace = LineRateLimiter(1, max_agents=5)
+    rate = LineRateLimiter(1, max_agents=5)
     for n in range(50):
-        pace.check(str(n))
-    assert len(pace) == 5
+        rate.check(str(n))
+    assert len(rate) == 5
     with pytest.raises(Unavailable):
-        pace.check("49")
+        rate.check("49")
 
 
 REFUSALS = """

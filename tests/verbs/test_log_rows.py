@@ -23,7 +23,7 @@ from sshwarma.verbs.log_rows import (
     is_row_visible,
 )
 from sshwarma.world.agents import Agent, AgentDirectory
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 
 AGENTS = AgentDirectory()
 AGENTS.load([Agent("1", "ann"), Agent("2", "qwen", kind="model")], ())

@@ -26,7 +26,7 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
-from sshwarma.verbs.views import has_view
+from support.views import has_view
 
 verbs.load_verbs()
 EVERY = list(every_verb())

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.history import MAX_SNIPPET_CHARACTERS, make_snippet
+from sshwarma.verbs.history import MAX_MATCH_SNIPPET_CHARACTERS, make_snippet
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import calls, equipment, rows, things, turns, usage
@@ -332,6 +332,6 @@ async def test_words_after_a_number_are_too_many(alice: Someone) -> None:
 def test_a_snippet_shows_the_words_that_were_found(before: int, after: int) -> None:
     cut = make_snippet("x" * before + " Needle " + "y" * after, 'a "needle')
     assert "Needle" in cut
-    assert len(cut) <= MAX_SNIPPET_CHARACTERS + 1
-    assert cut.startswith("…") == (before > MAX_SNIPPET_CHARACTERS)
-    assert cut.endswith("…") == (after > MAX_SNIPPET_CHARACTERS)
+    assert len(cut) <= MAX_MATCH_SNIPPET_CHARACTERS + 1
+    assert cut.startswith("…") == (before > MAX_MATCH_SNIPPET_CHARACTERS)
+    assert cut.endswith("…") == (after > MAX_MATCH_SNIPPET_CHARACTERS)

@@ -13,8 +13,8 @@ import pytest
 import sshwarma.verbs as declared
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import Verb, every_verb
-from sshwarma.verbs.views import has_view
 from support.driver.covers import covered
+from support.views import has_view
 
 VERBS = list(every_verb()) if declared else []
 COVERED = list(covered(Path(__file__).parent))

@@ -317,7 +317,7 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
         assert "needs the own right" in refused.err
     added = owner.does(f"mcp add evil --env WHERE=/srv/secrets -- {words(*POISONED)} odd")
     assert "evil is up with 11 tools" in added
-    assert "11 refused, 8 mended: /mcp show evil says why." in added
+    assert "11 refused, 8 repaired: /mcp show evil says why." in added
     assert "/srv/secrets" in admin.does("mcp show evil")
     for seen in (member.does("mcp show evil"), member.does("mcp")):
         assert "/srv/secrets" not in seen

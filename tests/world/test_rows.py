@@ -14,6 +14,7 @@ from sshwarma.world.errors import WorldError
 from sshwarma.world.events import RowAppended
 from sshwarma.world.world import World
 from support.people import Someone, do, make, refused
+from support.rows import read_rows_after
 
 
 async def say(world: World, words: str, room: str = "lobby", **values: Any) -> Any:
@@ -42,7 +43,7 @@ async def test_a_row_reads_back_as_it_was_announced(world: World, bob: Someone) 
             tags=("tool:a:b", "x"),
         )
     )  # fmt: skip
-    read = await world.store.read(lambda c: rows.read_rows_after(c, "lobby", 0, 10))
+    read = await world.store.read(lambda c: read_rows_after(c, "lobby", 0, 10))
     assert [event.row for event in told] == [
         type(row)(**{**{f: getattr(row, f) for f in row.__slots__}, "n": 0}) for row in read
     ]
@@ -65,9 +66,7 @@ async def test_reading_back(world: World) -> None:
     assert await tail(2, kinds=rows.TOOL_KINDS) == [7, 10]
     assert await tail(9, prefix="journal.") == [3, 6, 9]
     assert await tail(9, prefix="journal_") == []
-    assert [
-        r.seq for r in await world.store.read(lambda c: rows.read_rows_after(c, "lobby", 8, 5))
-    ] == [
+    assert [r.seq for r in await world.store.read(lambda c: read_rows_after(c, "lobby", 8, 5))] == [
         9,
         10,
     ]

@@ -20,6 +20,7 @@ from sshwarma.world.events import Event, RowAppended, WorldChanged
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as tree
 from sshwarma.world.store import Change, Store
+from support.rows import read_rows_after
 
 SECONDS = 30.0
 
@@ -65,7 +66,7 @@ def say(words: str) -> Callable[[Change], int]:
 
 
 async def log_of(kept: Store) -> list[tuple[int, str]]:
-    found = await kept.read(lambda conn: rows.read_rows_after(conn, "den", 0, 10_000))
+    found = await kept.read(lambda conn: read_rows_after(conn, "den", 0, 10_000))
     return [(row.seq, row.content) for row in found]
 
 
@@ -256,9 +257,9 @@ async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -
 
     def check(conn: Any) -> None:
         for room in rooms:
-            seqs = [row.seq for row in rows.read_rows_after(conn, room, 0, 10_000)]
+            seqs = [row.seq for row in read_rows_after(conn, room, 0, 10_000)]
             assert seqs == list(range(1, len(seqs) + 1))
-        in_den = [row.content for row in rows.read_rows_after(conn, "den", 0, 10_000)]
+        in_den = [row.content for row in read_rows_after(conn, "den", 0, 10_000)]
         assert len(in_den) == len(set(in_den)) == sum(done)
         for n in (0, 77, 199):
             own = [words for words in in_den if words.startswith(f"{n}.")]

@@ -154,7 +154,7 @@ async def test_the_log_is_bounded(patient: Run) -> None:
     )
     assert lines[0] == "1\tnil\ttrue"
     assert lines[-1] == "(more was printed than the log holds)"
-    assert sum(map(len, lines)) < SHORT.log + 100
+    assert sum(map(len, lines)) < SHORT.max_log_bytes + 100
 
 
 @pytest.mark.process

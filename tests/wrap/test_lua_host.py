@@ -310,7 +310,7 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
 async def test_the_defaults_are_those_of_the_design() -> None:
     limits = LuaLimits()
     assert (limits.run_seconds, limits.total_seconds) == (1.0, 60.0)
-    assert (limits.max_memory_bytes, limits.output) == (256 << 20, 1 << 20)
+    assert (limits.max_memory_bytes, limits.max_output_bytes) == (256 << 20, 1 << 20)
     host = await LuaHost.start()
     began = time.monotonic()
     with pytest.raises(LuaTimeout):

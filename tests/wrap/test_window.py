@@ -15,7 +15,7 @@ from sshwarma import verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, rows, turns
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World

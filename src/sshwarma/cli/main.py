@@ -59,14 +59,14 @@ def main(argv: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except Exception as error:
-        if not isinstance(error, _reported()):
+        if not isinstance(error, _reported_errors()):
             raise
         print(f"sshwarma: {error}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
 
-def _reported() -> tuple[type[Exception], ...]:
+def _reported_errors() -> tuple[type[Exception], ...]:
     """Exceptions whose message is for the operator; any other is a bug and keeps its traceback.
 
     Imported only after a failure: a command imports the modules it needs and no others.

@@ -301,7 +301,7 @@ MAX_ARGUMENTS_BYTES: Final = 1 << 20
 MAX_NAMED_PROBLEMS: Final = 20
 """Problems with arguments that one refusal names."""
 
-MAX_QUERY_CHARACTERS: Final = 2_000
+MAX_TOOL_QUERY_CHARACTERS: Final = 2_000
 """Characters of a search query that are read."""
 
 MAX_MODEL_TOOL_NAME_CHARACTERS: Final = 64

@@ -38,8 +38,8 @@ SCRIPT_LIMITS: Final = LuaLimits(
     run_seconds=2.0,
     total_seconds=50.0,
     max_memory_bytes=96 * MIB,
-    output=128 * 1024,
-    log=16_384,
+    max_output_bytes=128 * 1024,
+    max_log_bytes=16_384,
     max_input_bytes=4 * MIB,
     max_calls=32,
     # A script waits while its callee runs, in a process of its own, and never for a callee's slot.
@@ -64,7 +64,11 @@ class LuaToolProvider:
         self._slots = _ScriptSlots()
 
     def why_unavailable(self, tool: Thing) -> str:
-        """Return nothing: a Lua tool is as available as the server."""
+        """Return an empty reason: a Lua tool is as available as the server."""
+        return ""
+
+    def unavailable_hint(self, tool: Thing) -> str:
+        """Return an empty hint, for the same reason."""
         return ""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:

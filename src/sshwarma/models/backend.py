@@ -110,6 +110,14 @@ class RetryDelay:
 StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay
 
 
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """A model's last failure and its time in Unix seconds."""
+
+    message: str
+    failed_at: float
+
+
 class Backend(Protocol):
     """Interface of a model backend."""
 
@@ -123,6 +131,17 @@ class Backend(Protocol):
 
         0 if the backend reads neither `StepRequest.system` nor `StepRequest.conversation`.
         """
+
+    @property
+    def last_failure(self) -> FailureRecord | None:
+        """The last failure since the start, if any."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether no request has succeeded since the last failure."""
+
+    async def retire(self) -> None:
+        """Close the connections when no answer is streaming."""
 
     def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         """Run one step and stream its text and tool calls.

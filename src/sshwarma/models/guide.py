@@ -99,9 +99,15 @@ class GuideBackend(Backend):
 
     model = "guide"
     context_tokens = 0
+    last_failure = None
+    is_failing = False
 
     def __init__(self, topics: Mapping[str, str]) -> None:
         self._topics = topics
+
+    @override
+    async def retire(self) -> None:
+        """Do nothing: the guide has no connections."""
 
     @override
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:

@@ -14,13 +14,13 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
 
-FRAME_SECONDS: Final = 1 / 30
+PUBLISH_INTERVAL_SECONDS: Final = 1 / 30
 
 
 class LiveAnswer:
     """Text and status that one turn shows since its last row.
 
-    It is published at most once every FRAME_SECONDS, and the text is saved as a draft.
+    It is published at most once every PUBLISH_INTERVAL_SECONDS, and the text is saved as a draft.
     """
 
     def __init__(self, world: World, turn: Turn) -> None:
@@ -110,7 +110,7 @@ class LiveAnswer:
         self._schedule_publish()
 
     def _schedule_publish(self) -> None:
-        wait = self._published_at + FRAME_SECONDS - time.monotonic()
+        wait = self._published_at + PUBLISH_INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
             self.publish()
         elif self._timer is None:

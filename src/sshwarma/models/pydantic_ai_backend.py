@@ -12,12 +12,12 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sshwarma.models.backend import (
     BackendError,
+    FailureRecord,
     ReasoningDelta,
     RetryDelay,
     StepRequest,
@@ -41,14 +41,6 @@ from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart
-
-
-@dataclass(frozen=True, slots=True)
-class FailureRecord:
-    """A model's last failure and its time in Unix seconds."""
-
-    message: str
-    failed_at: float
 
 
 class PydanticAIBackend:

@@ -72,7 +72,7 @@ class Roster(Mapping[str, Backend]):
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
         self._background = BackgroundTasks()
-        self._stop = world.bus.on_event(AgentsChanged, self._changed)
+        self._stop = world.bus.on_event(AgentsChanged, self._on_agents_changed)
 
     @classmethod
     async def open(
@@ -154,7 +154,7 @@ class Roster(Mapping[str, Backend]):
             )
         else:
             agent = Agent.from_thing(known)
-            self._is_free(agent)
+            self._check_name_free(agent)
         _store_settings(tx, agent.id, settings)
         if agent.disabled:
             agents.set_agent_disabled(tx, agent.id, False)
@@ -180,7 +180,7 @@ class Roster(Mapping[str, Backend]):
         """Remove a model; its agent stays, so that its messages keep its name."""
         agents.update_agent(tx, agent_id, model=None)
 
-    def _is_free(self, agent: Agent) -> None:
+    def _check_name_free(self, agent: Agent) -> None:
         if agent.kind != "model":
             raise Conflict(f"{agent.name} is already the name of a {agent.kind}.")
         entry = self._entries.get(agent.id)
@@ -193,7 +193,7 @@ class Roster(Mapping[str, Backend]):
 
     # Updates.
 
-    def _changed(self, event: AgentsChanged) -> None:
+    def _on_agents_changed(self, event: AgentsChanged) -> None:
         agent = self._world.agents.get(event.agent_id)
         if agent is None:
             self._drop(event.agent_id)
@@ -227,7 +227,7 @@ class Roster(Mapping[str, Backend]):
 
     def _drop(self, agent_id: str) -> None:
         entry = self._entries.pop(agent_id, None)
-        if entry is not None and isinstance(entry.backend, PydanticAIBackend):
+        if entry is not None:
             self._background.spawn(entry.backend.retire())
 
     async def close(self) -> None:

@@ -44,6 +44,6 @@ class TurnDeps:
     tools: Tools
     backends: Mapping[str, Backend]
     limits: LimitSettings
-    composer: ContextComposer | None
+    composer: ContextComposer
     budgets: ModelBudgets
     context_log: ContextLog = field(default_factory=ContextLog)

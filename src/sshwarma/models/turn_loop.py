@@ -46,8 +46,9 @@ from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
-from sshwarma.world.events import Row, StreamEnded
+from sshwarma.world.events import StreamEnded
 from sshwarma.world.loadout import LoadoutItem
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
@@ -61,16 +62,18 @@ log = structlog.get_logger(__name__)
 class FollowUpHandler(Protocol):
     """Handles the models that an answer mentions."""
 
-    def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
+    def open_follow_ups(
+        self, tx: Change, running_turn: RunningTurn, row: Row
+    ) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that the final answer `row` mentions; return them."""
 
     def start_follow_ups(
-        self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]
+        self, running_turn: RunningTurn, row: Row | None, opened: list[tuple[Turn, Agent]]
     ) -> None:
         """Handle the end of a turn whose last row is stored; `opened` are its follow-ups."""
 
 
-class TurnLoop:
+class RunningTurn:
     """A running turn.
 
     Attributes:
@@ -82,7 +85,7 @@ class TurnLoop:
 
     def __init__(
         self,
-        means: TurnDeps,
+        deps: TurnDeps,
         turn: Turn,
         agent: Agent,
         question: Row,
@@ -100,11 +103,11 @@ class TurnLoop:
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
-        self._deps = means
-        self._world = means.world
+        self._deps = deps
+        self._world = deps.world
         self._question = question
         self._follower = follower
-        self._live_answer = LiveAnswer(means.world, turn)
+        self._live_answer = LiveAnswer(deps.world, turn)
         self._budget = TurnBudget()
         self._uncounted_step: tuple[Backend, StepRequest] | None = (
             None  # a started step without usage yet
@@ -252,8 +255,6 @@ class TurnLoop:
         """
         if budget == 0:
             return ModelContext(())
-        if self._deps.composer is None:
-            raise BackendError("this server cannot compose a context")
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         try:

@@ -6,7 +6,7 @@ from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 from sshwarma.models import notes_block
 from sshwarma.world import drafts, notes, rows
 from sshwarma.world.agents import Agent
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 

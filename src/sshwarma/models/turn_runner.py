@@ -8,22 +8,22 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.backend import Backend
-from sshwarma.models.budget import BudgetLimits, ModelBudgets
+from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_deps import TurnDeps
-from sshwarma.models.turn_loop import TurnLoop
+from sshwarma.models.turn_loop import RunningTurn
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import RequestServices
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
-STOP_TIMEOUT_SECONDS: Final = 5.0
+TURN_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped turns to end."""
 
 
@@ -36,13 +36,12 @@ class TurnRunner:
         tools: Tools,
         backends: Mapping[str, Backend],
         limits: LimitSettings,
-        composer: ContextComposer | None = None,
-        budgets: ModelBudgets | None = None,
+        composer: ContextComposer,
+        budgets: ModelBudgets,
     ) -> None:
         self._world = world
         self._backends = backends
         self._limits = limits
-        budgets = budgets or ModelBudgets(world, lambda agent_id: BudgetLimits())
         self._deps = TurnDeps(
             world=world,
             tools=tools,
@@ -51,7 +50,7 @@ class TurnRunner:
             composer=composer,
             budgets=budgets,
         )
-        self._running: dict[str, TurnLoop] = {}
+        self._running: dict[str, RunningTurn] = {}
 
     def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
@@ -69,7 +68,7 @@ class TurnRunner:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
 
-    def mentioned_models(self, text: str, by: Agent) -> list[Agent]:
+    def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
         found = mentions.find_mentioned_agents(text, models)
@@ -83,16 +82,16 @@ class TurnRunner:
 
     def has_capacity(self, room_id: str, more: int) -> bool:
         """Return whether `more` more answers may start in a room."""
-        running = tuple(self._running.values())  # the writer thread calls this too
-        coming = sum(one.turn.room_id == room_id for one in running)
+        running_turns = tuple(self._running.values())  # the writer thread calls this too
+        coming = sum(running_turn.turn.room_id == room_id for running_turn in running_turns)
         return coming + more <= MAX_ANSWERS_PER_ROOM
 
     def waiting_agent_ids(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Return the ids of agents that wait for answers in a room, or for one model's."""
         found = (
-            running.person_id or running.turn.opened_by
-            for running in self._running.values()
-            if running.turn.room_id == room_id and agent_id in (None, running.agent.id)
+            running_turn.person_id or running_turn.turn.opened_by
+            for running_turn in self._running.values()
+            if running_turn.turn.room_id == room_id and agent_id in (None, running_turn.agent.id)
         )
         return list(dict.fromkeys(who for who in found if who is not None))
 
@@ -120,7 +119,7 @@ class TurnRunner:
             person_id: Id of the person who started the chain of mentions.
             hops: Number of models in the chain so far.
         """
-        answer = TurnLoop(
+        running_turn = RunningTurn(
             self._deps,
             turn,
             agent,
@@ -130,21 +129,21 @@ class TurnRunner:
             hops=hops,
             follower=self,
         )
-        self._running[turn.id] = answer
-        answer.start()
+        self._running[turn.id] = running_turn
+        running_turn.start()
 
     async def stop_turn(self, turn_id: str) -> None:
         """Stop one turn and wait for its end; do nothing if it is not running."""
-        running = self._running.get(turn_id)
-        if running is not None:
-            running.stop()
+        running_turn = self._running.get(turn_id)
+        if running_turn is not None:
+            running_turn.stop()
             await self.wait_until_ended(turn_id)
 
     async def wait_until_ended(self, turn_id: str) -> None:
         """Wait until a turn has ended and its last row is stored."""
-        running = self._running.get(turn_id)
-        if running is not None and running.task is not None:
-            await asyncio.wait({running.task})
+        running_turn = self._running.get(turn_id)
+        if running_turn is not None and running_turn.task is not None:
+            await asyncio.wait({running_turn.task})
 
     def stop(
         self, room_id: str | None, *, agent_id: str | None = None, opened_by: str | None = None
@@ -157,63 +156,67 @@ class TurnRunner:
             opened_by: Only turns that this agent opened or that began with it.
         """
         found = [
-            running
-            for running in self._running.values()
-            if room_id in (None, running.turn.room_id)
-            and agent_id in (None, running.agent.id)
-            and opened_by in (None, running.turn.opened_by, running.person_id)
+            running_turn
+            for running_turn in self._running.values()
+            if room_id in (None, running_turn.turn.room_id)
+            and agent_id in (None, running_turn.agent.id)
+            and opened_by in (None, running_turn.turn.opened_by, running_turn.person_id)
         ]
-        for running in found:
-            running.stop()
-        return [running.agent.name for running in found]
+        for running_turn in found:
+            running_turn.stop()
+        return [running_turn.agent.name for running_turn in found]
 
     async def wait_for_stopped(self, room_id: str) -> None:
-        """Wait for the stopped turns of a room to end, at most STOP_TIMEOUT_SECONDS."""
+        """Wait for the stopped turns of a room to end, at most TURN_STOP_TIMEOUT_SECONDS."""
         tasks = {
-            running.task
-            for running in self._running.values()
-            if running.turn.room_id == room_id and running.stopped and running.task is not None
+            running_turn.task
+            for running_turn in self._running.values()
+            if running_turn.turn.room_id == room_id
+            and running_turn.stopped
+            and running_turn.task is not None
         }
         if tasks:
-            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_SECONDS)
+            await asyncio.wait(tasks, timeout=TURN_STOP_TIMEOUT_SECONDS)
 
     async def close(self) -> None:
         """Stop all turns and wait until each has stored its end."""
         left = tuple(self._running.values())
-        for running in left:
-            running.stop()
-        tasks = [running.task for running in left if running.task is not None]
+        for running_turn in left:
+            running_turn.stop()
+        tasks = [running_turn.task for running_turn in left if running_turn.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def open_follow_ups(self, tx: Change, answer: TurnLoop, row: Row) -> list[tuple[Turn, Agent]]:
+    def open_follow_ups(
+        self, tx: Change, running_turn: RunningTurn, row: Row
+    ) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
-        called = self.mentioned_models(row.content, answer.agent)
+        called = self.find_mentioned_models(row.content, running_turn.agent)
         limit = ""
-        if not self.can_call_next(answer.hops):
+        if not self.can_call_next(running_turn.hops):
             limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
-        elif not self.has_capacity(answer.turn.room_id, len(called)):
+        elif not self.has_capacity(running_turn.turn.room_id, len(called)):
             limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
         if called and limit:
-            answer.rows.append_notice(
+            running_turn.rows.append_notice(
                 tx, f"called {', '.join(agent.name for agent in called)}, but {limit}"
             )
             return []
-        opened = open_turns(tx, answer.turn.room_id, called, answer.agent.id)
+        opened = open_turns(tx, running_turn.turn.room_id, called, running_turn.agent.id)
         turns.set_request_row(tx, [turn.id for turn in opened], row)
         return list(zip(opened, called, strict=True))
 
     def start_follow_ups(
-        self, answer: TurnLoop, row: Row | None, opened: list[tuple[Turn, Agent]]
+        self, running_turn: RunningTurn, row: Row | None, opened: list[tuple[Turn, Agent]]
     ) -> None:
         """Remove an ended turn and start those that it opened."""
-        self._running.pop(answer.turn.id, None)
+        self._running.pop(running_turn.turn.id, None)
         if row is not None:
             for turn, agent in opened:
                 self.start_turn(
                     turn,
                     agent,
                     row,
-                    answer.services,
-                    person_id=answer.person_id,
-                    hops=answer.hops + 1,
+                    running_turn.services,
+                    person_id=running_turn.person_id,
+                    hops=running_turn.hops + 1,
                 )

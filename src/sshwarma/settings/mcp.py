@@ -136,7 +136,7 @@ class McpSettings(SettingsSection):
     max_tools: int = Field(128, ge=1, le=2000, description="Most tools taken from its list.")
 
     @model_validator(mode="after")
-    def _is_one_kind(self) -> Self:
+    def _check_command_or_url(self) -> Self:
         if bool(self.command) == (self.url is not None):
             raise ValueError("give a command or a url, and not both")
         if self.url is None and (self.headers or self.sse or self.allow_private):

@@ -102,7 +102,7 @@ class ModelSettings(SettingsSection):
     )
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _check_key_and_url(self) -> Self:
         if self.kind == "compatible" and self.base_url is None:
             raise ValueError("kind `compatible` needs a base_url (--url in /model add)")
         if self.key_env and self.key_file is not None:

@@ -87,7 +87,7 @@ class TabCompletion:
         """Process the candidates for a line, unless the line has changed."""
         self._request = None
         buffer = self._editor.buffer
-        searching = self._editor.is_searching is not None
+        searching = self._editor.search_query is not None
         if not self._output.open or searching or (buffer.text, buffer.cursor) != (text, cursor):
             return
         candidates = [item for item in candidates if 0 <= item.start <= cursor]

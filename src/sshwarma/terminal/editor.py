@@ -18,7 +18,7 @@ from sshwarma.terminal.keys import KeyPress
 from sshwarma.terminal.vi import ViMode
 from sshwarma.terminal.width import cluster_width
 
-MAX_QUERY_CHARACTERS: Final = 200
+MAX_HISTORY_QUERY_CHARACTERS: Final = 200
 """Characters of a history search."""
 
 
@@ -67,7 +67,7 @@ class Editor:
         return max(0, self.text.find(self._query))
 
     @property
-    def is_searching(self) -> str | None:
+    def search_query(self) -> str | None:
         """The query of the running history search, or None."""
         return self._query
 
@@ -157,7 +157,7 @@ class Editor:
             newer = range((self._found or 0) + 1, len(self.history))
             self._found = next((at for at in newer if query in self.history[at]), self._found)
         elif name == "text":
-            self._move_search((query + key.data)[:MAX_QUERY_CHARACTERS], self._newest())
+            self._move_search((query + key.data)[:MAX_HISTORY_QUERY_CHARACTERS], self._newest())
         elif name in ("backspace", "c-h"):
             end = len(query) - 1
             while end > 0 and cluster_width(query[end]) == 0:

@@ -139,7 +139,7 @@ class Screen:
         return text.encode() if self._certain else _WRAP_OFF + text.encode() + _WRAP_ON
 
     def end_line(self) -> bytes:
-        """Return nothing: a submitted line is printed to the scrollback like any other."""
+        """Return no bytes: a submitted line is printed to the scrollback like any other."""
         return b""
 
     def leave(self) -> bytes:

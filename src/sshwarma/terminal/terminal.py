@@ -235,7 +235,7 @@ class Terminal:
     def _show(self, view: ScreenView) -> None:
         """Update the view from the editor."""
         editor = self._editor
-        query = editor.is_searching
+        query = editor.search_query
         view.prompt = (
             self._prompt if query is None else (("dim", "(search) "), ("", query), ("dim", ": "))
         )
@@ -304,7 +304,7 @@ class Terminal:
         buffer = editor.buffer
         size = len(buffer.text)
         inserts = key.name == "text" and (editor.vi is None or editor.vi.insert)
-        appends = inserts and buffer.cursor == size and editor.is_searching is None
+        appends = inserts and buffer.cursor == size and editor.search_query is None
         act = editor.press(key)
         if act is EditorAction.DRAW:
             self._told = ""

@@ -20,9 +20,9 @@ from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
-from sshwarma.world.events import Row
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -71,6 +71,9 @@ class ToolProvider(Protocol):
 
         Empty if the provider knows no more than the mark.
         """
+
+    def unavailable_hint(self, tool: Thing) -> str:
+        """Return what to do about an unavailable tool, or an empty string."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
@@ -201,7 +204,7 @@ class Tools:
                 await place.wait_to_end()
         except asyncio.CancelledError:
             await asyncio.shield(
-                self._ended(
+                self._record_ending(
                     call,
                     "error",
                     ToolResult("The call was stopped.", is_error=True),
@@ -209,7 +212,7 @@ class Tools:
                 )
             )
             raise
-        return await self._ended(call, how, result, seconds)
+        return await self._record_ending(call, how, result, seconds)
 
     async def _check_call(
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
@@ -284,11 +287,10 @@ class Tools:
                 )
             raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
         if item.obstacle:
-            of_server = item.thing.metadata.get(PROVIDER_KEY) == "mcp"
-            space = item.thing.label.partition(":")[0]
+            provider = self._provider_of(item.thing)
             raise Unavailable(
                 f"{item.thing.label} is unavailable: {self._describe_obstacle(item)}.",
-                hint=f"Details: /mcp show {space}" if of_server else "",
+                hint="" if provider is None else provider.unavailable_hint(item.thing),
             )
         return item
 
@@ -324,7 +326,7 @@ class Tools:
             )
         return ("error" if result.is_error else "result"), result
 
-    async def _ended(
+    async def _record_ending(
         self, call: Row, how: CallResultKind, result: ToolResult, seconds: float
     ) -> CallOutcome:
         row = await self._world.change(

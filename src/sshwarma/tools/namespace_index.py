@@ -13,7 +13,7 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.namespaces import Namespace, read_metadata_words, read_namespaces
 from sshwarma.world.world import World
 
-SETTLE_SECONDS: Final = 1.0
+INDEX_SETTLE_SECONDS: Final = 1.0
 """Seconds to wait for further changes after one."""
 
 
@@ -48,6 +48,6 @@ class Prefetcher:
         """Follow changes until cancelled."""
         while True:
             await self._changed.wait()
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(INDEX_SETTLE_SECONDS)
             self._changed.clear()
             await self._search.prepare(await self._world.memoized("spaces", index_namespaces))

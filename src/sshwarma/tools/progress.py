@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Row, StreamEnded, StreamUpdated
+from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 
-REPORT_INTERVAL_SECONDS: Final = 0.1
+PROGRESS_INTERVAL_SECONDS: Final = 0.1
 """Seconds between updates; faster reports replace each other, as a tool may send thousands."""
 
 
@@ -51,7 +52,7 @@ class CallProgress:
         if self._on_report is not None:
             self._on_report(text)
         self._latest = text
-        wait = self._published_at + REPORT_INTERVAL_SECONDS - time.monotonic()
+        wait = self._published_at + PROGRESS_INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
             self._publish()
         elif self._timer is None:

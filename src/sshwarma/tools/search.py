@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import structlog
 from cachetools import LRUCache
 
-from sshwarma.common.limits import MAX_QUERY_CHARACTERS
+from sshwarma.common.limits import MAX_TOOL_QUERY_CHARACTERS
 from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, HashedNgrams
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections, stem
 
@@ -59,7 +59,7 @@ HALF_SCORE_HITS: Final = 0.25
 NESTED_HIT_WEIGHT: Final = 0.5
 """Weight of a hit within a longer one, as `test` in `A/B test`."""
 
-MIN_PREFIX_CHARACTERS: Final = 3
+MIN_QUERY_PREFIX_CHARACTERS: Final = 3
 """Least letters of a name prefix, in a query without other words."""
 
 _NAME_SEPARATORS: Final = re.compile(r"\s+(?:and|or|&)\s+|\s*[,/;&+]\s*", re.IGNORECASE)
@@ -130,7 +130,7 @@ class NamespaceSearch:
 
         None for a query without words.
         """
-        words = extract_words(query[:MAX_QUERY_CHARACTERS])
+        words = extract_words(query[:MAX_TOOL_QUERY_CHARACTERS])
         if not words or not spaces or limit < 1:
             return []
         found = await asyncio.to_thread(match_words, words, spaces)
@@ -138,7 +138,9 @@ class NamespaceSearch:
             return found[:limit]
 
         async def work(embedder: Embedder) -> list[SearchMatch]:
-            return await self._match_vectors(embedder, query[:MAX_QUERY_CHARACTERS], spaces, limit)
+            return await self._match_vectors(
+                embedder, query[:MAX_TOOL_QUERY_CHARACTERS], spaces, limit
+            )
 
         return await self._with_fallback(work)
 
@@ -258,7 +260,7 @@ def match_words(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> lis
 
 def _match_prefix(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
     """For a single word: namespaces with a word in name or id that starts with it."""
-    if len(words) != 1 or len(words[0]) < MIN_PREFIX_CHARACTERS:
+    if len(words) != 1 or len(words[0]) < MIN_QUERY_PREFIX_CHARACTERS:
         return []
     return sorted(
         (

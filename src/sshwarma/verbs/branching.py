@@ -33,7 +33,8 @@ from sshwarma.world import rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
-from sshwarma.world.events import Row, TurnsChanged
+from sshwarma.world.events import TurnsChanged
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 

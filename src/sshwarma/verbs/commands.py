@@ -28,7 +28,7 @@ from sshwarma.world.things import Thing
 
 COMMAND_PREFIX: Final = "command:"
 
-MAX_SUMMARY_CHARACTERS: Final = 80
+MAX_COMMAND_SUMMARY_CHARACTERS: Final = 80
 
 _SCRIPT_START: Final = re.compile(r"""\s*(?:--|(?:function|local|return)(?=[\s({\["']|$))""")
 _PLACEHOLDER: Final = re.compile(r"\{(args|[1-9])\}")
@@ -55,15 +55,15 @@ class CustomCommand:
 
     @property
     def summary(self) -> str:
-        """One line about the command, at most MAX_SUMMARY_CHARACTERS."""
+        """One line about the command, at most MAX_COMMAND_SUMMARY_CHARACTERS."""
         source = self.thing.description or (
             read_summary(self.text) if self.is_script else self.text
         )
         first = source.split("\n", 1)[0]
         return (
             first
-            if len(first) <= MAX_SUMMARY_CHARACTERS
-            else first[: MAX_SUMMARY_CHARACTERS - 1] + "…"
+            if len(first) <= MAX_COMMAND_SUMMARY_CHARACTERS
+            else first[: MAX_COMMAND_SUMMARY_CHARACTERS - 1] + "…"
         )
 
     def expanded(self, text: str) -> str:

@@ -227,7 +227,7 @@ def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
 def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
     if thing.kind in ("tool", "toolset", "mcp"):  # states that they require may not hold here
         held = loadout.read_states(conn, caller.room_id)
-        held |= caller.world.initial_states.get(caller.room_id, frozenset())
+        held |= caller.world.detected_states(caller.room_id)
         item = loadout.LoadoutItem(thing, "always", 0.0, "")
         return loadout.AncestorCache(conn).resolve_item(item, held).obstacle or "available"
     if not thing.enabled:

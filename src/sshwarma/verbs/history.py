@@ -22,11 +22,11 @@ from sshwarma.world import private_messages, rows, search, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
 
-MAX_SNIPPET_CHARACTERS = 200
+MAX_MATCH_SNIPPET_CHARACTERS = 200
 
 MAX_MARKDOWN_ROWS = 50
 """Newest rows of a page of history whose Markdown is drawn; older ones are plain text."""
@@ -352,13 +352,18 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
 
 
 def make_snippet(text: str, words: str = "") -> str:
-    """Cut a text to one line of MAX_SNIPPET_CHARACTERS, around the first match."""
+    """Cut a text to one line of MAX_MATCH_SNIPPET_CHARACTERS, around the first match."""
     flat = " ".join(text.split())
-    if len(flat) <= MAX_SNIPPET_CHARACTERS:
+    if len(flat) <= MAX_MATCH_SNIPPET_CHARACTERS:
         return flat
     folded = flat.casefold()
     places = [folded.find(word) for word in words.casefold().replace('"', " ").split()]
     first = min((place for place in places if place >= 0), default=0)
-    start = max(0, min(first - MAX_SNIPPET_CHARACTERS // 4, len(flat) - MAX_SNIPPET_CHARACTERS + 1))
-    cut = flat[start : start + MAX_SNIPPET_CHARACTERS - 1]
+    start = max(
+        0,
+        min(
+            first - MAX_MATCH_SNIPPET_CHARACTERS // 4, len(flat) - MAX_MATCH_SNIPPET_CHARACTERS + 1
+        ),
+    )
+    cut = flat[start : start + MAX_MATCH_SNIPPET_CHARACTERS - 1]
     return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(flat) else ''}"

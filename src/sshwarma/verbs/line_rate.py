@@ -17,7 +17,7 @@ MAX_TRACKED_AGENTS: Final = 4096
 class LineRateLimiter:
     """The rate limit of typed lines, API calls and MCP requests.
 
-    `what` and `after` are words of the refusal: the noun that is counted, and what to do after the
+    `unit` and `after` are words of the refusal: the noun that is counted, and what to do after the
     wait.
     """
 
@@ -30,7 +30,7 @@ class LineRateLimiter:
         max_agents: int = MAX_TRACKED_AGENTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what = unit
+        self._unit = unit
         self._after = after
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
 
@@ -46,7 +46,7 @@ class LineRateLimiter:
         wait = self._window.hit(agent_id)
         if wait > 0:
             raise RateLimited(
-                f"That is more than {self._window.limit} {self._what}"
+                f"That is more than {self._window.limit} {self._unit}"
                 f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
                 retry_after_seconds=wait,
                 hint=f"Wait {math.ceil(wait)} s; {self._after}.",

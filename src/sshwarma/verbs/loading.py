@@ -29,7 +29,7 @@ from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-MAX_NAMED_TOOLS = 8
+MAX_LOADED_TOOL_NAMES = 8
 """Tools that are listed when a namespace is loaded; the rest are counted."""
 
 
@@ -63,10 +63,10 @@ def draw_loaded(result: LoadResult) -> Block:
         lines.append(line(f"{word} room: ", *names, f" on {result.context}.", hang=2))
     if result.tools:
         lines.append(
-            line("Its tools: ", *join_names(result.tools[:MAX_NAMED_TOOLS], "tool"), hang=2)
+            line("Its tools: ", *join_names(result.tools[:MAX_LOADED_TOOL_NAMES], "tool"), hang=2)
         )
-        if len(result.tools) > MAX_NAMED_TOOLS:
-            lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
+        if len(result.tools) > MAX_LOADED_TOOL_NAMES:
+            lines.append(line(("dim", f"and {len(result.tools) - MAX_LOADED_TOOL_NAMES} more")))
     if result.note:
         lines.insert(0 if not result.changed else len(lines), line(("warn", result.note), hang=2))
     return block(*lines)
@@ -222,9 +222,13 @@ async def _make_load_result(
     if not changed:
         note = f"{space.id} is {'' if loaded else 'not '}loaded on {context}{' already' * loaded}."
     if not loaded and tools:
-        where, names = _describe_equipment(have, meant), ", ".join(tools[:MAX_NAMED_TOOLS])
+        where, names = _describe_equipment(have, meant), ", ".join(tools[:MAX_LOADED_TOOL_NAMES])
         note = f"{note} Still on {where}: {names}.".lstrip()
-        note += f" And {len(tools) - MAX_NAMED_TOOLS} more." if len(tools) > MAX_NAMED_TOOLS else ""
+        note += (
+            f" And {len(tools) - MAX_LOADED_TOOL_NAMES} more."
+            if len(tools) > MAX_LOADED_TOOL_NAMES
+            else ""
+        )
     return LoadResult(
         room=space.id,
         context=context,

@@ -20,7 +20,7 @@ from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 
 MAX_FOLDED_CHARACTERS: Final = 100
 """Characters of a folded tool call, result or thought."""

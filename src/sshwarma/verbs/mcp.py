@@ -188,7 +188,7 @@ async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
         name: the server.
     """
     hub = services_of(caller).hub
-    await hub.enable(caller, name, True)
+    await hub.set_enabled(caller, name, True)
     return await _connection_of(caller, hub, name)
 
 
@@ -204,7 +204,7 @@ async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     hub = services_of(caller).hub
     if await hub.end_offer(caller, name):
         return Confirmation(f"Ended what was brought along as {name}.")
-    await hub.enable(caller, name, False)
+    await hub.set_enabled(caller, name, False)
     return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
 
 
@@ -334,7 +334,7 @@ async def _check_reachable(settings: McpSettings) -> None:
     """Refuse an address that is never connected to, because a retry cannot help.
 
     Raises:
-        Blocked: with the address that the name resolves to.
+        BlockedAddress: with the address that the name resolves to.
     """
     if settings.url is None:
         return
@@ -370,7 +370,7 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
     )
     counts = {
         "refused": len(server.metadata.get("refused", ())),
-        "mended": sum(bool(tool.metadata.get("mended")) for tool in tools),
+        "repaired": sum(bool(tool.metadata.get("mended")) for tool in tools),
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)

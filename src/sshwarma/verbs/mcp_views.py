@@ -80,7 +80,7 @@ class ServerToolDetails:
     name: str
     description: str
     status: str  # available, or why it cannot be used
-    notes: tuple[str, ...]  # what was mended
+    notes: tuple[str, ...]  # what was repaired
     changes: tuple[str, ...]  # a diff of what waits for approval
 
 
@@ -135,8 +135,8 @@ def draw_server(server: ServerDetails) -> Block:
         if tool.changes:
             lines += [line(), line(("warn", f"{tool.name} waits for approval:"))]
             lines += [line("  ", (_diff_style(change), change), hang=4) for change in tool.changes]
-    mended = [(tool.name, note) for tool in server.tools for note in tool.notes]
-    for title, notes in (("Mended:", mended), ("Refused:", server.refused)):
+    repairs = [(tool.name, note) for tool in server.tools for note in tool.notes]
+    for title, notes in (("Repaired:", repairs), ("Refused:", server.refused)):
         if notes:
             lines += [line(), line(("heading", title))]
             lines += draw_columns((("tool", name), ("dim", note)) for name, note in notes)

@@ -8,17 +8,20 @@ from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
-from sshwarma.models.backend import BackendError, Message, StepRequest
-from sshwarma.models.backend import TextDelta as TextPart
+from sshwarma.models.backend import BackendError, Message, MeteredBackend, StepRequest, TextDelta
 from sshwarma.models.budget import BudgetExceeded
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
-from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
 from sshwarma.services import services_of
 from sshwarma.settings import ModelKind, ModelSettings
 from sshwarma.verbs.arguments import Arg, CompletionRequest, ModelName, Option, Text, Word
-from sshwarma.verbs.model_settings import keep_keys_out, place_of, settings_by_verb, validated
+from sshwarma.verbs.model_settings import (
+    keep_keys_out,
+    place_of,
+    settings_by_verb,
+    validate_settings,
+)
 from sshwarma.verbs.model_views import (
     DetectedModel,
     DetectedModels,
@@ -139,7 +142,9 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
              "kind": kind, "model": model, "name": name}  # fmt: skip
     keep_keys_out(given)
     names.check_name(name, "agent")
-    settings = validated(caller, {key: word for key, word in given.items() if word is not None})
+    settings = validate_settings(
+        caller, {key: word for key, word in given.items() if word is not None}
+    )
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
@@ -177,7 +182,7 @@ async def set_model(
         raise Invalid(
             wrong, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
         )
-    words = _unquoted(value)
+    words = _strip_quotes(value)
     if not words.strip():
         raise Invalid(
             f"/model set {agent.name} {chosen} needs a value.", hint="- takes the default back."
@@ -188,7 +193,7 @@ async def set_model(
         changed.pop(chosen, None)
     else:
         changed[chosen] = None if words == "none" else words
-    after = validated(caller, changed, words)
+    after = validate_settings(caller, changed, words)
     await check_price(after)
     roster = services_of(caller).roster
     await caller.change(
@@ -265,7 +270,7 @@ async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
 
 
 async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
-    if not isinstance(entry.backend, PydanticAIBackend):
+    if entry.settings is None:
         raise Invalid(f"{agent.name} is not a model.")
     budget = await services_of(caller).budgets.begin_turn(agent.id)
     room = await caller.room()
@@ -282,7 +287,7 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
             aclosing(entry.backend.stream(request)) as stream,
         ):
             async for part in stream:
-                if isinstance(part, TextPart):
+                if isinstance(part, TextDelta):
                     first = first or time.monotonic() - began
                     text += part.delta
                 elif isinstance(part, TokenUsage):
@@ -298,7 +303,9 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
             f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
     seconds = time.monotonic() - began
-    spent = spent or entry.backend.estimate_usage(request, text) or TokenUsage(0, 0, estimated=True)
+    if spent is None and isinstance(entry.backend, MeteredBackend):
+        spent = entry.backend.estimate_usage(request, text)
+    spent = spent or TokenUsage(0, 0, estimated=True)
     budget.add_usage(spent)
     await caller.change(
         lambda tx: usage.record_usage(
@@ -364,7 +371,7 @@ def _stop_turns(caller: Caller, agent: Agent) -> None:
     services_of(caller).turns.stop(None, agent_id=agent.id)
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Remove the quotes of a text that is one quoted phrase."""
     quote = text[:1]
     if quote in ("'", '"') and len(text) > 1 and text.find(quote, 1) == len(text) - 1:

@@ -50,7 +50,9 @@ def keep_keys_out(values: dict[str, str | None]) -> None:
             raise Invalid(f"The {name} you gave looks like a key.", hint=KEYS_STAY_OUT)
 
 
-def validated(caller: Caller, values: dict[str, Any], set_to: str | None = None) -> ModelSettings:
+def validate_settings(
+    caller: Caller, values: dict[str, Any], set_to: str | None = None
+) -> ModelSettings:
     """Validate the settings of a model.
 
     `set_to` is the typed value that an error points at: "" the end of the line, None the first

@@ -10,7 +10,6 @@ from typing import Final
 from sshwarma.models.backend import BackendError
 from sshwarma.models.budget import UsageTotal
 from sshwarma.models.providers import base_url_of
-from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
 from sshwarma.models.secrets import describe_key_location, read_key
 from sshwarma.services import services_of
@@ -222,7 +221,7 @@ async def read_model_details(
             cost_today=_total_cost(used),
             last_error="",
         )
-    failure = entry.backend.last_failure if isinstance(entry.backend, PydanticAIBackend) else None
+    failure = entry.backend.last_failure
     when = (
         f"{format_duration(time.time() - failure.failed_at)} ago: {failure.message}"
         if failure
@@ -254,8 +253,7 @@ async def read_model_details(
 def _describe_state(entry: RosterEntry, agent: Agent) -> str:
     if agent.disabled:
         return "off"
-    failing = isinstance(entry.backend, PydanticAIBackend) and entry.backend.is_failing
-    return "could not answer" if failing else "answers"
+    return "could not answer" if entry.backend.is_failing else "answers"
 
 
 async def _describe_key(roster: Roster, settings: ModelSettings) -> str:

@@ -11,18 +11,16 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.views import join_names, view
-from sshwarma.world import agents, exits, names, rows, things
+from sshwarma.world import exits, movement, names, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
-from sshwarma.world.presence import AgentConnection
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-from sshwarma.world.world import World
 
 MAX_COPY_NUMBER: Final = 999
 """Largest number in the default name of a copied room."""
@@ -62,7 +60,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     Args:
         room: the name of the room.
     """
-    return await move_caller(caller, await caller.find_room(room))
+    return await move_to_room(caller, await caller.find_room(room))
 
 
 @verb(
@@ -73,7 +71,7 @@ async def leave(caller: Caller) -> MoveResult:
 
     Goes back to the lobby.
     """
-    return await move_caller(caller, await caller.world.room("lobby"))
+    return await move_to_room(caller, await caller.world.room("lobby"))
 
 
 @verb(
@@ -100,7 +98,7 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
             f"There is no exit {way} here.",
             hint=f"Exits: {ways}." if ways else "This room has no exits.",
         )
-    return await move_caller(caller, await caller.world.room(found.to_id), way)
+    return await move_to_room(caller, await caller.world.room(found.to_id), way)
 
 
 @verb(
@@ -122,7 +120,7 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     made = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
     )
-    moved = await move_caller(caller, await caller.world.room(made.id))
+    moved = await move_to_room(caller, await caller.world.room(made.id))
     return MoveResult(moved.room, moved.came_from, made=True)
 
 
@@ -181,7 +179,7 @@ async def copy_room(
         return room
 
     made = await caller.change(work)
-    moved = await move_caller(caller, await caller.world.room(made.id))
+    moved = await move_to_room(caller, await caller.world.room(made.id))
     return MoveResult(moved.room, moved.came_from, made=True)
 
 
@@ -331,88 +329,12 @@ async def _set_navigation(caller: Caller, state: Literal["on", "off"]) -> Naviga
     return Navigation(room.name, state == "on")
 
 
-async def move_caller(caller: Caller, target: Room, direction: str = "") -> MoveResult:
-    """Move the caller's connection, or only its remembered place if it has none.
+async def move_to_room(caller: Caller, target: Room, direction: str = "") -> MoveResult:
+    """Move the caller to a room that it may enter.
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
         Conflict: if it is there already.
     """
-    await caller.require(Right.ENTER, target)
-    world, link = caller.world, caller.link
-    here = world.agents.get(caller.agent.id)
-    before = (
-        await world.room(caller.room_id) if await _room_exists(world, caller.room_id) else target
-    )
-    if target.id == (link.room_id if link else here.room_id if here else caller.room_id):
-        raise Conflict(f"You are in {target.name} already.")
-    leaves = link is not None and _is_last_link(world, link)
-    enters = link is not None and not _has_link(world, link, target.id)
-
-    def move(tx: Change) -> None:
-        agents.update_agent(tx, caller.agent.id, room_id=target.id)
-        if leaves:
-            how = f"goes {direction} to" if direction else "goes to"
-            text = f"{how} {target.name}" if target.mode != "private" else "leaves"
-            rows.append_row(tx, before.id, "presence", text, author_id=caller.agent.id)
-        if enters:
-            came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
-            rows.append_row(tx, target.id, "presence", came, author_id=caller.agent.id)
-
-    await caller.change(move)
-    if link is not None:
-        world.presence.move(link, target.id)
-    return MoveResult(target.name, before.name)
-
-
-async def _room_exists(world: World, room_id: str) -> bool:
-    try:
-        await world.room(room_id)
-    except NotFound:
-        return False
-    return True
-
-
-def _is_last_link(world: World, link: AgentConnection) -> bool:
-    others = world.presence.connections_of(link.agent_id)
-    return not any(other is not link and other.room_id == link.room_id for other in others)
-
-
-def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
-    return any(other.room_id == room_id for other in world.presence.connections_of(link.agent_id))
-
-
-async def record_arrival(world: World, link: AgentConnection) -> None:
-    """Add a connection to its room; announce the agent at its first connection there."""
-    if world.presence.enter(link):
-        await _announce_presence(world, link, "arrives")
-
-
-async def record_departure(world: World, link: AgentConnection) -> None:
-    """Remove an ended connection from its room at once, then announce it to the room."""
-    if world.presence.leave(link):
-        await _announce_presence(world, link, "leaves")
-
-
-async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
-    """Move a connection out of a room that it must leave, without checking rights."""
-    link = caller.link
-    if link is None or link.room_id == target_id:
-        return
-    left, entered = caller.world.presence.move(link, target_id)
-
-    def tell(tx: Change) -> None:
-        agents.update_agent(tx, caller.agent.id, room_id=target_id)
-        if left:
-            rows.append_row(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
-        if entered:
-            rows.append_row(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
-
-    await caller.world.change(tell)
-
-
-async def _announce_presence(world: World, link: AgentConnection, text: str) -> None:
-    room_id, agent_id = link.room_id, link.agent_id
-    await world.change(
-        lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)
-    )
+    came_from = await movement.move_caller(caller, target, direction)
+    return MoveResult(target.name, came_from.name)

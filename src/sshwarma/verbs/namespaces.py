@@ -342,7 +342,7 @@ def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[Na
     for item in load.usable:
         on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
     held = loadout.read_states(conn, caller.room_id)
-    held |= caller.world.initial_states.get(caller.room_id, frozenset())
+    held |= caller.world.detected_states(caller.room_id)
     found = namespaces.read_namespaces(conn, caller.room_id)
     by_id = {space.id: space for space in found}
     return [_make_list_item(space, by_id, equipped, on, held) for space in found]

@@ -111,7 +111,7 @@ class VerbGroup:
             raise ValueError(f"two verbs are called {self.name} {action}")
 
         def declare(run: F) -> F:
-            self.actions[action] = _declared(f"{self.name} {action}", self.section, run, options)
+            self.actions[action] = _make_verb(f"{self.name} {action}", self.section, run, options)
             return run
 
         return declare
@@ -135,7 +135,7 @@ def verb(name: str, *, section: str, **options: Unpack[VerbOptions]) -> Callable
     _check_section(section)
 
     def declare(run: F) -> F:
-        declared = _declared(name, section, run, options)
+        declared = _make_verb(name, section, run, options)
         for word in (name, *declared.aliases):
             _claim(word, declared)
         return run
@@ -228,7 +228,7 @@ def tool_specs() -> list[BuiltinToolSpec]:
     return [spec for known in every_verb() if (spec := known.tool_spec) is not None]
 
 
-def _declared(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
+def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     tool = options.get("tool", True)
     needs = options.get("needs")
     first, _, second = name.partition(" ")

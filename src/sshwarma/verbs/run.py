@@ -20,7 +20,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 
 MAX_SEARCHED_CALLS = 100
 """Number of newest calls that are searched for an attachment."""

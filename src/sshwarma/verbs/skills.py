@@ -175,7 +175,7 @@ async def add_skill(
         about: what it is for, at most 200 characters.
     """
     name = name.lower()
-    instructions, about = _check_skill_text(text), _checked_about(about)
+    instructions, about = _check_skill_text(text), _check_about(about)
     made = await caller.change(
         lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
     )
@@ -218,7 +218,7 @@ async def edit_skill(
         present = found.content or ""
         return EditDraft(found.name, present, f"/skill edit {found.name} = {present}")
     instructions = None if text is None else _check_skill_text(text)
-    purpose = None if about is None else _checked_about(about)
+    purpose = None if about is None else _check_about(about)
 
     def work(tx: Change) -> None:
         if instructions is not None:
@@ -380,7 +380,7 @@ def _check_skill_text(text: str) -> str:
     return instructions
 
 
-def _checked_about(about: str) -> str:
+def _check_about(about: str) -> str:
     if len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
         raise Invalid(f"--about has at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.")
     return about

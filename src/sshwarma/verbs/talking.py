@@ -18,7 +18,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 
@@ -65,7 +65,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     """
     words = _clean_text(caller, text)
     answering = services_of(caller).turns
-    asked = answering.mentioned_models(words, caller.agent)
+    asked = answering.find_mentioned_models(words, caller.agent)
     if asked and not answering.can_call_next(caller.mention_hops):
         names = ", ".join(agent.name for agent in asked)
         raise Forbidden(

@@ -33,6 +33,10 @@ class VerbToolProvider(ToolProvider):
         return ""  # a verb is always available
 
     @override
+    def unavailable_hint(self, tool: Thing) -> str:
+        return ""
+
+    @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         name = self._names.get(tool.id)
         if name is None:

@@ -19,13 +19,13 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound
-from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.layers import estimate_tokens
 
-MAX_SNIPPET_CHARACTERS: Final = 60
+MAX_TURN_SNIPPET_CHARACTERS: Final = 60
 DEFAULT_LISTED_TURNS: Final = 10
 MAX_ANCESTOR_TURNS: Final = 200
 
@@ -330,7 +330,9 @@ def make_turn_list_item(
     )
     flat = " ".join(rows[0].text.split()) if rows else ""
     snippet = (
-        flat if len(flat) <= MAX_SNIPPET_CHARACTERS else flat[: MAX_SNIPPET_CHARACTERS - 1] + "…"
+        flat
+        if len(flat) <= MAX_TURN_SNIPPET_CHARACTERS
+        else flat[: MAX_TURN_SNIPPET_CHARACTERS - 1] + "…"
     )
     size = sum(row.tokens for row in rows)
     listed = TurnListed(

@@ -43,11 +43,6 @@ def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
     return declare
 
 
-def has_view(of: type) -> bool:
-    """Return whether a view is declared for a result type."""
-    return of in _views
-
-
 def draw_result(result: object) -> Block:
     """Draw a verb's result with the view of its type."""
     if not hasattr(result, SHARED_VIEW_ATTRIBUTE):

@@ -24,7 +24,7 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for_program
-from sshwarma.world import tokens
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, RateLimited, WorldError
 from sshwarma.world.world import World
@@ -50,12 +50,12 @@ class HttpApi:
     """The API routes of one world."""
 
     def __init__(
-        self, world: World, services: Services, limits: LimitSettings, pace: LineRateLimiter
+        self, world: World, services: Services, limits: LimitSettings, line_rate: LineRateLimiter
     ) -> None:
         self._world = world
         self._services = services
         self._limits = limits
-        self._pace = pace
+        self._line_rate = line_rate
 
     @property
     def routes(self) -> list[Route]:
@@ -129,19 +129,15 @@ class HttpApi:
         raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        token = None
-        if scheme.lower() == "bearer":
-            token = await self._world.store.read(
-                lambda conn: tokens.find_token(conn, secret.strip())
-            )
-        agent = self._world.agents.get(token.agent_id) if token else None
-        if token is None or agent is None or agent.disabled:
+        authorization = request.headers.get("authorization", "")
+        bearer = await authenticate_bearer(self._world, authorization)
+        if bearer is None:
             raise Unauthorized(
                 "The bearer token is missing or invalid.",
                 hint="Make one with sshwarma token new NAME.",
             )
-        self._pace.check(agent.id)
+        agent, token = bearer
+        self._line_rate.check(agent.id)
         caller = Caller(
             world=self._world,
             services=self._services,

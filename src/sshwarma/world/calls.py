@@ -12,7 +12,7 @@ from sqlalchemy import insert, update
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.store import Change
 

@@ -10,7 +10,7 @@ from sshwarma.world.agents import Agent
 
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
-MIN_PREFIX_CHARACTERS: Final = 3
+MIN_MENTION_PREFIX_CHARACTERS: Final = 3
 """Minimum length of a mentioned prefix: `@al` is too short for alice."""
 
 
@@ -23,7 +23,7 @@ def extract_mentions(text: str) -> list[str]:
 def has_mention(text: str, name: str) -> bool:
     """Return whether a text mentions an agent of that name."""
     return any(
-        word == name or (len(word) >= MIN_PREFIX_CHARACTERS and name.startswith(word))
+        word == name or (len(word) >= MIN_MENTION_PREFIX_CHARACTERS and name.startswith(word))
         for word in extract_mentions(text)
     )
 
@@ -35,7 +35,7 @@ def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
     for word in extract_mentions(text):
         if word in by_name:
             found[word] = by_name[word]
-        elif len(word) >= MIN_PREFIX_CHARACTERS:
+        elif len(word) >= MIN_MENTION_PREFIX_CHARACTERS:
             starting = [name for name in by_name if name.startswith(word)]
             if len(starting) == 1:
                 found[starting[0]] = by_name[starting[0]]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, func, select
 
@@ -132,7 +132,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
     ]
 
 
-def _is_reachable(conn: Connection, thing: Thing, by_name: Mapping[str, Thing]) -> bool:
+def _is_reachable(conn: Connection, thing: Thing, by_id: Mapping[str, Thing]) -> bool:
     """Return whether all ancestors of a namespace are live, such as its server."""
     above: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
@@ -140,7 +140,7 @@ def _is_reachable(conn: Connection, thing: Thing, by_name: Mapping[str, Thing]) 
             return False
         if above.parent_id in (None, "world", NAMESPACE_CONTAINER, "mcps"):
             return True
-        above = by_name.get(above.parent_id) or things.get_thing(conn, above.parent_id)
+        above = by_id.get(above.parent_id) or things.get_thing(conn, above.parent_id)
     return False
 
 
@@ -191,7 +191,7 @@ def check_namespace_name(name: str) -> list[str]:
 
 
 def create_namespace(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
-    """Create a namespace, and its missing ancestors.
+    """Create a namespace, and its missing ancestors; replace those whose parent is gone.
 
     Raises:
         Invalid: if the name is not valid.
@@ -201,10 +201,7 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
     made: Thing | None = None
     for part in check_namespace_name(name):
         path = f"{path}.{part}" if path else part
-        known = _find_by_path(tx.conn, path)
-        if known is not None and not _is_reachable(tx.conn, known, {}):
-            remove_namespace(tx, known)  # its parent is gone: delete it too, which frees its name
-            known = None
+        known = _find_reachable_or_remove(tx, path)
         made = None
         if known is None:
             made = things.create_thing(
@@ -221,6 +218,21 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
     if made is None:
         raise Conflict(f"The namespace {name} already exists.")
     return made
+
+
+def _find_reachable_or_remove(tx: Change, path: str) -> Thing | None:
+    """Return the namespace with that dotted name; delete it if its parent is gone.
+
+    Deleting it frees its name.
+
+    Raises:
+        Conflict: if the name belongs to something else.
+    """
+    known = _find_by_path(tx.conn, path)
+    if known is None or _is_reachable(tx.conn, known, {}):
+        return known
+    remove_namespace(tx, known)
+    return None
 
 
 def check_namespace_free(tx: Change, name: str) -> None:
@@ -378,18 +390,3 @@ def _parse_switch(value: str) -> bool:
             return False
         case _:
             raise Invalid(f"{value[:20]}: choose one of: on, off.")
-
-
-def namespace_to_dict(space: Namespace) -> dict[str, Any]:
-    """Return the fields of a namespace as a dict, for programs."""
-    return {
-        "id": space.id,
-        "name": space.title,
-        "description": space.thing.description,
-        "keywords": list(space.keywords),
-        "parent": space.parent,
-        "children": list(space.children),
-        "required_states": list(space.required_states),
-        "auto_load": space.thing.auto_load,
-        "load_with_parent": space.load_with_parent,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, select
 
 from sshwarma.world import rows, things
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change

@@ -13,7 +13,6 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
-from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
@@ -53,10 +52,7 @@ class RoomStateWatcher:
         """Poll once, and publish the changes."""
         directories = await self._world.memoized("directories", _read_directories)
         found = await asyncio.to_thread(detect_states, directories) if directories else {}
-        before, self._world.initial_states = self._world.initial_states, found
-        for room_id in before.keys() | found.keys():
-            if before.get(room_id) != found.get(room_id):
-                self._world.publish(WorldChanged(room_id))
+        self._world.set_detected_states(found)
 
 
 def _read_directories(conn: Connection) -> dict[str, str]:

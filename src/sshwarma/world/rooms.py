@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
@@ -168,16 +168,8 @@ def _room_from_thing(conn: Connection, thing: Thing) -> Room:
                 things_table.c.deleted_at.is_(None),
             )
         ).scalar_one()
-    plain = _room_without_bag(conn, thing)
-    return Room(
-        id=plain.id,
-        name=plain.name,
-        description=plain.description,
-        vibe=plain.vibe,
-        mode=plain.mode,
-        models_can_move=plain.models_can_move,
-        context_size=plain.context_size,
-        members=plain.members,
+    return replace(
+        _room_without_bag(conn, thing),
         exits=exits.read_exits(conn, thing.id),
         bag=tuple(bag),
         bag_size=size,

@@ -13,8 +13,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects import sqlite
 
-from sshwarma.world.events import Row, RowAppended
+from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
+from sshwarma.world.row import Row
 from sshwarma.world.schema import row_tags, rows
 from sshwarma.world.store import Change
 
@@ -137,15 +138,6 @@ def read_window_rows(
             query = query.where(rows.c.seq < before)
         found += [row_from_mapping(row) for row in conn.execute(query).mappings()]
     return sorted(found, key=lambda row: row.seq)
-
-
-def read_rows_after(conn: Connection, room_id: str, seq: int, limit: int) -> list[Row]:
-    """Up to `limit` rows that follow `seq`, oldest first, for a listener that fills a gap."""
-    query = select(rows).where(rows.c.room_id == room_id, rows.c.seq > seq)
-    return [
-        row_from_mapping(row)
-        for row in conn.execute(query.order_by(rows.c.seq).limit(limit)).mappings()
-    ]
 
 
 def row_from_mapping(row: RowMapping) -> Row:

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, text
 
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.rows import row_from_mapping
 from sshwarma.world.store import Change
 

@@ -31,8 +31,9 @@ from sqlalchemy import (
 
 from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import Conflict, NotFound
-from sshwarma.world.events import Row, TurnsChanged
+from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import new_id
+from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
@@ -216,12 +217,6 @@ def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
         .limit(limit)
     )
     return [_turn_from_row(row) for row in conn.execute(query).mappings()][::-1]
-
-
-def get_turn(conn: Connection, turn_id: str) -> Turn | None:
-    """Return the turn with that id."""
-    found = conn.execute(select(turns).where(turns.c.id == turn_id)).mappings().first()
-    return _turn_from_row(found) if found else None
 
 
 def find_turn(conn: Connection, room_id: str, name: str) -> Turn:

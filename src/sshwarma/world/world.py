@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -27,7 +27,6 @@ from sshwarma.world.events import (
     AgentsChanged,
     Event,
     EventBus,
-    Row,
     RowAppended,
     TurnsChanged,
     WorldChanged,
@@ -38,6 +37,7 @@ from sshwarma.world.migrate import migrate_database
 from sshwarma.world.presence import Presence
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
+from sshwarma.world.row import Row
 from sshwarma.world.store import Change, Store
 from sshwarma.world.things import Thing
 
@@ -65,7 +65,7 @@ class World:
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
         self.version = 0
-        self.initial_states: dict[str, frozenset[str]] = {}  # detected states, by room
+        self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
         self.reports: Reports
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
@@ -154,7 +154,7 @@ class World:
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
         """Return the things an agent can see and use in a room."""
-        found = self.initial_states.get(room_id or "", frozenset())
+        found = self.detected_states(room_id or "")
         agent = self.agents.get(agent_id)
 
         def work(conn: Connection) -> Loadout:
@@ -173,9 +173,20 @@ class World:
 
         return await self.memoized(("loadout", room_id, agent_id, agent and agent.role), work)
 
+    def detected_states(self, room_id: str) -> frozenset[str]:
+        """Return the states that were detected in a room."""
+        return self._detected_states.get(room_id, frozenset())
+
+    def set_detected_states(self, states: Mapping[str, frozenset[str]]) -> None:
+        """Replace the detected states, by room id, and publish the rooms that changed."""
+        before, self._detected_states = self._detected_states, states
+        for room_id in before.keys() | states.keys():
+            if before.get(room_id) != states.get(room_id):
+                self.publish(WorldChanged(room_id))
+
     async def states(self, room_id: str) -> frozenset[str]:
         """Return the states that hold in a room."""
-        found = self.initial_states.get(room_id, frozenset())
+        found = self.detected_states(room_id)
         return await self.memoized(
             ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | found
         )

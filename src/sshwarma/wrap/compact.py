@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextMessage, estimate_tokens
 from sshwarma.wrap.transcript import Transcript
 from sshwarma.wrap.window import assign_turns
@@ -28,7 +28,7 @@ The turn keeps all its rows.
 MAX_SUMMARY_TURNS: Final = 40
 """Most turns summarized in a line each; earlier ones are counted."""
 
-MAX_SUMMARY_CHARACTERS: Final = 120
+MAX_ROW_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
 
 CUT_STEP_LINES: Final = 50
@@ -145,4 +145,8 @@ def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
 
 def _shorten_text(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_SUMMARY_CHARACTERS else flat[: MAX_SUMMARY_CHARACTERS - 1] + "…"
+    return (
+        flat
+        if len(flat) <= MAX_ROW_SUMMARY_CHARACTERS
+        else flat[: MAX_ROW_SUMMARY_CHARACTERS - 1] + "…"
+    )

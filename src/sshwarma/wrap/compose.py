@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
 from sshwarma.world import notes, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.resources import resource_dir
+from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import CompactedLog, compact_log

@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_SET_NO_NEW_PRIVS: Final = 38
 
-MAX_OPEN_FILES: Final = 3
+MAX_WORKER_OPEN_FILES: Final = 3
 """File descriptors: stdin, stdout and stderr; no other file can be opened."""
 NICE_LEVEL: Final = 5
 """Niceness: below the server, when both want the CPU."""
@@ -45,7 +45,7 @@ def confine_process(memory: int) -> None:
         os.nice(NICE_LEVEL)
     _set_limit(resource.RLIMIT_CORE, 0)
     _set_limit(resource.RLIMIT_FSIZE, 0)
-    _set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    _set_limit(resource.RLIMIT_NOFILE, MAX_WORKER_OPEN_FILES)
     _set_limit(resource.RLIMIT_NPROC, 0)
 
 

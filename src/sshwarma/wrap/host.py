@@ -101,11 +101,12 @@ class LuaHost:
 
         Raises:
             LuaScriptError: the script's own error, with its name and line.
-            LuaTimeout: over `limits.seconds` of running, or `total_seconds` with waiting.
-            LuaOutOfMemory, LuaOutputTooLarge: over `limits.memory`, `limits.output`.
+            LuaTimeout: over `run_seconds` of running, or `total_seconds` with waiting.
+            LuaOutOfMemory: over `max_memory_bytes`.
+            LuaOutputTooLarge: over `max_output_bytes`.
             LuaWorkerError: its process ended, or the host is closed.
-            LuaInvalidInput: scripts or snapshot are not data, or over `limits.snapshot`.
-            LuaQueueFull: `limits.waiting` runs are already waiting.
+            LuaInvalidInput: scripts or snapshot are not data, or over `max_input_bytes`.
+            LuaQueueFull: `max_waiting_runs` runs are already waiting.
         """
         if not scripts:
             raise LuaInvalidInput("There is no script to run.")
@@ -220,7 +221,9 @@ class LuaHost:
             case "memory":
                 raise LuaOutOfMemory(memory_error_text(self.limits), **place)
             case "output":
-                raise LuaOutputTooLarge(f"The script's result exceeds {self.limits.output} bytes.")
+                raise LuaOutputTooLarge(
+                    f"The script's result exceeds {self.limits.max_output_bytes} bytes."
+                )
             case _:
                 raise LuaScriptError(payload.get("message", ""), **place)
 

@@ -4,7 +4,7 @@ A frame is its length in 4 bytes (big-endian, of the rest), one byte of kind, an
 UTF-8. The server leads every exchange:
 
     server            worker
-    SETUP Limits
+    SETUP LuaLimits
                       READY
     RUN scripts, entry, snapshot
                       CALL [name, arguments]      any number of times
@@ -44,12 +44,10 @@ class LuaLimits:
 
     run_seconds: float = 1.0  # of running, without the time waiting for host.call
     total_seconds: float = 60.0  # with waiting
-    interrupt_fraction: float = (
-        0.9  # fraction of `seconds` after which an interruptible script is stopped
-    )
+    interrupt_fraction: float = 0.9  # of `run_seconds`; then an interruptible script is stopped
     max_memory_bytes: int = 256 * MIB  # address space of the process over its size at the start
-    output: int = MIB  # JSON of the result, and of the arguments of each call
-    log: int = 65_536  # of printed text; the rest is dropped with a note
+    max_output_bytes: int = MIB  # JSON of the result, and of the arguments of each call
+    max_log_bytes: int = 65_536  # of printed text; the rest is dropped with a note
     max_input_bytes: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
     max_calls: int = 256  # of host.call in one run
     max_concurrent_runs: int = 4  # concurrent runs; there is one process more, the spare
@@ -67,7 +65,7 @@ class LuaLimits:
     @property
     def max_answer_bytes(self) -> int:
         """The longest frame a worker may send."""
-        return self.output + MAX_ESCAPE_BYTES * self.log + MAX_ENVELOPE_BYTES
+        return self.max_output_bytes + MAX_ESCAPE_BYTES * self.max_log_bytes + MAX_ENVELOPE_BYTES
 
 
 class LuaScript(NamedTuple):

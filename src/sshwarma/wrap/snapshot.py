@@ -12,9 +12,9 @@ from sshwarma.common.limits import MAX_CONTEXT_NAMESPACES
 from sshwarma.world import namespaces
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import Row
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.rooms import Room
+from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 
 WRAP_SCRIPT_NAME: Final = "wrap.lua"

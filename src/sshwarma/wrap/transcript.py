@@ -12,7 +12,7 @@ from sshwarma.common.limits import (
     MAX_KEPT_RESULT_CHARACTERS,
 )
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextMessage
 
 RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]

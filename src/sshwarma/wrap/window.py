@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_CONTEXT_TALK_ROWS, MAX_CONTEXT_TURNS
 from sshwarma.world import rows as log_rows
 from sshwarma.world import turns
-from sshwarma.world.events import Row
+from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 
 DEFAULT_WINDOW_TURNS: Final = 5

@@ -66,8 +66,8 @@ class LuaState:
             self._to_lua(snapshot),
             # An interruptible script learns its line; the server kills the others.
             limits.run_seconds * limits.interrupt_fraction,
-            limits.output,
-            limits.log,
+            limits.max_output_bytes,
+            limits.max_log_bytes,
             limits.max_calls,
         )
         self._lua.set_max_memory(limits.max_lua_bytes, total=True)

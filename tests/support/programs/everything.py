@@ -66,8 +66,8 @@ from starlette.types import Scope
 from sshwarma import verbs
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
 from sshwarma.mcp.server import endpoint
-from sshwarma.mcp.server.clients import McpClients
-from sshwarma.mcp.server.protocol import McpHandlers
+from sshwarma.mcp.server.clients import ConnectedAgents
+from sshwarma.mcp.server.handlers import McpHandlers
 from sshwarma.mcp.server.request_context import RequestContext
 from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
 from sshwarma.tools.call import Tools
@@ -456,8 +456,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 class Everything(McpHandlers):
     """The world's server with what the suite wants beside it."""
 
-    def __init__(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
-        super().__init__(guests, tools, lines)
+    def __init__(self, guests: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter) -> None:
+        super().__init__(guests, tools, line_rate)
         tests = Tests(self)
         names = [name for name in dir(tests) if not name.startswith("_")]
         self._tests: dict[
@@ -647,8 +647,10 @@ class Open(endpoint.McpEndpoint):
 
     agent_id = ""
 
-    def _protocol(self, guests: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
-        return Everything(guests, tools, lines)
+    def _protocol(
+        self, guests: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter
+    ) -> McpHandlers:
+        return Everything(guests, tools, line_rate)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
@@ -676,7 +678,7 @@ async def serve() -> None:
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
         services = make_services(world)
         pace = LineRateLimiter(limits.lines_per_10_seconds)
-        guests = McpClients(world, services, limits)
+        guests = ConnectedAgents(world, services, limits)
         Open.agent_id = agent.id
         serving = Open(guests, services.tools, HttpSettings(), pace)
         await serving.start()

@@ -92,7 +92,7 @@ ODD = [
                               "$defs": {"a": {"type": "integer"}}}),
     tool("wrong", inputSchema={"type": "object", "properties": {"a": {"type": "text"}}}),
     tool("bad name!", "A name with a space."),
-    tool("bad_name_", "The same name, once mended."),
+    tool("bad_name_", "The same name, once repaired."),
     tool("größe", "A name of another script."),
     tool("a.b"), tool("a_b"),
     tool(LONG, "A name that is too long."),

@@ -35,11 +35,11 @@ from sshwarma.mcp.client.channel_transport import channel_transport
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.elicitation_form import ask_user
 from sshwarma.mcp.client.environment import expand_variables, program_environment
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import KeyRequired, LinkCallbacks, LinkLost, ProtocolEra
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.session import McpSession
 from sshwarma.mcp.client.stdio import program_transport
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 
 CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))

@@ -16,11 +16,11 @@ from typing_extensions import override
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import server_records, tool_approval
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import Dialer
 from sshwarma.mcp.client.offers import Offers
 from sshwarma.mcp.client.server_pool import ServerPool
 from sshwarma.mcp.client.server_state import ServerState, SupervisorTiming
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.world import things
@@ -138,7 +138,7 @@ class Hub(ToolProvider):
             )
             await self.oauth_logins.forget(server)
 
-    async def enable(self, caller: Caller, name: str, wanted: bool) -> Thing:
+    async def set_enabled(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Enable or disable a server; connect or disconnect it now."""
         async with self.pool.lock_for(name):
             server = await self.find(name)
@@ -225,6 +225,10 @@ class Hub(ToolProvider):
     def why_unavailable(self, tool: Thing) -> str:
         running = self.pool.get(tool.parent_id)
         return running.why_down if running is not None else ""
+
+    @override
+    def unavailable_hint(self, tool: Thing) -> str:
+        return f"Details: /mcp show {tool.label.partition(':')[0]}"
 
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sshwarma.mcp.client.credentials import CredentialStore
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sanitize import ToolListing
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.tools.call import ToolResult
 

@@ -139,7 +139,7 @@ async def renew_tokens(
     refused: list[str] = []
     async with _open_sender(settings, resolve) as send:
 
-        async def judged(outgoing: httpx2.Request) -> httpx2.Response:
+        async def send_and_check(outgoing: httpx2.Request) -> httpx2.Response:
             response = await send(outgoing)
             if outgoing.method == "POST" and response.status_code not in (200, 201, 307, 308):
                 why = _read_error_code(response)
@@ -149,7 +149,7 @@ async def renew_tokens(
             return response
 
         try:
-            await _drive_flow(provider, request, answer, judged)
+            await _drive_flow(provider, request, answer, send_and_check)
         except SignInEnded as ended:
             raise SignInEnded(refused[0] if refused else str(ended)) from ended
         except (OAuthFlowError, ValidationError) as error:

@@ -104,7 +104,7 @@ class OAuthLogins:
         under_way.task.add_done_callback(lambda _: self._on_ended(server, under_way))
         self._pending[server.id] = under_way
         try:
-            return await under_way.shown()
+            return await under_way.wait_for_page()
         except BaseException:
             under_way.task.cancel()
             raise
@@ -132,7 +132,7 @@ class OAuthLogins:
                 f" {under_way.page.redirect}",
             )
         under_way.pasted = True
-        under_way.take(query)
+        under_way.accept_redirect(query)
         done, _ = await asyncio.wait({under_way.task}, timeout=seconds)
         if done and under_way.task.cancelled():
             raise Unavailable(f"The sign-in to {server.name} was cancelled.")
@@ -149,7 +149,7 @@ class OAuthLogins:
         for under_way in self._pending.values():
             page = under_way.page
             if page is not None and _matches_state(query.get("state", ""), page.state):
-                under_way.take(query)
+                under_way.accept_redirect(query)
                 return under_way.name
         raise NotFound("No sign-in is waiting for this page: it finished or was cancelled.")
 

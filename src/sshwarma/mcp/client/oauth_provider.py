@@ -168,7 +168,7 @@ class UserOAuthProvider(AuthorizationSteps):
             raise OAuthFlowError("it requires a person to sign in")
         check_oauth_url(url, self._settings)
         metadata = self.context.oauth_metadata
-        self._pending.show(
+        self._pending.set_page(
             SignInPage(
                 check_url(url).geturl(),
                 self._pending.ours.redirect,
@@ -179,7 +179,7 @@ class UserOAuthProvider(AuthorizationSteps):
 
     async def _wait_for_response(self) -> AuthorizationCodeResult:
         assert self._pending is not None  # noqa: S101 - `_open_page` has checked it
-        came = await self._pending.returned()
+        came = await self._pending.wait_for_redirect()
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
 
 

@@ -8,12 +8,13 @@ from functools import partial
 from typing_extensions import override
 
 from sshwarma.mcp.client import server_records
-from sshwarma.mcp.client.line_stream import LineStream
 from sshwarma.mcp.client.link import Dialer, LinkLost
-from sshwarma.mcp.client.server_listener import MAX_NAMED_TOOLS, format_tool_names
+from sshwarma.mcp.client.server_listener import MAX_SERVER_TOOL_NAMES, format_tool_names
 from sshwarma.mcp.client.server_pool import ServerPool, load_dial
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
+from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.names import check_name
@@ -96,6 +97,14 @@ class Offers:
             if known is not None and known.deleted_at is None:
                 server_records.remove_server(tx, known)
                 caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
+                record_change(
+                    tx,
+                    door=caller.door,
+                    verb="end offer",
+                    request=server.name,
+                    agent_id=caller.agent.id,
+                    room_id=caller.room_id,
+                )
 
         await self._world.change(work)
 
@@ -127,5 +136,5 @@ class _OfferedLines(LineStream):
 def _announce_tools(tx: Change, caller: Caller, server: Thing) -> None:
     """Announce the offered tools to the room."""
     tools = [tool.name for tool in things.read_children(tx.conn, server.id, "tool")]
-    names = format_tool_names(tools, f" and {len(tools) - MAX_NAMED_TOOLS} more")
+    names = format_tool_names(tools, f" and {len(tools) - MAX_SERVER_TOOL_NAMES} more")
     caller.append_notice(tx, f"offers {len(tools)} tools as {server.name}: {names}")

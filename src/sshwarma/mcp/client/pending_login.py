@@ -77,11 +77,11 @@ class PendingSignIn:
         """The page to open, once known."""
         return self._page.result() if self._page.done() else None
 
-    def show(self, page: SignInPage) -> None:
+    def set_page(self, page: SignInPage) -> None:
         """Set the page to open."""
         self._page.set_result(page)
 
-    async def returned(self) -> AuthorizationResponse:
+    async def wait_for_redirect(self) -> AuthorizationResponse:
         """Wait for the redirect.
 
         Raises:
@@ -89,7 +89,7 @@ class PendingSignIn:
         """
         return await self._answer
 
-    async def shown(self) -> SignInPage:
+    async def wait_for_page(self) -> SignInPage:
         """Wait at most SIGN_IN_PAGE_TIMEOUT_SECONDS for the page.
 
         Raises:
@@ -108,11 +108,11 @@ class PendingSignIn:
             f" {SIGN_IN_PAGE_TIMEOUT_SECONDS:.0f} s."
         )
 
-    def take(self, query: Mapping[str, str]) -> None:
-        """Take the parameters of the redirect, once.
+    def accept_redirect(self, query: Mapping[str, str]) -> None:
+        """Accept the parameters of the redirect, once.
 
         Raises:
-            Conflict: if the sign-in has them already.
+            Conflict: if the sign-in already has them.
         """
         if self._answer.done():
             raise Conflict("This sign-in already has its answer.")

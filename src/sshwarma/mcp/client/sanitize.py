@@ -51,7 +51,7 @@ class SanitizedTool:
     Attributes:
         remote: The server's name of the tool.
         fingerprint: Hash of the server's whole description of the tool, before sanitizing.
-        mended: Notes on what was repaired.
+        repairs: Notes on what was repaired.
     """
 
     name: str
@@ -62,7 +62,7 @@ class SanitizedTool:
     output_schema: dict[str, Any] | None
     annotations: dict[str, Any]
     fingerprint: str
-    mended: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _sanitize_tool(entry: Any, before: Mapping[str, SanitizedTool]) -> Sanitized
         output_schema=output_schema,
         annotations=annotations,
         fingerprint=fingerprint,
-        mended=tuple(notes),
+        repairs=tuple(notes),
     )
 
 

@@ -20,7 +20,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-MAX_NAMED_TOOLS: Final = 12
+MAX_SERVER_TOOL_NAMES: Final = 12
 """Tool names listed in one notice."""
 
 
@@ -96,6 +96,6 @@ class ServerListener(SupervisorListener):
 
 
 def format_tool_names(names: Sequence[str], more: str) -> str:
-    """Join the first MAX_NAMED_TOOLS names with commas; append `more` if there are others."""
-    shown = ", ".join(names[:MAX_NAMED_TOOLS])
-    return shown + more if len(names) > MAX_NAMED_TOOLS else shown
+    """Join the first MAX_SERVER_TOOL_NAMES names with commas; append `more` if there are others."""
+    shown = ", ".join(names[:MAX_SERVER_TOOL_NAMES])
+    return shown + more if len(names) > MAX_SERVER_TOOL_NAMES else shown

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 MAX_CONNECTING_SERVERS: Final = 10
 """Servers that may be connecting at the same time."""
 
-STOP_TIMEOUT_SECONDS: Final = 10.0
+SERVER_STOP_TIMEOUT_SECONDS: Final = 10.0
 """Seconds for all connections to close."""
 
 SIGN_IN_CONNECT_SECONDS: Final = 15.0
@@ -107,9 +107,9 @@ class ServerPool:
         stopping = [asyncio.create_task(server.stop()) for server in self.running.values()]
         self.running.clear()
         if stopping:
-            _, late = await asyncio.wait(stopping, timeout=STOP_TIMEOUT_SECONDS)
+            _, late = await asyncio.wait(stopping, timeout=SERVER_STOP_TIMEOUT_SECONDS)
             for task in late:
-                log.error("an mcp server did not stop in time", seconds=STOP_TIMEOUT_SECONDS)
+                log.error("an mcp server did not stop in time", seconds=SERVER_STOP_TIMEOUT_SECONDS)
                 task.cancel()
 
     async def _reconnect(self, server: Thing) -> None:

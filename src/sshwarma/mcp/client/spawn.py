@@ -3,10 +3,11 @@
 It runs as a file, with a bare interpreter.
 
 `spawn.py PARENT MEMORY PROGRAM ARGUMENTS...` waits for the program, which gets its own process
-group and limits: MEMORY bytes of data, MAX_OPEN_FILES files, no core dump, no new privileges. When
-the program ends, the launcher kills the rest of its group. On SIGTERM from the parent it terminates
-the group, and kills it after GRACE_SECONDS. When the parent dies, which the kernel signals, it
-kills the group at once. It imports nothing of the package, so that it starts quickly.
+group and limits: MEMORY bytes of data, MAX_SERVER_OPEN_FILES files, no core dump, no new
+privileges. When the program ends, the launcher kills the rest of its group. On SIGTERM from the
+parent it terminates the group, and kills it after GRACE_SECONDS. When the parent dies, which the
+kernel signals, it kills the group at once. It imports nothing of the package, so that it starts
+quickly.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
-MAX_OPEN_FILES = 1024
+MAX_SERVER_OPEN_FILES = 1024
 GRACE_SECONDS = 2.0
 
 
@@ -63,7 +64,7 @@ def _set_limits(memory: int) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MAX_OPEN_FILES}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MAX_SERVER_OPEN_FILES}
     for what, most in {**limits, resource.RLIMIT_DATA: memory}.items():
         with contextlib.suppress(ValueError, OSError):  # the current limit is already lower
             resource.setrlimit(what, (most, most))

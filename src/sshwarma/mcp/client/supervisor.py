@@ -88,6 +88,7 @@ class Supervisor:
         self._calls = CallQueue(settings, listener, self.log_buffer)
         self._timeouts = 0
         self._unreachable = False
+        self._was_up = False
 
     def start(self) -> None:
         """Start connecting; reconnect until `stop`."""
@@ -156,7 +157,7 @@ class Supervisor:
             async with self._calls.acquire(person_id, seconds) as mark:
                 return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
-            self._timed_out()
+            self._count_timeout()
             raise TimeoutError(f"Timed out after {seconds:g} s.") from None
 
     async def _carry_out(
@@ -202,7 +203,7 @@ class Supervisor:
         hint = f"Reconnecting in {max(1, round(wait))} s." if wait is not None else ""
         return Unavailable(f"{self.why_down}.", hint=hint)
 
-    def _timed_out(self) -> None:
+    def _count_timeout(self) -> None:
         self._timeouts += 1
         if self._timeouts >= MAX_STRIKES and self.state == "up":
             self._set("degraded", f"its last {self._timeouts} calls timed out")
@@ -216,7 +217,7 @@ class Supervisor:
         # A breaking connection can swallow a cancellation, so check the state too.
         while not self._stopped():
             started_at = time.monotonic()
-            reason = await self._connected()
+            reason = await self._run_connection()
             if self._stopped():
                 return
             if time.monotonic() - started_at > self._timing.stable_seconds and self._was_up:
@@ -229,9 +230,7 @@ class Supervisor:
             logged_reason = reason
             await self._pause(wait)
 
-    _was_up = False
-
-    async def _connected(self) -> str:
+    async def _run_connection(self) -> str:
         """Connect, list the tools and watch until the connection ends; return why."""
         self._broken, self._relist_at = "", None
         self._set("connecting")
@@ -248,7 +247,7 @@ class Supervisor:
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - any error of a server ends only its link
             known = self._broken and not isinstance(first_error(error), KeyRequired)
-            reason = self._broken if known else self._describe_error(error)
+            reason = self._broken if known else self._handle_connection_error(error)
         else:
             reason = self._broken
         self._lose_connection(marking)
@@ -258,7 +257,7 @@ class Supervisor:
         return reason
 
     async def _hold_connection(self, marking: list[asyncio.Task[None]]) -> None:
-        hooks = LinkCallbacks(self._changed, self._break, self._calls.ask)
+        hooks = LinkCallbacks(self._on_listing_changed, self._break, self._calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
             async with self._slots, asyncio.timeout(settings.start_seconds):
@@ -316,7 +315,9 @@ class Supervisor:
             async with asyncio.timeout(self.settings.start_seconds):
                 listing = await link.tools(self.settings.max_tools)
         except Exception as error:  # noqa: BLE001 - as above
-            self.log_buffer.append(f"its listing could not be read: {self._describe_error(error)}")
+            self.log_buffer.append(
+                f"its listing could not be read: {self._handle_connection_error(error)}"
+            )
             self._doubtful = True
         else:
             await self._listener.on_up(link.greeting, listing)
@@ -327,7 +328,7 @@ class Supervisor:
             async with asyncio.timeout(self._timing.probe_timeout):
                 await link.probe()
         except Exception as error:  # noqa: BLE001 - as above
-            self.log_buffer.append(f"a probe failed: {self._describe_error(error)}")
+            self.log_buffer.append(f"a probe failed: {self._handle_connection_error(error)}")
             return False
         return True
 
@@ -360,7 +361,7 @@ class Supervisor:
 
     # Callbacks of the connection.
 
-    def _changed(self) -> None:
+    def _on_listing_changed(self) -> None:
         if self._relist_at is None:
             self._relist_at = time.monotonic() + self._timing.debounce_seconds
             self._wake.set()
@@ -386,7 +387,8 @@ class Supervisor:
             if not done.done():
                 done.set_result(None)
 
-    def _describe_error(self, error: BaseException) -> str:
+    def _handle_connection_error(self, error: BaseException) -> str:
+        """Set the state that an error leads to, and return the reason for people."""
         leaf = first_error(error)
         if isinstance(leaf, SignInRequired):
             self._set("needs-sign-in", str(leaf))

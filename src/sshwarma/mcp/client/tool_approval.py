@@ -24,7 +24,7 @@ NEW_OBSTACLE: Final = "new, and not approved yet"
 TOOL_FIELDS: Final = (
     "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
 )  # fmt: skip
-"""Fields of a sanitized tool that its metadata stores; the description is the thing's."""
+"""Keys of a sanitized tool in its thing's metadata; `mended` holds the notes on its repairs."""
 
 
 def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
@@ -92,7 +92,7 @@ def merge_tool(
         tool: The tool as the server lists it now.
         approve: Whether the new text needs no approval.
     """
-    fields = asdict(tool) | {"mended": list(tool.mended)}
+    fields = asdict(tool) | {"mended": list(tool.repairs)}
     listed = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
     listed["input_schema"] = tool.input_schema
     old = known.metadata if known else {}

@@ -16,7 +16,7 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
-from sshwarma.mcp.server.clients import Visit
+from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
 from sshwarma.mcp.server.wait_events import EventBatch, wait_events
 from sshwarma.tools.call import ToolResult, Tools
@@ -28,7 +28,9 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
 OptionalProgressCallback = Callable[[str], None] | None
-ToolRunner = Callable[[Visit, dict[str, Any], OptionalProgressCallback], Awaitable[ToolResult]]
+ToolRunner = Callable[
+    [McpConnection, dict[str, Any], OptionalProgressCallback], Awaitable[ToolResult]
+]
 
 
 @dataclass(frozen=True)
@@ -144,9 +146,12 @@ def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _run_verb(
-    verb: str, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+    verb: str,
+    connection: McpConnection,
+    arguments: dict[str, Any],
+    report: OptionalProgressCallback,
 ) -> ToolResult:
-    caller: Caller = visit.make_caller(report)
+    caller: Caller = connection.make_caller(report)
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
@@ -154,10 +159,13 @@ async def _run_verb(
 
 
 async def _use_tool(
-    tools: Tools, visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+    tools: Tools,
+    connection: McpConnection,
+    arguments: dict[str, Any],
+    report: OptionalProgressCallback,
 ) -> ToolResult:
     asked = _validate_arguments(UseToolArguments, arguments)
-    outcome = await tools.call(visit.make_caller(report), asked.name, asked.arguments)
+    outcome = await tools.call(connection.make_caller(report), asked.name, asked.arguments)
     return ToolResult(
         outcome.text,
         outcome.structured,
@@ -167,11 +175,11 @@ async def _use_tool(
 
 
 async def _wait_events(
-    visit: Visit, arguments: dict[str, Any], report: OptionalProgressCallback
+    connection: McpConnection, arguments: dict[str, Any], report: OptionalProgressCallback
 ) -> ToolResult:
     asked = _validate_arguments(WaitEventsArguments, arguments)
     happened, text = await wait_events(
-        partial(visit.make_caller, report), visit.client, asked.cursor, asked.timeout
+        partial(connection.make_caller, report), connection.client, asked.cursor, asked.timeout
     )
     return ToolResult(text, _BATCH_ADAPTER.dump_python(happened, mode="json"))
 

@@ -23,8 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.verbs import moving
-from sshwarma.world import tokens
+from sshwarma.world import movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
@@ -36,13 +35,13 @@ from sshwarma.world.world import World
 
 T = TypeVar("T")
 
-STOP_TIMEOUT_SECONDS: Final = 5.0
+CALL_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a cancelled call to clean up."""
 
 MAX_NOTICES: Final = 20
 
 
-class Visit:
+class McpConnection:
     """An open request, stream, session or channel of an agent.
 
     Attributes:
@@ -53,7 +52,7 @@ class Visit:
         reason: Why it must stop.
     """
 
-    def __init__(self, client: McpClient, token: Token | None, stays: bool) -> None:
+    def __init__(self, client: ConnectedAgent, token: Token | None, stays: bool) -> None:
         self.client = client
         self.token = token
         self.lingers = stays
@@ -64,7 +63,7 @@ class Visit:
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                _seconds_left(token), client.end_visits, "The token expired.", {token.id}
+                _seconds_left(token), client.end_connections, "The token expired.", {token.id}
             )
 
     @property
@@ -74,7 +73,7 @@ class Visit:
 
     @property
     def credential(self) -> str:
-        """Id of the token, or an empty string; visits of one credential end together."""
+        """Id of the token, or an empty string; connections of one credential end together."""
         return "" if self.token is None else self.token.id
 
     def end(self, reason: str) -> None:
@@ -87,7 +86,7 @@ class Visit:
         """Remove it from its client."""
         if self._expiry is not None:
             self._expiry.cancel()
-        self.client.remove_visit(self)
+        self.client.remove_connection(self)
 
     def make_caller(self, report: Callable[[str], None] | None = None) -> Caller:
         """Return the agent as a caller, in its current room.
@@ -113,11 +112,11 @@ class Visit:
         )
 
     async def run_call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a call in its own task; cancel it if the request or the visit ends.
+        """Run a call in its own task; cancel it if the request or the connection ends.
 
         Raises:
             Unavailable: if the agent has MAX_CLIENT_CALLS_PER_AGENT calls running.
-            Forbidden: if the visit ended during the call.
+            Forbidden: if the connection ended during the call.
         """
         calls = self.client.calls
         if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
@@ -152,13 +151,13 @@ def _seconds_left(token: Token) -> float:
 
 
 @dataclass(eq=False)
-class McpClient:
+class ConnectedAgent:
     """A connected agent; `notices` are messages to it that are in no log."""
 
-    clients: McpClients
+    clients: ConnectedAgents
     agent_id: str
     link: AgentConnection | None = None
-    visits: set[Visit] = field(default_factory=set)
+    connections: set[McpConnection] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NOTICES))
     enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -168,19 +167,19 @@ class McpClient:
     )  # by token, seconds of time.monotonic
     _leave_timer: asyncio.TimerHandle | None = None
 
-    def add_visit(self, visit: Visit) -> None:
-        """Add a visit; the agent stays present."""
-        self.visits.add(visit)
+    def add_connection(self, connection: McpConnection) -> None:
+        """Add a connection; the agent stays present."""
+        self.connections.add(connection)
         if self._leave_timer is not None:
             self._leave_timer.cancel()
             self._leave_timer = None
 
-    def remove_visit(self, visit: Visit) -> None:
-        """Remove a visit. After a request the agent stays present for some seconds."""
-        self.visits.discard(visit)
-        if visit.lingers and visit.token is not None and not visit.ended.is_set():
-            stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(visit.token))
-            self._stay_until[visit.token.id] = time.monotonic() + stays
+    def remove_connection(self, connection: McpConnection) -> None:
+        """Remove a connection. After a request the agent stays present for some seconds."""
+        self.connections.discard(connection)
+        if connection.lingers and connection.token is not None and not connection.ended.is_set():
+            stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(connection.token))
+            self._stay_until[connection.token.id] = time.monotonic() + stays
         self.leave_when_done()
 
     def forget_tokens(self, token_ids: set[str]) -> None:
@@ -192,16 +191,18 @@ class McpClient:
     @property
     def session_count(self) -> int:
         """Number of open sessions of the older protocol."""
-        return sum(visit.is_session for visit in self.visits)
+        return sum(connection.is_session for connection in self.connections)
 
     @property
     def token_ids(self) -> set[str]:
         """Tokens that keep the agent present."""
-        return {visit.token.id for visit in self.visits if visit.token} | set(self._stay_until)
+        return {connection.token.id for connection in self.connections if connection.token} | set(
+            self._stay_until
+        )
 
     def leave_when_done(self) -> None:
         """Leave if nothing is open; wait STAY_AFTER_REQUEST_SECONDS after a request."""
-        if self.visits:
+        if self.connections:
             return
         if self._leave_timer is not None:
             self._leave_timer.cancel()
@@ -218,31 +219,33 @@ class McpClient:
             if let_in_by == credential:
                 task.cancel()
 
-    def end_visits(self, reason: str, token_ids: set[str] | None = None) -> None:
-        """End all visits of the agent, or those of the given tokens."""
-        for visit in list(self.visits):
-            if token_ids is None or visit.credential in token_ids:
-                visit.end(reason)
-                visit.close()
+    def end_connections(self, reason: str, token_ids: set[str] | None = None) -> None:
+        """End all connections of the agent, or those of the given tokens."""
+        for connection in list(self.connections):
+            if token_ids is None or connection.credential in token_ids:
+                connection.end(reason)
+                connection.close()
         self.forget_tokens(self.token_ids if token_ids is None else token_ids)
 
 
-class McpClients:
+class ConnectedAgents:
     """All agents connected over MCP."""
 
     def __init__(self, world: World, services: Services, limits: LimitSettings) -> None:
         self.world = world
         self.services = services
         self.limits = limits
-        self._clients: dict[str, McpClient] = {}
+        self._clients: dict[str, ConnectedAgent] = {}
         self._background = BackgroundTasks()
         self._stopped = False
 
-    def __iter__(self) -> Iterator[McpClient]:
+    def __iter__(self) -> Iterator[ConnectedAgent]:
         return iter(list(self._clients.values()))
 
-    async def open_visit(self, agent_id: str, token: Token | None, *, stays: bool = False) -> Visit:
-        """Open a visit; the first one brings the agent into the world.
+    async def open_connection(
+        self, agent_id: str, token: Token | None, *, stays: bool = False
+    ) -> McpConnection:
+        """Open a connection; the first one brings the agent into the world.
 
         With `stays`, the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
 
@@ -254,25 +257,25 @@ class McpClients:
             raise Unavailable("The server is shutting down.")
         client = self._clients.get(agent_id)
         if client is None:
-            client = self._clients[agent_id] = McpClient(self, agent_id)
+            client = self._clients[agent_id] = ConnectedAgent(self, agent_id)
             client.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(client))
-        if len(client.visits) >= MAX_OPEN_REQUESTS_PER_AGENT:
+        if len(client.connections) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
                 f"You have {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams open, the limit."
             )
-        visit = Visit(client, token, stays)
-        client.add_visit(visit)
+        connection = McpConnection(client, token, stays)
+        client.add_connection(connection)
         try:
             async with client.enter_lock:
                 await self._arrive(client)
-            if visit.ended.is_set():
-                raise Forbidden(visit.reason)
+            if connection.ended.is_set():
+                raise Forbidden(connection.reason)
         except BaseException:
-            visit.close()
+            connection.close()
             raise
-        return visit
+        return connection
 
-    async def _arrive(self, client: McpClient) -> None:
+    async def _arrive(self, client: ConnectedAgent) -> None:
         agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
@@ -287,32 +290,32 @@ class McpClients:
             )
             room_id = (await caller.in_accessible_room()).room_id
             client.link = AgentConnection(agent.id, room_id, "mcp")
-            await moving.record_arrival(self.world, client.link)
+            await movement.record_arrival(self.world, client.link)
         if self._clients.get(agent.id) is not client:  # it was removed while arriving
-            await moving.record_departure(self.world, client.link)
+            await movement.record_departure(self.world, client.link)
 
-    def remove_client(self, client: McpClient) -> None:
-        """Remove a client without open visits; its agent leaves the world."""
+    def remove_client(self, client: ConnectedAgent) -> None:
+        """Remove a client without open connections; its agent leaves the world."""
         if self._clients.get(client.agent_id) is client:
             del self._clients[client.agent_id]
             if client.stop_listening is not None:
                 client.stop_listening()
             if client.link is not None:
-                self._background.spawn(moving.record_departure(self.world, client.link))
+                self._background.spawn(movement.record_departure(self.world, client.link))
 
     async def stop(self) -> None:
-        """End all visits and wait for running calls."""
+        """End all connections and wait for running calls."""
         self._stopped = True
         calls = [task for client in self for task in client.calls]
         for client in self:
-            client.end_visits("The server is shutting down.")
-        await self._background.wait(STOP_TIMEOUT_SECONDS, calls)
+            client.end_connections("The server is shutting down.")
+        await self._background.wait(CALL_STOP_TIMEOUT_SECONDS, calls)
 
-    def _make_listener(self, client: McpClient) -> Callable[[Any], None]:
+    def _make_listener(self, client: ConnectedAgent) -> Callable[[Any], None]:
         def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 if event.room_id is None:
-                    client.end_visits(event.reason)
+                    client.end_connections(event.reason)
                 elif client.link is not None and event.room_id == client.link.room_id:
                     self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
@@ -320,11 +323,11 @@ class McpClients:
 
         return on_event
 
-    async def _move_out(self, client: McpClient, reason: str) -> None:
+    async def _move_out(self, client: ConnectedAgent, reason: str) -> None:
         client.notices.append(reason)
         agent = self.world.agents.get(client.agent_id)
         if agent is not None and client.link is not None:
-            await moving.move_out_of_room(
+            await movement.move_out_of_room(
                 Caller(
                     world=self.world,
                     services=self.services,
@@ -336,18 +339,18 @@ class McpClients:
                 )
             )
 
-    def _check_account(self, client: McpClient) -> None:
+    def _check_account(self, client: ConnectedAgent) -> None:
         """Check a changed agent: it may be disabled, or a token revoked."""
         agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
-            client.end_visits("Your account is disabled.")
+            client.end_connections("Your account is disabled.")
         elif client.token_ids:
             self._background.spawn(self._end_revoked(client))
 
-    async def _end_revoked(self, client: McpClient) -> None:
+    async def _end_revoked(self, client: ConnectedAgent) -> None:
         known = await self.world.store.read(
             lambda conn: tokens.read_live_tokens(conn, client.agent_id)
         )
         revoked = client.token_ids - {token.id for token in known}
         if revoked:
-            client.end_visits("The token was revoked.", revoked)
+            client.end_connections("The token was revoked.", revoked)

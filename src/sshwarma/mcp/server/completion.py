@@ -14,7 +14,7 @@ from mcp_types import (
 from sshwarma.mcp.server import resources
 from sshwarma.mcp.server.request_context import RequestContext, caller_of, with_mcp_errors
 
-MAX_COMPLETIONS: Final = 100
+MAX_PROTOCOL_COMPLETIONS: Final = 100
 """Values of one completion, as the protocol allows."""
 
 
@@ -35,8 +35,8 @@ async def complete_argument(ctx: RequestContext, params: CompleteRequestParams) 
         values = [name for name in names if name.startswith(start.lower())]
     return CompleteResult(
         completion=Completion(
-            values=values[:MAX_COMPLETIONS],
+            values=values[:MAX_PROTOCOL_COMPLETIONS],
             total=len(values),
-            has_more=len(values) > MAX_COMPLETIONS,
+            has_more=len(values) > MAX_PROTOCOL_COMPLETIONS,
         )
     )

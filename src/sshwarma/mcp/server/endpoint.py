@@ -25,15 +25,15 @@ from sshwarma.common.limits import (
     MCP_SESSION_IDLE_SECONDS,
     RATE_WINDOW_SECONDS,
 )
-from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.mcp.server.clients import McpClients, Visit
-from sshwarma.mcp.server.protocol import McpHandlers
-from sshwarma.mcp.server.request_context import VISIT_KEY
+from sshwarma.mcp.line_stream import LineStream
+from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
+from sshwarma.mcp.server.handlers import McpHandlers
+from sshwarma.mcp.server.request_context import CONNECTION_KEY
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import tokens
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.errors import Forbidden, Unavailable, WorldError
 from sshwarma.world.tokens import Token
 
@@ -47,21 +47,23 @@ class McpEndpoint:
     """
 
     def __init__(
-        self, clients: McpClients, tools: Tools, http: HttpSettings, lines: LineRateLimiter
+        self, clients: ConnectedAgents, tools: Tools, http: HttpSettings, line_rate: LineRateLimiter
     ) -> None:
         self._clients = clients
-        self._pace = LineRateLimiter(
+        self._request_rate = LineRateLimiter(
             clients.limits.requests_per_10_seconds, "requests", "then ask again"
         )
-        self.handlers = self._protocol(clients, tools, lines)
+        self.handlers = self._protocol(clients, tools, line_rate)
         self._hosts = http.hosts
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _protocol(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> McpHandlers:
-        return McpHandlers(clients, tools, lines)
+    def _protocol(
+        self, clients: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter
+    ) -> McpHandlers:
+        return McpHandlers(clients, tools, line_rate)
 
     def _session_manager(self, settings: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
@@ -98,23 +100,23 @@ class McpEndpoint:
         Raises:
             Forbidden: if the agent's access ends.
         """
-        visit = await self._clients.open_visit(agent_id, None)
-        messages = MessageStream(lines, agent_id, self._pace)
+        connection = await self._clients.open_connection(agent_id, None)
+        messages = MessageStream(lines, agent_id, self._request_rate)
         server = self.handlers.server
         serving = asyncio.get_running_loop().create_task(
             serve_dual_era_loop(
                 server,
                 messages,
                 messages,
-                lifespan_state=visit,
+                lifespan_state=connection,
                 init_options=server.create_initialization_options(),
             )
         )
-        ended = asyncio.get_running_loop().create_task(visit.ended.wait())
+        ended = asyncio.get_running_loop().create_task(connection.ended.wait())
         try:
             await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
-                raise Forbidden(visit.reason)
+                raise Forbidden(connection.reason)
             serving.result()
         finally:
             ended.cancel()
@@ -124,12 +126,12 @@ class McpEndpoint:
                 # does so even if this coroutine is cancelled.
                 await asyncio.gather(serving, return_exceptions=True)
             finally:
-                visit.close()
+                connection.close()
 
     async def serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         try:
-            token = await self._token(scope)
+            token = await self._find_token(scope)
             if token is None:
                 await _send_refusal(
                     send,
@@ -138,49 +140,47 @@ class McpEndpoint:
                 )
                 return
             if scope["method"] == "POST":
-                self._pace.check(token.agent_id)
+                self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
-            visit = await self._clients.open_visit(token.agent_id, token, stays=stays)
+            connection = await self._clients.open_connection(token.agent_id, token, stays=stays)
         except Unavailable as busy:
             await _send_refusal(send, 429, busy.program_text)
             return
         except WorldError as refused:
             await _send_refusal(send, 401, refused.program_text)
             return
-        answer = _HttpExchange(visit, receive, send)
+        answer = _HttpExchange(connection, receive, send)
         try:
-            if _opens_session(scope) and visit.client.session_count >= MAX_MCP_SESSIONS_PER_AGENT:
+            if (
+                _opens_session(scope)
+                and connection.client.session_count >= MAX_MCP_SESSIONS_PER_AGENT
+            ):
                 words = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
                 await _send_refusal(send, 429, words)
                 return
-            scope = {**scope, "user": _make_user(token), VISIT_KEY: visit}
+            scope = {**scope, "user": _make_user(token), CONNECTION_KEY: connection}
             await self._manager.handle_request(scope, answer.receive, answer.send)
             await answer.finish()
         finally:
-            visit.close()
+            connection.close()
             if scope["method"] == "DELETE" and answer.status == 200:
-                visit.client.forget_tokens({token.id})  # the client closed its session
+                connection.client.forget_tokens({token.id})  # the client closed its session
 
-    async def _token(self, scope: Scope) -> Token | None:
+    async def _find_token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""
         words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, secret = words.decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        world = self._clients.world
-        token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
-        agent = world.agents.get(token.agent_id) if token else None
-        return None if agent is None or agent.disabled else token
+        bearer = await authenticate_bearer(self._clients.world, words.decode("latin-1"))
+        return None if bearer is None else bearer[1]
 
 
 class _HttpExchange:
     """ASGI exchange of one request.
 
-    When its visit ends, the SDK receives a disconnect and the client the end of the response.
+    When its connection ends, the SDK receives a disconnect and the client the end of the response.
     """
 
-    def __init__(self, visit: Visit, receive: Receive, send: Send) -> None:
-        self._visit = visit
+    def __init__(self, connection: McpConnection, receive: Receive, send: Send) -> None:
+        self._connection = connection
         self._receive = receive
         self._send = send
         self.status = 0
@@ -188,9 +188,9 @@ class _HttpExchange:
         self._receive_task: asyncio.Task[Message] | None = None
 
     async def receive(self) -> Message:
-        """Return the next message of the client, or a disconnect when the visit ends."""
+        """Return the next message of the client, or a disconnect when the connection ends."""
         loop = asyncio.get_running_loop()
-        ended = loop.create_task(self._visit.ended.wait())
+        ended = loop.create_task(self._connection.ended.wait())
         asking = loop.create_task(self._receive_once())
         try:
             await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -212,12 +212,12 @@ class _HttpExchange:
 
     async def finish(self) -> None:
         """Complete a response that was cut short."""
-        if self._is_complete or not self._visit.ended.is_set():
+        if self._is_complete or not self._connection.ended.is_set():
             return
         if self.status:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            await _send_refusal(self._send, 401, self._visit.reason)
+            await _send_refusal(self._send, 401, self._connection.reason)
 
 
 def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:

@@ -15,23 +15,23 @@ from mcp.server.subscriptions import (
 
 from sshwarma.common.background import ignore_outcome
 from sshwarma.mcp._sdk import connection_of
-from sshwarma.mcp.server.clients import McpClients, Visit
+from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.notifications import LIST_EVENTS, ChangeListener, ChangeNotifier, SendEvent
-from sshwarma.mcp.server.request_context import RequestContext, visit_of
+from sshwarma.mcp.server.request_context import RequestContext, mcp_connection_of
 
 
 @dataclass(eq=False)
 class LegacySession:
     """Session of the older protocol; keeps its agent present and receives changes."""
 
-    visit: Visit
+    connection: McpConnection
     listener: ChangeListener
 
 
 class LegacySessions:
     """Sessions of the older protocol, each stored in the state of its SDK connection."""
 
-    def __init__(self, clients: McpClients, notifier: ChangeNotifier) -> None:
+    def __init__(self, clients: ConnectedAgents, notifier: ChangeNotifier) -> None:
         self._clients = clients
         self._notifier = notifier
 
@@ -43,27 +43,31 @@ class LegacySessions:
         Raises:
             WorldError: if the agent may not connect, or has too many requests open.
         """
-        connection = connection_of(ctx.session)
-        opening: asyncio.Task[LegacySession] | None = connection.state.get("session")
+        sdk_connection = connection_of(ctx.session)
+        opening: asyncio.Task[LegacySession] | None = sdk_connection.state.get("session")
         if opening is None:
-            work = self._open(visit_of(ctx), connection, _make_sender(ctx))
-            opening = connection.state["session"] = asyncio.get_running_loop().create_task(work)
+            work = self._open(mcp_connection_of(ctx), sdk_connection, _make_sender(ctx))
+            opening = sdk_connection.state["session"] = asyncio.get_running_loop().create_task(work)
             opening.add_done_callback(ignore_outcome)
         return await asyncio.shield(opening)
 
-    async def _open(self, opened: Visit, connection: Any, send: SendEvent) -> LegacySession:
-        visit = await self._clients.open_visit(opened.client.agent_id, opened.token)
-        visit.is_session = True
-        session = LegacySession(visit, ChangeListener(visit, send, LIST_EVENTS))
-        connection.exit_stack.callback(self._close, session)
+    async def _open(
+        self, opened: McpConnection, sdk_connection: Any, send: SendEvent
+    ) -> LegacySession:
+        connection = await self._clients.open_connection(opened.client.agent_id, opened.token)
+        connection.is_session = True
+        session = LegacySession(connection, ChangeListener(connection, send, LIST_EVENTS))
+        sdk_connection.exit_stack.callback(self._close, session)
         await self._notifier.add_listener(session.listener)
-        if opened not in opened.client.visits:  # it closed meanwhile, so nothing else ends this
+        if (
+            opened not in opened.client.connections
+        ):  # it closed meanwhile, so nothing else ends this
             self._close(session)
         return session
 
     def _close(self, session: LegacySession) -> None:
         self._notifier.remove_listener(session.listener)
-        session.visit.close()
+        session.connection.close()
 
 
 def _make_sender(ctx: RequestContext) -> SendEvent:

@@ -1,8 +1,8 @@
 """Change notifications: tool, prompt and resource lists, subscribed resources.
 
-Events of the world are collected for SETTLE_SECONDS; then the current state is compared with what
-each listener last received. So a client gets one notification for many changes, only of what its
-agent can see in its room, and nothing of a room that the agent may not enter.
+Events of the world are collected for NOTIFICATION_SETTLE_SECONDS; then the current state is
+compared with what each listener last received. So a client gets one notification for many changes,
+only of what its agent can see in its room, and nothing of a room that the agent may not enter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mcp.server.subscriptions import (
 
 from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp.server import prompts, resources
-from sshwarma.mcp.server.clients import McpClient, Visit
+from sshwarma.mcp.server.clients import ConnectedAgent, McpConnection
 from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
@@ -33,7 +33,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-SETTLE_SECONDS: Final = 0.05
+NOTIFICATION_SETTLE_SECONDS: Final = 0.05
 """Seconds of changes that are notified together."""
 
 SEND_TIMEOUT_SECONDS: Final = 10.0
@@ -46,7 +46,7 @@ SendEvent = Callable[[ServerEvent], Awaitable[None]]
 class ChangeListener:
     """A client that receives notifications; `list_kinds` are the list events it wants."""
 
-    visit: Visit
+    connection: McpConnection
     send: SendEvent
     list_kinds: frozenset[type]
     uris: dict[str, object] = field(default_factory=dict)  # with their signatures
@@ -55,9 +55,9 @@ class ChangeListener:
     send_task: asyncio.Task[None] | None = None
 
     @property
-    def client(self) -> McpClient:
-        """The client of the visit."""
-        return self.visit.client
+    def client(self) -> ConnectedAgent:
+        """The client of the connection."""
+        return self.connection.client
 
 
 class ChangeNotifier:
@@ -88,7 +88,7 @@ class ChangeNotifier:
 
     async def add_listener(self, listener: ChangeListener) -> None:
         """Start notifying a listener."""
-        caller = listener.visit.make_caller()
+        caller = listener.connection.make_caller()
         for kind in listener.list_kinds:
             listener.last_signatures[kind] = await self._signature(kind, caller)
         for uri in listener.uris:
@@ -110,7 +110,7 @@ class ChangeNotifier:
             Forbidden: if the agent may not read it.
             Invalid: if the listener has MAX_SUBSCRIBED_RESOURCES subscriptions.
         """
-        caller = listener.visit.make_caller()
+        caller = listener.connection.make_caller()
         await resources.check_readable(caller, uri)
         if len(listener.uris) >= MAX_SUBSCRIBED_RESOURCES and uri not in listener.uris:
             raise Invalid(f"You have {MAX_SUBSCRIBED_RESOURCES} subscriptions, the limit.")
@@ -142,7 +142,9 @@ class ChangeNotifier:
         if not self._listeners:
             self._changed_room_ids.clear()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._start_task)
+            self._timer = asyncio.get_running_loop().call_later(
+                NOTIFICATION_SETTLE_SECONDS, self._start_task
+            )
 
     def _start_task(self) -> None:
         self._timer = None
@@ -165,7 +167,7 @@ class ChangeNotifier:
                 return
 
     async def _compare(self, listener: ChangeListener, changed: set[str], spoken: set[str]) -> None:
-        caller = listener.visit.make_caller()
+        caller = listener.connection.make_caller()
         for kind in listener.list_kinds:
             signature = await self._signature(kind, caller)
             if signature != listener.last_signatures[kind]:

@@ -16,7 +16,7 @@ from sshwarma.world.things import Thing
 
 PROMPT_PREFIX: Final = "prompt:"
 
-MAX_DESCRIPTION_CHARACTERS: Final = 200
+MAX_PROMPT_DESCRIPTION_CHARACTERS: Final = 200
 """Characters of a prompt's first line that serve as its description, if it has no other."""
 
 _ARGUMENT_PATTERN: Final = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
@@ -26,7 +26,7 @@ async def list_prompts(caller: Caller) -> list[Prompt]:
     """Return the caller's prompts, sorted by name."""
     return [
         _make_prompt(name, thing)
-        for name, thing in sorted((await _equipped_prompts(caller)).items())
+        for name, thing in sorted((await _read_equipped_prompts(caller)).items())
     ]
 
 
@@ -37,7 +37,7 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
         NotFound: if no prompt of that name is equipped.
         Invalid: if arguments are missing; the text names them.
     """
-    thing = (await _equipped_prompts(caller)).get(name)
+    thing = (await _read_equipped_prompts(caller)).get(name)
     if thing is None:
         raise NotFound(
             f"Prompt {name[:60]} is not equipped here.",
@@ -53,11 +53,11 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
 
 async def prompts_signature(caller: Caller) -> object:
     """Return a value that changes when the caller's prompts do."""
-    found = await _equipped_prompts(caller)
+    found = await _read_equipped_prompts(caller)
     return tuple((name, thing.id, thing.updated_at) for name, thing in sorted(found.items()))
 
 
-async def _equipped_prompts(caller: Caller) -> dict[str, Thing]:
+async def _read_equipped_prompts(caller: Caller) -> dict[str, Thing]:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return {
         item.thing.name.removeprefix(PROMPT_PREFIX): item.thing
@@ -75,7 +75,7 @@ def _make_prompt(name: str, thing: Thing) -> Prompt:
 
 
 def _describe_prompt(thing: Thing) -> str:
-    first = (thing.content or "").strip().partition("\n")[0][:MAX_DESCRIPTION_CHARACTERS]
+    first = (thing.content or "").strip().partition("\n")[0][:MAX_PROMPT_DESCRIPTION_CHARACTERS]
     return thing.description or first or thing.name
 
 

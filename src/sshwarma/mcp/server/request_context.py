@@ -1,4 +1,4 @@
-"""The visit and caller of an MCP request, and refusals as errors of the protocol."""
+"""The connection and caller of an MCP request, and refusals as errors of the protocol."""
 
 from __future__ import annotations
 
@@ -9,40 +9,42 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from sshwarma.mcp.server.clients import Visit
+from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
-VISIT_KEY: Final = "sshwarma.visit"
-"""Key of the visit in the ASGI scope of an HTTP request."""
+CONNECTION_KEY: Final = "sshwarma.connection"
+"""Key of the connection in the ASGI scope of an HTTP request."""
 
 
-def visit_of(ctx: RequestContext) -> Visit:
-    """Return the visit of a request.
+def mcp_connection_of(ctx: RequestContext) -> McpConnection:
+    """Return the connection of a request.
 
     The endpoint stores it in the scope of an HTTP request; that of an ssh channel is the lifespan
     context of its server.
 
     Raises:
-        MCPError: if the request has no visit, which is an error in the program.
+        MCPError: if the request has no connection, which is an error in the program.
     """
-    visit = ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(VISIT_KEY)
-    if not isinstance(visit, Visit):
+    connection = (
+        ctx.lifespan_context if ctx.request is None else ctx.request.scope.get(CONNECTION_KEY)
+    )
+    if not isinstance(connection, McpConnection):
         raise MCPError(INTERNAL_ERROR, "The request has no agent.")
-    return visit
+    return connection
 
 
 def caller_of(ctx: RequestContext) -> Caller:
     """Return the caller of a request, in its current room.
 
     Raises:
-        MCPError: if the visit has ended.
+        MCPError: if the connection has ended.
     """
     try:
-        return visit_of(ctx).make_caller()
+        return mcp_connection_of(ctx).make_caller()
     except WorldError as refused:
         raise to_mcp_error(refused) from refused
 

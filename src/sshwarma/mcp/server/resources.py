@@ -33,8 +33,8 @@ from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import Row
 from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 
 TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True)

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.common.limits import MCP_LOAD_TIMEOUT_SECONDS
-from sshwarma.mcp.client.line_stream import LineStream
-from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.line_stream import LineStream
+from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.services import Services
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 class McpServer:
     """Serves the world over MCP.
 
-    Call `start` when the world is open; `stop` ends all visits.
+    Call `start` when the world is open; `stop` ends all connections.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class McpServer:
         services: Services,
         limits: LimitSettings,
         http: HttpSettings,
-        pace: LineRateLimiter,
+        line_rate: LineRateLimiter,
     ) -> None:
-        self.clients = McpClients(world, services, limits)
-        self._endpoint_args = (services.tools, http, pace)
+        self.clients = ConnectedAgents(world, services, limits)
+        self._endpoint_args = (services.tools, http, line_rate)
         self._service: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
 
@@ -52,7 +52,7 @@ class McpServer:
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     async def stop(self) -> None:
-        """End all visits and stop the endpoint."""
+        """End all connections and stop the endpoint."""
         await self.clients.stop()
         if self._loading is not None:
             self._loading.cancel()

@@ -25,14 +25,14 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
-from sshwarma.mcp.client.line_stream import LineStream
+from sshwarma.mcp.line_stream import LineStream
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 
-DRAIN_TIMEOUT_SECONDS: Final = 60.0
+RESPONSE_DRAIN_TIMEOUT_SECONDS: Final = 60.0
 """Seconds to wait for responses after the end of input."""
 
-PACE_RETRY_SECONDS: Final = 0.1
+RATE_RETRY_SECONDS: Final = 0.1
 """Seconds between rate-limit checks; meanwhile the channel is not read."""
 
 LISTEN_METHOD: Final = "subscriptions/listen"
@@ -42,10 +42,10 @@ LISTEN_METHOD: Final = "subscriptions/listen"
 class MessageStream:
     """Messages of one channel; implements the SDK's `ReadStream` and `WriteStream`."""
 
-    def __init__(self, lines: LineStream, agent_id: str, pace: LineRateLimiter) -> None:
+    def __init__(self, lines: LineStream, agent_id: str, request_rate: LineRateLimiter) -> None:
         self._lines = lines
         self._agent_id = agent_id
-        self._pace = pace
+        self._request_rate = request_rate
         self._open_requests: dict[RequestId, None] = {}
         self._answered = asyncio.Event()
         self._is_broken = False
@@ -72,7 +72,7 @@ class MessageStream:
             if isinstance(message, JSONRPCRequest):
                 if message.method != LISTEN_METHOD:
                     self._open_requests[message.id] = None
-                await self._wait_for_pace()
+                await self._wait_for_rate()
             return SessionMessage(message)
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -122,18 +122,18 @@ class MessageStream:
             await self._send_error(INVALID_REQUEST, words)
             return None
 
-    async def _wait_for_pace(self) -> None:
+    async def _wait_for_rate(self) -> None:
         while True:
             try:
-                self._pace.check(self._agent_id)
+                self._request_rate.check(self._agent_id)
             except Unavailable:
-                await asyncio.sleep(PACE_RETRY_SECONDS)
+                await asyncio.sleep(RATE_RETRY_SECONDS)
             else:
                 return
 
     async def _drain(self) -> None:
         try:
-            async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
+            async with asyncio.timeout(RESPONSE_DRAIN_TIMEOUT_SECONDS):
                 while self._open_requests and not self._is_closed:
                     self._answered.clear()
                     await self._answered.wait()

@@ -22,13 +22,13 @@ from mcp_types import (
 
 from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
 from sshwarma.mcp.server import resources
-from sshwarma.mcp.server.clients import Visit
+from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.legacy_session import LegacySessions
 from sshwarma.mcp.server.notifications import ChangeListener, ChangeNotifier
 from sshwarma.mcp.server.request_context import (
     RequestContext,
     caller_of,
-    visit_of,
+    mcp_connection_of,
     with_mcp_errors,
 )
 from sshwarma.world.errors import WorldError
@@ -66,7 +66,7 @@ class SubscriptionMethods:
         self, ctx: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Stream changes to a client; resources that it may not read are left out."""
-        visit, caller = visit_of(ctx), caller_of(ctx)
+        connection, caller = mcp_connection_of(ctx), caller_of(ctx)
         requested = params.notifications
         readable: dict[str, object] = {}
         for uri in (requested.resource_subscriptions or [])[:MAX_SUBSCRIBED_RESOURCES]:
@@ -83,10 +83,12 @@ class SubscriptionMethods:
         wanted = frozenset(kind for kind, is_wanted in kinds.items() if is_wanted)
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus, max_subscriptions=1)
-        listener = ChangeListener(visit, bus.publish, wanted, readable)
+        listener = ChangeListener(connection, bus.publish, wanted, readable)
         honoured = requested.model_copy(update={"resource_subscriptions": list(readable) or None})
         await with_mcp_errors(self._notifier.add_listener(listener))
-        closing = asyncio.get_running_loop().create_task(_close_after_visit(visit, stream))
+        closing = asyncio.get_running_loop().create_task(
+            _close_after_connection(connection, stream)
+        )
         try:
             return await stream(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
@@ -94,7 +96,7 @@ class SubscriptionMethods:
             self._notifier.remove_listener(listener)
 
 
-async def _close_after_visit(visit: Visit, stream: ListenHandler) -> None:
-    """Close a stream of changes when the visit ends."""
-    await visit.ended.wait()
+async def _close_after_connection(connection: McpConnection, stream: ListenHandler) -> None:
+    """Close a stream of changes when the connection ends."""
+    await connection.ended.wait()
     stream.close()

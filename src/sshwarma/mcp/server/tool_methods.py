@@ -16,9 +16,9 @@ from mcp_types import (
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
-from sshwarma.mcp.server.clients import Visit
+from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.progress import progress_reporter
-from sshwarma.mcp.server.request_context import RequestContext, caller_of, visit_of
+from sshwarma.mcp.server.request_context import RequestContext, caller_of, mcp_connection_of
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 class ToolMethods:
     """Lists and calls the tools that a request's agent has in its room.
 
-    `lines` is the rate limit of each agent's lines and calls at all doors.
+    `line_rate` is the rate limit of each agent's lines and calls at all doors.
     """
 
-    def __init__(self, tools: Tools, lines: LineRateLimiter, tool_lists: ToolListCache) -> None:
+    def __init__(self, tools: Tools, line_rate: LineRateLimiter, tool_lists: ToolListCache) -> None:
         self._tools = tools
-        self._lines = lines
+        self._line_rate = line_rate
         self._tool_lists = tool_lists
         self._builtin_tools = make_builtin_tools(tools)
 
@@ -59,14 +59,14 @@ class ToolMethods:
         self, ctx: RequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. A refusal or failure is an error result, not an error of the protocol."""
-        visit = visit_of(ctx)
+        connection = mcp_connection_of(ctx)
         try:
             async with progress_reporter(ctx) as report:
-                caller = visit.make_caller(report)
+                caller = connection.make_caller(report)
                 if caller.link is not None:
                     caller.link.mark_active()
-                work = self._call(visit, caller, params.name, params.arguments or {}, report)
-                return to_call_result(await visit.run_call(work))
+                work = self._call(connection, caller, params.name, params.arguments or {}, report)
+                return to_call_result(await connection.run_call(work))
         except WorldError as refused:
             return make_refusal(refused.program_text)
         except Exception:
@@ -75,7 +75,7 @@ class ToolMethods:
 
     async def _call(
         self,
-        visit: Visit,
+        connection: McpConnection,
         caller: Caller,
         name: str,
         arguments: dict[str, Any],
@@ -84,7 +84,7 @@ class ToolMethods:
         builtin = self._builtin_tools.get(name)
         if builtin is not None:
             self._check_scope(caller, builtin.scope)
-            return await builtin.run(visit, arguments, report)
+            return await builtin.run(connection, arguments, report)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
@@ -101,4 +101,4 @@ class ToolMethods:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
         if needed is not TokenScope.READ:
-            self._lines.check(caller.agent.id)
+            self._line_rate.check(caller.agent.id)

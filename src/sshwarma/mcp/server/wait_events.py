@@ -16,17 +16,18 @@ from typing import Final
 from sqlalchemy import Connection, func, or_, select
 
 from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
-from sshwarma.mcp.server.clients import McpClient
+from sshwarma.mcp.server.clients import ConnectedAgent
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
-from sshwarma.world.events import Row, StreamEnded, StreamUpdated
+from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 
-REPORT_INTERVAL_SECONDS: Final = 10.0
+WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class EventBatch:
 
 
 async def wait_events(
-    caller: Callable[[], Caller], client: McpClient, cursor: str | None, seconds: float
+    caller: Callable[[], Caller], client: ConnectedAgent, cursor: str | None, seconds: float
 ) -> tuple[EventBatch, str]:
     """Return the events by others after `cursor`, as a batch and as text.
 
@@ -91,7 +92,7 @@ async def wait_events(
                     now, room=room.name, since=since, found=found, notices=notices, more=more
                 )
             try:
-                async with asyncio.timeout(min(left, REPORT_INTERVAL_SECONDS)):
+                async with asyncio.timeout(min(left, WAIT_REPORT_INTERVAL_SECONDS)):
                     await happened.wait()
             except TimeoutError:
                 if now.on_progress is not None:
@@ -146,7 +147,7 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
     return found, max(newest, since), False
 
 
-def _take_notices(client: McpClient) -> list[str]:
+def _take_notices(client: ConnectedAgent) -> list[str]:
     notices = list(client.notices)
     client.notices.clear()
     return notices

@@ -47,7 +47,7 @@ class SshContext:
     limits: LimitSettings
     clock: FrameClock
     motd: str
-    rate_limiter: LineRateLimiter
+    line_rate: LineRateLimiter
     status_lines: StatusLines = field(init=False)
     live_answers: LiveAnswerFeed = field(init=False)
     channels: dict[str, LineService] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel
+from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.dispatch import run_line
@@ -58,8 +58,8 @@ class ExecHandler(TaskHandler):
         self._piped = bytearray()
         self._came = asyncio.Event()
         self._ended = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._utf8 = context.utf8(dict(channel.env))
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
@@ -83,11 +83,11 @@ class ExecHandler(TaskHandler):
     @override
     def pause(self) -> None:
         """Hold back the rest of the output until the client reads."""
-        self._room.clear()
+        self._writable.clear()
 
     @override
     def resume(self) -> None:
-        self._room.set()
+        self._writable.set()
 
     async def _run(self, command: str) -> None:
         try:
@@ -110,7 +110,7 @@ class ExecHandler(TaskHandler):
                 caller = await caller.in_room(room_name)
             line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             result = await run_line(caller, line, piped)
             if isinstance(result, SentMessage) and result.turns:
                 result = await wait_for_answers(caller, result)
@@ -232,7 +232,7 @@ class ExecHandler(TaskHandler):
     async def _print(self, text: bytes) -> None:
         """Write all of the text, at the speed at which the client reads."""
         for start in range(0, len(text), WRITE_CHUNK_BYTES):
-            await self._room.wait()
+            await self._writable.wait()
             self._channel.write(text[start : start + WRITE_CHUNK_BYTES])
 
     @property

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from sshwarma.ssh.transport.ports import Channel
+from sshwarma.ssh.transport.interfaces import Channel
 
 MAX_UNREAD_BYTES: Final = 256 * 1024
 """Unread bytes above which the peer is held back, unless they are all one line."""
@@ -27,8 +27,8 @@ class LineChannel:
         self._buffer = bytearray()
         self._searched = 0  # no newline before this
         self._came = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._writing = asyncio.Lock()
         self._ended = False
         self._gone = False
@@ -78,7 +78,7 @@ class LineChannel:
         """
         async with self._writing:
             for start in range(0, len(data), WRITE_CHUNK_BYTES):
-                await self._room.wait()
+                await self._writable.wait()
                 if self._gone:
                     raise ConnectionError("the channel is closed")
                 self._channel.write(data[start : start + WRITE_CHUNK_BYTES])
@@ -100,17 +100,17 @@ class LineChannel:
 
     def pause(self) -> None:
         """Make writers wait: the peer does not read."""
-        self._room.clear()
+        self._writable.clear()
 
     def resume(self) -> None:
         """Let writers continue."""
-        self._room.set()
+        self._writable.set()
 
     def closed(self) -> None:
         """End the input, and make writers raise ConnectionError."""
         self._gone = self._ended = True
         self._came.set()
-        self._room.set()
+        self._writable.set()
 
     def _update_flow_control(self) -> None:
         """Pause reading while a whole line is unread and the buffer is over its limit."""

@@ -21,15 +21,15 @@ from sshwarma.ssh.door.context import (
     is_concurrent_line,
 )
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel, ClientLink
+from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs import moving
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import draw_row
 from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
+from sshwarma.world import movement
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
     AgentEvicted,
@@ -94,7 +94,7 @@ class LineShellHandler(TaskHandler):
         stops = [world.bus.on_agent(self._agent_id, self._on_private_event)]
         try:
             # A client that hangs up during this has arrived and then departs.
-            await moving.record_arrival(world, self._connection)
+            await movement.record_arrival(world, self._connection)
             self._follow_room()
             while (typed := await self._lines.get()) is not None:
                 if not typed.strip():
@@ -111,14 +111,14 @@ class LineShellHandler(TaskHandler):
             self._stop_room()
             for stop in stops:
                 stop()
-            self._context.background.spawn(moving.record_departure(world, self._connection))
+            self._context.background.spawn(movement.record_departure(world, self._connection))
             self._context.on_stop.discard(self._farewell)
             self._channel.exit(0)
 
     async def _run_line(self, typed: str) -> bool:
         """Run one line and print its result; return False after a goodbye."""
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
             result = await run_line(caller, typed)
         except WorldError as refused:
@@ -159,7 +159,7 @@ class LineShellHandler(TaskHandler):
 
     async def _move_out(self) -> None:
         caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
-        await moving.move_out_of_room(caller)
+        await movement.move_out_of_room(caller)
         self._follow_room()
 
     def _follow_room(self) -> None:

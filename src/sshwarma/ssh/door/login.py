@@ -9,10 +9,11 @@ from typing_extensions import override
 
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
-from sshwarma.ssh.transport import ports
-from sshwarma.ssh.transport.ports import Peer
+from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
 from sshwarma.world import agents
+from sshwarma.world.audit import record_change
 from sshwarma.world.errors import WorldError
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,7 @@ class RegisteredUser:
     agent_id: str
 
 
-class WorldAuthenticator(ports.Authenticator):
+class WorldAuthenticator(Authenticator):
     """Admits the keys of a world's agents, and new keys by the registration mode."""
 
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
@@ -60,11 +61,11 @@ class WorldAuthenticator(ports.Authenticator):
         agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
-                raise ports.Rejected("Your account is disabled. Ask an administrator.")
+                raise Rejected("Your account is disabled. Ask an administrator.")
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
-                raise ports.Rejected("Registration is closed. Ask the operator to add your key.")
+                raise Rejected("Registration is closed. Ask the operator to add your key.")
             case "invite":
                 return UnregisteredUser(peer, "Unknown key. Registration needs an invite code.")
             case "open":
@@ -83,9 +84,13 @@ class WorldAuthenticator(ports.Authenticator):
             raise WorldError("Registration needs an invite code.")
         self._check_registration_rate(peer.address)
         role = self._registration.role
-        agent = await self._world.change(
-            lambda tx: agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
-        )
+
+        def register(tx: Change) -> agents.Agent:
+            made = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
+            record_change(tx, door="ssh", verb="register", request=name, agent_id=made.id)
+            return made
+
+        agent = await self._world.change(register)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
         return agent
 
@@ -99,9 +104,14 @@ class WorldAuthenticator(ports.Authenticator):
         if self._registration.mode == "closed":
             raise WorldError("Registration is closed.")
         self._check_registration_rate(peer.address)
-        agent = await self._world.change(
-            lambda tx: agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
-        )
+
+        def redeem(tx: Change) -> agents.Agent:
+            made = agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
+            # The code is secret, so only the name is recorded.
+            record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=made.id)
+            return made
+
+        agent = await self._world.change(redeem)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")
         return agent
 

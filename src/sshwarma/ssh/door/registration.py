@@ -13,7 +13,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.ssh.door.login import UnregisteredUser, WorldAuthenticator
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel, ClientLink
+from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Conflict, WorldError
 

@@ -29,7 +29,8 @@ from sshwarma.verbs.log_rows import (
 )
 from sshwarma.verbs.preferences import read_preference
 from sshwarma.world import mentions
-from sshwarma.world.events import Row, RowAppended, StreamEnded, StreamUpdated
+from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
+from sshwarma.world.row import Row
 from sshwarma.world.world import TAIL_ROWS
 
 

@@ -15,7 +15,7 @@ from sshwarma.ssh.door.offer import serve_offer
 from sshwarma.ssh.door.registration import RegistrationExecHandler, RegistrationShellHandler
 from sshwarma.ssh.door.service_handler import ServiceHandler
 from sshwarma.ssh.door.shell import ShellHandler
-from sshwarma.ssh.transport.ports import (
+from sshwarma.ssh.transport.interfaces import (
     Channel,
     ChannelHandler,
     ClientLink,

@@ -14,7 +14,7 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.ports import Channel
+from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Invalid, WorldError
 

@@ -18,20 +18,20 @@ from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler, ClientLink
+from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs import moving
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import read_room_details
+from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
-from sshwarma.world import agents
+from sshwarma.world import agents, movement
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
@@ -222,22 +222,22 @@ class ShellHandler(ChannelHandler):
                 )
             )
         )
-        await moving.record_arrival(world, self._connection)
+        await movement.record_arrival(world, self._connection)
         await self._enter_room()
         if came_from != self._connection.room_id and start == "lobby":
-            await self._print_missed_rows(came_from)
+            await self._print_last_room(came_from)
         # Write the first screen in one frame.
         self.terminal.start()
         await self._run_queued_lines()
 
-    async def _find_start_room(self, agent: agents.Agent, preference: str) -> str:
+    async def _find_start_room(self, agent: agents.Agent, room_id: str) -> str:
         try:
-            room = await self._world.room(preference)
+            room = await self._world.room(room_id)
         except NotFound:
             return "lobby"
-        return preference if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+        return room_id if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
 
-    async def _print_missed_rows(self, room_id: str) -> None:
+    async def _print_last_room(self, room_id: str) -> None:
         try:
             room = await self._world.room(room_id)
         except NotFound:
@@ -255,7 +255,7 @@ class ShellHandler(ChannelHandler):
     async def _run_concurrent_line(self, typed: str) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             self._print(draw_result(await run_line(self._make_caller(), typed)))
         except WorldError as refused:
             self._print(draw_refusal(refused, typed))
@@ -264,7 +264,7 @@ class ShellHandler(ChannelHandler):
         """Run one line and show its result."""
         self._running = True
         try:
-            self._context.rate_limiter.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
         except WorldError as refused:
             if not _is_echoed(typed):
@@ -286,7 +286,7 @@ class ShellHandler(ChannelHandler):
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
         if self._connection.room_id != self._room_view.room_id:
-            if isinstance(result, moving.MoveResult) and result.made:
+            if isinstance(result, MoveResult) and result.made:
                 self._print(draw_result(result))
             await self._enter_room()
         elif not isinstance(result, SentMessage) or result.note:
@@ -323,7 +323,7 @@ class ShellHandler(ChannelHandler):
 
     async def _on_moved_out(self, reason: str) -> None:
         self._print(block(line(("warn", reason))))
-        await moving.move_out_of_room(self._make_caller())
+        await movement.move_out_of_room(self._make_caller())
         await self._enter_room()
 
     def _configure(self) -> None:
@@ -361,7 +361,7 @@ class ShellHandler(ChannelHandler):
             self._history_task.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
-        self._background(moving.record_departure(self._world, self._connection))
+        self._background(movement.record_departure(self._world, self._connection))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
         self._context.background.spawn(work)

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from sshwarma.ssh.transport.ports import Channel, ChannelHandler
+from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler
 
 
 class TaskHandler(ChannelHandler):

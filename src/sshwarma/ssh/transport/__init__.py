@@ -1,1 +1,1 @@
-"""The ssh transport over asyncssh, fast and bounded; reaches the world only by `ports`."""
+"""The ssh transport over asyncssh, fast and bounded; reaches the world only by `interfaces`."""

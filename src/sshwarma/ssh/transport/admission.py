@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import SshSettings
-from sshwarma.ssh.transport.ports import Rejected
+from sshwarma.ssh.transport.interfaces import Rejected
 
 DEFAULTS: Final = SshSettings()
 
@@ -218,7 +218,7 @@ class Admission:
             self._remember(group).open_connections += 1
         return ticket
 
-    def authenticated(self, ticket: AdmissionTicket, fingerprint: str) -> None:
+    def promote(self, ticket: AdmissionTicket, fingerprint: str) -> None:
         """Move a connection from pending to authenticated.
 
         Raises:
@@ -234,7 +234,7 @@ class Admission:
         self._keys[fingerprint] += 1
         ticket.key = fingerprint
 
-    def failed(self, ticket: AdmissionTicket) -> None:
+    def count_failure(self, ticket: AdmissionTicket) -> None:
         """Count a failed authentication against the connection's address."""
         if ticket.address_group is None:
             return

@@ -16,7 +16,7 @@ from sshwarma.ssh.transport._asyncssh import AsyncsshChannel, AsyncsshConnection
 from sshwarma.ssh.transport.admission import AdmissionLimits
 
 if TYPE_CHECKING:
-    from sshwarma.ssh.transport.ports import Channel
+    from sshwarma.ssh.transport.interfaces import Channel
 
 ALLOWED_ENV_NAMES = frozenset({b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"})
 ALLOWED_CHANNEL_REQUESTS = frozenset(
@@ -32,7 +32,7 @@ _MAX_TERM_CHARACTERS = 64
 
 
 class LeanChannel(AsyncsshChannel):
-    """A session channel; implements `ports.Channel`."""
+    """A session channel; implements `interfaces.Channel`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ def _clamp(value: int, bounds: tuple[int, int]) -> int:
     return max(bounds[0], min(value, bounds[1]))
 
 
-if TYPE_CHECKING:  # check that LeanChannel implements ports.Channel
+if TYPE_CHECKING:  # check that LeanChannel implements interfaces.Channel
 
     def _is_channel(channel: LeanChannel) -> Channel:
         return channel

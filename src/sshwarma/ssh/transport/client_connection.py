@@ -26,7 +26,7 @@ from sshwarma.ssh.transport.admission import (
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.host_key import is_acceptable_key
-from sshwarma.ssh.transport.ports import Authenticator, HandlerFactory, Peer, Rejected
+from sshwarma.ssh.transport.interfaces import Authenticator, HandlerFactory, Peer, Rejected
 from sshwarma.ssh.transport.session import ChannelSession
 
 MAX_USERNAME_CHARACTERS = 128
@@ -79,7 +79,7 @@ class ClientConnection(ConnectionOwner):
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
 
-    # ports.ClientLink
+    # interfaces.ClientLink
 
     @property
     def peer(self) -> Peer:
@@ -180,14 +180,14 @@ class ClientConnection(ConnectionOwner):
     async def _enter(self, peer: Peer) -> None:
         server = self.server
         try:
-            server.admission.authenticated(self.ticket, peer.fingerprint)
+            server.admission.promote(self.ticket, peer.fingerprint)
             async with asyncio.timeout(server.limits.enter_seconds):
                 self._identity = await server.authenticator.enter(peer)
         except Rejected as no:
-            server.refuse("gate", peer.address)
+            server.refuse("not_admitted", peer.address)
             self._conn.close_gracefully(no.reason)
         except TimeoutError:
-            server.refuse("gate_slow", peer.address)
+            server.refuse("admit_timeout", peer.address)
             limit = server.limits.enter_seconds
             self._conn.close_gracefully(f"login timed out after {limit:g} s; try again soon")
         else:

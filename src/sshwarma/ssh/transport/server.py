@@ -21,7 +21,7 @@ from sshwarma.ssh.transport.admission import (
 )
 from sshwarma.ssh.transport.client_connection import ClientConnection
 from sshwarma.ssh.transport.guard import GuardedConnection
-from sshwarma.ssh.transport.ports import Authenticator, ClientLink, HandlerFactory, Peer
+from sshwarma.ssh.transport.interfaces import Authenticator, ClientLink, HandlerFactory, Peer
 
 KEX_ALGORITHMS = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
 """Key exchanges whose costs differ by at most 10 %; finite-field groups cost up to 50 times as
@@ -162,7 +162,7 @@ class SshServer:
     ) -> None:
         """Count and log a connection that tried to authenticate and failed."""
         self.counters.auth_failed += 1
-        self.admission.failed(client.ticket)
+        self.admission.count_failure(client.ticket)
         self._log.note(
             "ssh.auth_failed",
             address=client.address,

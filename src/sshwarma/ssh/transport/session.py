@@ -10,7 +10,7 @@ import asyncssh
 
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
-from sshwarma.ssh.transport.ports import ChannelHandler, ClientLink, HandlerFactory, Rejected
+from sshwarma.ssh.transport.interfaces import ChannelHandler, ClientLink, HandlerFactory, Rejected
 
 
 class SessionOwner(ClientLink, Protocol):

@@ -1,7 +1,7 @@
 """All MCP methods of the world, registered with one `Server` of the SDK for both eras.
 
-The modules named `*_methods` carry them out. Each request carries its visit, from the endpoint over
-HTTP or from the channel over ssh.
+The modules named `*_methods` carry them out. Each request carries its connection, from the endpoint
+over HTTP or from the channel over ssh.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp_types import NotificationParams
 from typing_extensions import override
 
 import sshwarma
-from sshwarma.mcp.server.clients import McpClients
+from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.completion import complete_argument
 from sshwarma.mcp.server.legacy_session import LegacySessions
 from sshwarma.mcp.server.notifications import ChangeNotifier
@@ -60,13 +60,13 @@ class WorldServer(Server[Any]):
 class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMethods):
     """Handlers of all MCP methods, and the `server` of the SDK that calls them.
 
-    `lines` is the rate limit of each agent's lines and calls at all doors.
+    `line_rate` is the rate limit of each agent's lines and calls at all doors.
     """
 
-    def __init__(self, clients: McpClients, tools: Tools, lines: LineRateLimiter) -> None:
+    def __init__(self, clients: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter) -> None:
         tool_lists = ToolListCache()
         notifier = ChangeNotifier(clients.world, tool_lists)
-        ToolMethods.__init__(self, tools, lines, tool_lists)
+        ToolMethods.__init__(self, tools, line_rate, tool_lists)
         SubscriptionMethods.__init__(self, notifier, LegacySessions(clients, notifier))
         self.clients = clients
         self.server = WorldServer(

@@ -1,0 +1,110 @@
+"""Arrivals, moves and departures of agents' connections, and the rows that announce them."""
+
+from __future__ import annotations
+
+from sshwarma.world import agents, rows
+from sshwarma.world.access import Right
+from sshwarma.world.audit import record_change
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.presence import AgentConnection
+from sshwarma.world.rooms import Room
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+
+async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room:
+    """Move the caller's connection, or only its remembered place if it has none.
+
+    Returns the room that the caller was in.
+
+    Raises:
+        Forbidden: if the caller may not enter; then nothing has changed.
+        Conflict: if it is there already.
+    """
+    await caller.require(Right.ENTER, target)
+    world, link = caller.world, caller.link
+    here = world.agents.get(caller.agent.id)
+    before = (
+        await world.room(caller.room_id) if await _room_exists(world, caller.room_id) else target
+    )
+    if target.id == (link.room_id if link else here.room_id if here else caller.room_id):
+        raise Conflict(f"You are in {target.name} already.")
+    leaves = link is not None and _is_last_link(world, link)
+    enters = link is not None and not _has_link(world, link, target.id)
+
+    def move(tx: Change) -> None:
+        agents.update_agent(tx, caller.agent.id, room_id=target.id)
+        if leaves:
+            how = f"goes {direction} to" if direction else "goes to"
+            text = f"{how} {target.name}" if target.mode != "private" else "leaves"
+            rows.append_row(tx, before.id, "presence", text, author_id=caller.agent.id)
+        if enters:
+            came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
+            rows.append_row(tx, target.id, "presence", came, author_id=caller.agent.id)
+
+    await caller.change(move)
+    if link is not None:
+        world.presence.move(link, target.id)
+    return before
+
+
+async def _room_exists(world: World, room_id: str) -> bool:
+    try:
+        await world.room(room_id)
+    except NotFound:
+        return False
+    return True
+
+
+def _is_last_link(world: World, link: AgentConnection) -> bool:
+    others = world.presence.connections_of(link.agent_id)
+    return not any(other is not link and other.room_id == link.room_id for other in others)
+
+
+def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
+    return any(other.room_id == room_id for other in world.presence.connections_of(link.agent_id))
+
+
+async def record_arrival(world: World, link: AgentConnection) -> None:
+    """Add a connection to its room; announce the agent at its first connection there."""
+    if world.presence.enter(link):
+        await _announce_presence(world, link, "arrives")
+
+
+async def record_departure(world: World, link: AgentConnection) -> None:
+    """Remove an ended connection from its room at once, then announce it to the room."""
+    if world.presence.leave(link):
+        await _announce_presence(world, link, "leaves")
+
+
+async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
+    """Move a connection out of a room that it must leave, without checking rights."""
+    link = caller.link
+    if link is None or link.room_id == target_id:
+        return
+    left, entered = caller.world.presence.move(link, target_id)
+
+    def move(tx: Change) -> None:
+        agents.update_agent(tx, caller.agent.id, room_id=target_id)
+        if left:
+            rows.append_row(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
+        if entered:
+            rows.append_row(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
+        record_change(
+            tx,
+            door=caller.door,
+            verb="move out",
+            request=f"to {target_id}",
+            agent_id=caller.agent.id,
+            room_id=caller.room_id,
+        )
+
+    await caller.world.change(move)
+
+
+async def _announce_presence(world: World, link: AgentConnection, text: str) -> None:
+    room_id, agent_id = link.room_id, link.agent_id
+    await world.change(
+        lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)
+    )
