@@ -113,3 +113,17 @@ def test_an_admin_sees_what_is_brought_along_and_ends_it(
             lambda n=round_: his.count(f"disconnected; the tools of {space} are gone") == n, 20
         )
     assert tools(bob) == set()
+
+
+def test_an_offer_ends_with_the_right_to_build(
+    alice: Person, bob: Person, room: str, name: Callable[[str], str]
+) -> None:
+    hers, space = alice.sit(room=room), name("mem")
+    alice.does(f"room builder {bob.name}")
+    bob.does(f"join {room}")
+    offering = offer(bob, space, command=(NODE, from_npm("server-memory")))
+    hers.wait_for(f"{bob.name} offers 9 tools as {space}: ")
+    alice.does(f"room remove {bob.name}")
+    _, said = offering.communicate(timeout=30)
+    assert b"no longer have the build right" in said
+    assert tools(alice) == set()

@@ -211,3 +211,11 @@ def test_what_somebody_typed_as_a_reason_reaches_a_plain_shell_as_text(
     assert b"lobby" in seen.rpartition(b"owned")[2]
     assert b"\x1b" not in seen and b"\x07" not in seen
     assert "\u202e".encode() not in seen and "\x9b".encode() not in seen
+
+
+def test_a_ban_from_the_lobby_ends_the_connection(owner: Person, bob: Person) -> None:
+    his = bob.sit()
+    owner.does(f"ban {bob.name} 5 spam --room lobby")
+    his.wait_for("You are banned from lobby: spam")
+    bob.sit(prompt=None).wait_for("You may no longer be in lobby.")
+    owner.does(f"ban {bob.name} off --room lobby")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
-from sshwarma.world import agents, tokens
+from sshwarma.world import agents, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
@@ -115,6 +115,8 @@ async def agents_role(world: World, name: str, role: str) -> Json:
     await _audited_change(
         world, f"agents role {name} {role}", lambda tx: agents.set_agent_role(tx, agent.id, role)
     )
+    for room_id in {link.room_id for link in world.presence.connections_of(agent.id)}:
+        await movement.evict_if_closed(world, agent.id, room_id)
     return {"name": agent.name, "role": role}
 
 

@@ -119,7 +119,7 @@ async def _mute_or_ban(
         rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} {how} {other.name}{why}", author_id=None
         )
-        if how == "banned" and here.id != "lobby":
+        if how == "banned":
             tx.publish_on_commit(
                 AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id)
             )

@@ -8,13 +8,12 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Word
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, view
-from sshwarma.world import access, rooms, things
+from sshwarma.world import access, movement, things
 from sshwarma.world.access import AccessMode, Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import now_ms
-from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 
 
@@ -169,21 +168,12 @@ async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
     if here.id in ("lobby", "home") and mode != "open":
         raise Conflict(f"{here.name} is always open to everyone.")
 
-    def work(tx: Change) -> None:
-        things.set_metadata(tx, here.id, access=mode)
-        _evict_strangers(tx, caller, rooms.read_room(tx.conn, here.id))
-
-    await caller.change(work, f"made the room {mode}")
+    await caller.change(
+        lambda tx: things.set_metadata(tx, here.id, access=mode), f"made the room {mode}"
+    )
+    reason = f"Only members may be in {here.name} now. Ask {caller.agent.name}."
+    await movement.evict_strangers(caller.world, here.id, reason)
     return await _read_access(caller)
-
-
-def _evict_strangers(tx: Change, caller: Caller, room: Room) -> None:
-    """Put out everyone in a room who may no longer enter it."""
-    for agent_id in {link.agent_id for link in caller.world.presence if link.room_id == room.id}:
-        agent = caller.world.agents.get(agent_id)
-        if agent is not None and Right.ENTER not in room.rights_of(agent, tx.now):
-            reason = f"Only members may be in {room.name} now. Ask {caller.agent.name}."
-            tx.publish_on_commit(AgentEvicted(agent_id, reason, room.id))
 
 
 async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sshwarma.world import agents, rows
+from sshwarma.world import agents, rooms, rows
 from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, Forbidden, NotFound
+from sshwarma.world.events import AgentEvicted
+from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -34,6 +37,9 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
     enters = link is not None and not _has_link(world, link, target.id)
 
     def move(tx: Change) -> None:
+        # The room may have been closed since the check: writes are done one after another.
+        if not _may_enter(rooms.read_room(tx.conn, target.id), caller.agent, tx.now):
+            raise Forbidden(f"You may no longer enter {target.name}.")
         agents.update_agent(tx, caller.agent.id, room_id=target.id)
         if leaves:
             how = f"goes {direction} to" if direction else "goes to"
@@ -46,7 +52,36 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
     await caller.change(move)
     if link is not None:
         world.presence.move(link, target.id)
+        if await evict_if_closed(world, caller.agent.id, target.id):
+            raise Forbidden(f"You may no longer enter {target.name}.")
     return before
+
+
+def _may_enter(room: Room, agent: Agent, now: int) -> bool:
+    return Right.ENTER in room.rights_of(agent, now)
+
+
+async def evict_if_closed(world: World, agent_id: str, room_id: str) -> bool:
+    """Put an agent out of a room that it may not enter now; return whether it was put out.
+
+    Call it after its presence has changed: a change of the room's access in the meantime evicts
+    only who is present.
+    """
+    agent = world.agents.get(agent_id)
+    room = await world.room(room_id)
+    if agent is None or _may_enter(room, agent, now_ms()):
+        return False
+    world.publish(AgentEvicted(agent_id, f"You may no longer be in {room.name}.", room_id))
+    return True
+
+
+async def evict_strangers(world: World, room_id: str, reason: str) -> None:
+    """Put out everyone in a room who may not enter it now. Call it after the change."""
+    room = await world.room(room_id)
+    for agent_id in {link.agent_id for link in world.presence if link.room_id == room_id}:
+        agent = world.agents.get(agent_id)
+        if agent is not None and not _may_enter(room, agent, now_ms()):
+            world.publish(AgentEvicted(agent_id, reason, room_id))
 
 
 async def _room_exists(world: World, room_id: str) -> bool:
@@ -70,6 +105,7 @@ async def record_arrival(world: World, link: AgentConnection) -> None:
     """Add a connection to its room; announce the agent at its first connection there."""
     if world.presence.enter(link):
         await _announce_presence(world, link, "arrives")
+    await evict_if_closed(world, link.agent_id, link.room_id)
 
 
 async def record_departure(world: World, link: AgentConnection) -> None:

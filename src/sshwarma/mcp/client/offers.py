@@ -14,9 +14,12 @@ from sshwarma.mcp.client.server_pool import ServerPool, load_dial
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
+from sshwarma.world.access import Right
 from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Unavailable
+from sshwarma.world.errors import NotFound, Unavailable
+from sshwarma.world.events import WorldChanged
+from sshwarma.world.ids import now_ms
 from sshwarma.world.names import check_name
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -34,7 +37,7 @@ class Offers:
     async def serve(self, caller: Caller, name: str, lines: LineStream) -> None:
         """Add the tools of a server that the caller offers to the caller's room.
 
-        Returns when `lines` end. The caller must have the build right there.
+        Returns when `lines` end, or when the caller loses the build right there, which they need.
 
         Raises:
             Invalid: if the name is not valid.
@@ -67,7 +70,7 @@ class Offers:
                     f"{name} is not a working MCP server: {running.reason or 'no response'}."
                 )
             await self._world.change(lambda tx: _announce_tools(tx, caller, server))
-            await offer.ended.wait()
+            await self._wait_until_ended(caller, offer)
             if offer.reason:
                 raise Unavailable(offer.reason)
         finally:
@@ -88,6 +91,41 @@ class Offers:
         offer.reason = f"{caller.agent.name} disconnected it."
         offer.ended.set()
         return True
+
+    async def _wait_until_ended(self, caller: Caller, offer: _OfferedLines) -> None:
+        """Wait until an offer ends, or the caller loses the right to offer in the room."""
+        changed = asyncio.Event()
+        bus = self._world.bus
+        stops = [
+            bus.on_agent(caller.agent.id, lambda event: changed.set()),
+            bus.on_event(WorldChanged, lambda event: changed.set()),
+        ]
+        ended = asyncio.create_task(offer.ended.wait())
+        try:
+            while not ended.done():
+                if not await self._may_offer(caller):
+                    offer.reason = "You no longer have the build right there."
+                    return
+                waiting = asyncio.create_task(changed.wait())
+                await asyncio.wait((ended, waiting), return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                changed.clear()
+        finally:
+            ended.cancel()
+            for stop in stops:
+                stop()
+
+    async def _may_offer(self, caller: Caller) -> bool:
+        agent = self._world.agents.get(caller.agent.id)
+        try:
+            room = await self._world.room(caller.room_id)
+        except NotFound:
+            return False
+        return (
+            agent is not None
+            and not agent.disabled
+            and Right.BUILD in room.rights_of(agent, now_ms())
+        )
 
     async def _remove(self, caller: Caller, server: Thing) -> None:
         await self._pool.end(server.id)

@@ -314,9 +314,10 @@ class ConnectedAgents:
     def _make_listener(self, client: ConnectedAgent) -> Callable[[Any], None]:
         def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
-                if event.room_id is None:
+                here = client.link.room_id if client.link is not None else ""
+                if event.room_id is None or event.room_id == here == "lobby":
                     client.end_connections(event.reason)
-                elif client.link is not None and event.room_id == client.link.room_id:
+                elif event.room_id == here:
                     self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)

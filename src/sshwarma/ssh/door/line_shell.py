@@ -152,7 +152,7 @@ class LineShellHandler(TaskHandler):
             self._print(draw_question(event))
         elif isinstance(event, AgentEvicted) and event.room_id in (None, self._connection.room_id):
             self._print(block(line(event.reason)))
-            if event.room_id is None:
+            if event.room_id in (None, "lobby"):  # out of the lobby there is nowhere to go
                 self._link.close(event.reason)
             else:
                 self._context.background.spawn(self._move_out())
