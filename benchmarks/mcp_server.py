@@ -88,7 +88,7 @@ async def fill(path: Path, namespaces: int, each: int) -> str:
     await operations.run_operation(
         world, "keys_add", {"name": "ann", "public_key": PUBLIC_KEY, "role": "owner"}
     )
-    made = await operations.run_operation(world, "token_new", {"name": "ann"})
+    made = await operations.run_operation(world, "token_new", {"name": "ann", "scope": "build"})
     await world.close()
     return str(made["token"])
 

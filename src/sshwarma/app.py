@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import getpass
 import os
 import subprocess
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -100,7 +102,7 @@ class App:
         """Open the world and its doors. If a part fails, those already started are stopped.
 
         Raises:
-            OSError: if an address cannot be had.
+            OSError: if a server cannot listen at its address.
             control_socket.DataDirInUseError: if another process uses the data directory.
             UnusableKey: if the host key cannot be used.
         """
@@ -208,13 +210,14 @@ class App:
         parts.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, settings.limits, settings.http, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
-        self.ssh = await start_ssh_server(
-            *split_address(settings.ssh.listen),
-            host_keys=[self.host_key],
-            authenticator=authenticator,
-            sessions=SessionRouter(self.ssh_context),
-            limits=AdmissionLimits.of(settings.ssh),
-        )
+        with _listening_at(settings.ssh.listen, "--listen"):
+            self.ssh = await start_ssh_server(
+                *split_address(settings.ssh.listen),
+                host_keys=[self.host_key],
+                authenticator=authenticator,
+                sessions=SessionRouter(self.ssh_context),
+                limits=AdmissionLimits.of(settings.ssh),
+            )
         parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         parts.push_async_callback(self._watchers.cancel)
         registry = CollectorRegistry()
@@ -226,7 +229,8 @@ class App:
             http = HttpServer(
                 self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(signing)}
             )
-            await http.start(*split_address(settings.http.listen))
+            with _listening_at(settings.http.listen, "--http"):
+                await http.start(*split_address(settings.http.listen))
             parts.push_async_callback(http.stop)
             self.http = http
         signing.client_metadata = make_client_metadata(
@@ -240,7 +244,9 @@ class App:
         index = Prefetcher(self.world, self.services.search)
         self._watchers.spawn(index.watch(), name="namespace index")
         self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
-        operate_world = partial(run_operation, self.world)
+        operate_world = partial(
+            run_operation, self.world, registration=self.settings.registration.mode
+        )
         control = control_socket.ControlServer(self.settings.data_dir, operate_world)
         await control.start()
         self._parts.push_async_callback(control.stop)
@@ -249,6 +255,27 @@ class App:
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
         return compute_fingerprint(self.host_key)
+
+
+@contextmanager
+def _listening_at(address: str, flag: str) -> Iterator[None]:
+    """Name the address and its flag in the error of a server that cannot listen.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "another process uses the address"
+        elif error.errno is not None and error.errno > 0:
+            reason = os.strerror(error.errno).lower()
+        else:
+            reason = str(error.strerror or error).lower()
+        raise OSError(
+            f"Cannot listen on {address}: {reason}. Choose another with {flag} HOST:PORT."
+        ) from error
 
 
 async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | None:

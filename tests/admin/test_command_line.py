@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,22 +72,118 @@ def test_wrong_usage_is_status_2_and_said_on_stderr(
     assert printed.out == ""
 
 
-def test_an_operation_without_a_server_works_on_the_database(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def data(newborn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The flags that name a data directory with a world."""
     # Logging is the whole process's: later tests would write to this test's closed stderr.
     monkeypatch.setattr(logs, "configure_logging", lambda settings: None)
-    data = ["--data-dir", str(tmp_path / "data")]
-    key = tmp_path / "id.pub"
-    key.write_text(
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o700)
+    shutil.copyfile(newborn, directory / "world.db")
+    return ["--data-dir", str(directory)]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A public key file."""
+    path = tmp_path / "id.pub"
+    path.write_text(
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPPvUwEYNBgMX0DV6HMSvqGuhr7rfUG5tVRV4GwrtDo\n"
     )
+    return path
+
+
+@pytest.mark.parametrize("words", [
+    ["keys", "add", "ann", "KEY"], ["keys", "list"], ["agents", "list"], ["invite"],
+    ["token", "new", "ann", "--label", "a"], ["backup", "OUT"],
+])  # fmt: skip
+def test_a_directory_without_a_world_is_refused_and_not_made_into_one(
+    words: list[str], key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "none"
+    paths = {"KEY": str(key), "OUT": str(tmp_path / "out.tar.gz")}
+    assert main([*(paths.get(word, word) for word in words), "--data-dir", str(empty)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        f"sshwarma: There is no world in {empty}. Start one with sshwarma serve, or give the"
+        " --data-dir of another.\n"
+    )
+    assert not empty.exists()
+
+
+def test_an_invite_is_refused_unless_the_server_uses_codes(
+    data: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["invite", *data]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        "sshwarma: Registration is closed, so an invite code cannot be used. Start the server with"
+        " --registration invite.\n"
+    )
+    monkeypatch.setenv("SSHWARMA_REGISTRATION__MODE", "open")
+    assert main(["invite", *data]) == 1
+    assert "Registration is open, so an invite code is not needed." in capsys.readouterr().err
+    monkeypatch.setenv("SSHWARMA_REGISTRATION__MODE", "invite")
+    assert main(["invite", *data]) == 0
+    assert len(capsys.readouterr().out.split()) == 1
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["keys", "add", "zed", "/nosuch"], "/nosuch not found."),
+    (["keys", "add", "zed", "/"], "/ is a directory."),
+    (["keys", "add", "zed", "BINARY"], "Invalid key: "),
+    (["backup", "/nosuch/w.tar.gz"], "There is no directory /nosuch."),
+    (["backup", "BINARY"], "BINARY already exists. Choose another."),
+    (["restore", "/nosuch", "--force"], "/nosuch not found."),
+    (["restore", "BINARY"], "world.db already exists. --force replaces it."),
+])  # fmt: skip
+def test_an_error_of_the_system_is_a_sentence(
+    words: list[str], said: str, data: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00\x80" * 20)
+    assert main([*(str(binary) if word == "BINARY" else word for word in words), *data]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("sshwarma: ")
+    assert said.replace("BINARY", str(binary)) in printed.err
+    assert "Errno" not in printed.err
+
+
+def test_lists_have_aligned_columns(
+    data: list[str], key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = key.read_text()
+    assert main(["keys", "add", "ann", str(key), *data]) == 0
+    key.write_text(text.replace("JPPvUwE", "JPPvUwF").strip() + " laptop\n")
+    assert main(["keys", "add", "barnabas", str(key), *data]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", *data]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.index("SHA256:") == second.index("SHA256:") == len("barnabas  ")
+    assert second.endswith("  laptop")
+    assert main(["agents", "list", *data]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["ann", "member", "person", "1", "key", "0", "connected"]
+    assert first.index("member") == second.index("member")
+
+
+def test_an_operation_without_a_server_works_on_the_database(
+    data: list[str], key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["keys", "add", "ann", str(key), "--role", "admin", *data]) == 0
-    assert "ann (admin) may log in with SHA256:" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "ann (admin) may log in with SHA256:" in printed.out
+    assert printed.err == f"World: {tmp_path / 'data'}\n"
     assert main(["token", "new", "ann", "--label", "laptop", *data]) == 0
     capsys.readouterr()
     assert main(["token", "list", "--json", *data]) == 0
-    (token,) = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert printed.err == "", "nothing was changed"
+    (token,) = json.loads(printed.out)
+    assert token["scope"] == "act"
     assert main(["token", "revoke", token["id"], *data]) == 0
     assert capsys.readouterr().out == f"Revoked token {token['id']} of ann.\n"
     assert main(["keys", "list", "--json", *data]) == 0

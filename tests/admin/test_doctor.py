@@ -127,8 +127,52 @@ def test_nobody_can_log_in(data: Path) -> None:
 def test_registration_open_to_the_world_is_said(data: Path) -> None:
     opened = {"registration": {"mode": "open"}}
     assert "anyone" not in of(data, "registration", **opened).detail
+    admins = {"registration": {"mode": "open", "role": "admin"}, "ssh": {"listen": "0.0.0.0:0"}}
+    found = of(data, "registration", **admins)
+    assert not found.ok and 'role = "member"' in found.remedy
     everywhere = {**opened, "ssh": {"listen": "0.0.0.0:0"}}
     assert "anyone who reaches it may register" in of(data, "registration", **everywhere).detail
+
+
+MODEL = {"name": "qwen", "kind": "compatible", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+
+
+@pytest.mark.parametrize(("changes", "detail"), [
+    ({}, "m"),
+    ({"price_in": 1}, "one of price_in and price_out is missing"),
+    ({"price_out": 1, "turn_cost": 1}, "one of price_in and price_out is missing"),
+    ({"turn_cost": 1}, "its price is unknown, so turn_cost cannot be enforced"),
+    ({"turn_cost": 1, "price_in": 1, "price_out": 2}, "m"),
+    ({"key_file": "/nosuch"}, "cannot read the file /nosuch: No such file or directory"),
+    ({"key_env": "NOT_SET"}, "no key in the environment variable NOT_SET"),
+    ({"kind": "anthropic"}, "no key in the environment variable ANTHROPIC_API_KEY"),
+    ({"name": "system"}, "system is a reserved name."),
+])  # fmt: skip
+def test_a_model_that_cannot_answer(
+    data: Path, changes: dict[str, Any], detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    model = MODEL | changes
+    found = of(data, f"model {model['name']}", models=[model])
+    assert found.detail == detail
+    assert found.ok == (detail == "m") == (not found.remedy)
+
+
+@pytest.mark.parametrize(("name", "detail"), [
+    ("files", "true"), ("sshwarma", "sshwarma is a reserved name."),
+    ("qwen", "a model has the same name"),
+])  # fmt: skip
+def test_an_mcp_server_with_a_name_in_use(data: Path, name: str, detail: str) -> None:
+    found = of(data, f"mcp {name}", models=[MODEL], mcp=[{"name": name, "command": ["true"]}])
+    assert found.detail == detail
+    assert found.ok == (detail == "true") == (not found.remedy)
+
+
+def test_the_settings_file_that_was_read_is_named(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text("")
+    first = doctor.run_checks(settings(data), file)[0]
+    assert first.detail == str(file)
 
 
 def test_the_command_says_it_and_ends_accordingly(

@@ -18,6 +18,8 @@ from sshwarma.admin import control_socket
 from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS, run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
+from sshwarma.settings import RegistrationMode
+from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
@@ -82,6 +84,43 @@ async def test_an_invite_is_audited_without_its_code(world: World) -> None:
     assert len(made["code"]) >= 12
     assert [what for *_, what in await audit(world)] == ["guest"]
     assert made["code"] not in repr(await everything(world))
+
+
+async def test_a_code_is_made_only_if_newcomers_can_use_it(world: World) -> None:
+    before = await everything(world)
+    modes: list[tuple[RegistrationMode, str]] = [
+        ("closed", "cannot be used"),
+        ("open", "is not needed"),
+    ]
+    for mode, reason in modes:
+        with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
+            await run_operation(world, "invite", {}, registration=mode)
+        assert caught.value.hint == "Start the server with --registration invite."
+    assert await everything(world) == before
+    assert (await run_operation(world, "invite", {}, registration="invite"))["code"]
+
+
+async def test_a_key_that_an_agent_does_not_have(world: World, alice: Someone) -> None:
+    for _ in range(2):
+        await run_operation(world, "keys_add", {"name": "carol", "public_key": key()})
+    for start, message in (
+        ("SHA256:x!", "carol has no key that starts with SHA256:x!."),
+        ("SHA256:", "carol has 2 keys that start with SHA256:."),
+    ):
+        with pytest.raises(NotFound) as caught:
+            await run_operation(world, "keys_remove", {"name": "carol", "fingerprint": start})
+        assert str(caught.value) == f"{message} sshwarma keys list carol shows them."
+
+
+async def test_the_agent_of_a_removed_model_is_not_listed(
+    world: World, alice: Someone, qwen: Someone
+) -> None:
+    async def names() -> set[str]:
+        return {one["name"] for one in await run_operation(world, "agents_list", {})}
+
+    assert await names() == {"alice", "qwen"}
+    await world.change(lambda tx: agents.update_agent(tx, qwen.id, retired=True))
+    assert await names() == {"alice"}
 
 
 REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
@@ -198,7 +237,10 @@ async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_
 def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
     with (
         control_socket.lock_data_dir(tmp_path),
-        pytest.raises(control_socket.DataDirInUseError, match=str(tmp_path)),
+        pytest.raises(
+            control_socket.DataDirInUseError,
+            match=f"^Another sshwarma is using {tmp_path}. Stop it first.$",
+        ),
     ):
         control_socket.lock_data_dir(tmp_path)
     control_socket.lock_data_dir(tmp_path).close()

@@ -79,18 +79,48 @@ def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_settings().database == Path("/elsewhere/world.db")
 
 
-@pytest.mark.parametrize(("text", "named"), [
-    ('moto = "typo"', "moto"),
-    ("[ssh]\nlissen = 1", "ssh.lissen"),
-    ('[ssh]\nlisten = "nowhere"', "ssh.listen"),
-    ('[ssh]\nlisten = "127.0.0.1:65536"', "ssh.listen"),
-    ("[ssh]\nlogin_seconds = 0", "ssh.login_seconds"),
-    ('[registration]\nmode = "maybe"', "registration.mode"),
-    ("[limits]\nline_bytes = 1", "limits.line_bytes"),
-    ('[log]\nlevel = "loud"', "log.level"),
+A_MODEL = '[[models]]\nname = "qwen"\n'
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('moto = "typo"', "moto: unknown setting (did you mean motd?)"),
+    ("foo = 1", "foo: unknown setting"),
+    ("[ssh]\nlissen = 1", "ssh.lissen: unknown setting (did you mean listen?)"),
+    ("ssh = 3", "ssh: must be a table (got 3)"),
+    ("models = 3", "models: must be tables headed [[models]] (got 3)"),
+    ('[http]\nhosts = "x"',
+     "http.hosts: must be a list, such as [\"world.example.org\"] (got 'x')"),
+    ('[http]\nhosts = ["a b"]',
+     "http.hosts.0: must be a host name, such as world.example.org (got 'a b')"),
+    ('[ssh]\nlisten = "nowhere"',
+     "ssh.listen: must be HOST:PORT, such as 127.0.0.1:2222 (got 'nowhere')"),
+    ('[ssh]\nlisten = "127.0.0.1:99999"',
+     "ssh.listen: the port must be at most 65535 (got 99999)"),
+    ("[ssh]\nlogin_seconds = 0", "ssh.login_seconds: must be more than 0 (got 0)"),
+    ("[ssh]\nlogin_seconds = 601", "ssh.login_seconds: must be at most 600 (got 601)"),
+    ("[ssh]\nmax_pending = 1.5", "ssh.max_pending: must be a whole number (got 1.5)"),
+    ('[ssh]\nlimit_loopback = "maybe"',
+     "ssh.limit_loopback: must be true or false (got 'maybe')"),
+    ('[registration]\nmode = "maybe"',
+     "registration.mode: choose one of: closed, invite, open (got 'maybe')"),
+    ('[registration]\nrole = "owner"',
+     "registration.role: choose one of: admin, member, guest (got 'owner')"),
+    ("[limits]\nline_bytes = 1", "limits.line_bytes: must be at least 256 (got 1)"),
+    ('[log]\nlevel = "loud"',
+     "log.level: choose one of: debug, info, warning, error (got 'loud')"),
+    (A_MODEL, "models 1 (qwen): kind is missing"),
+    (A_MODEL + 'kind = "ollama"\nmodel = "m"\nprice_in = -1',
+     "models 1 (qwen): price_in: must be at least 0 (got -1)"),
+    (A_MODEL + 'kind = "compatible"\nmodel = "m"',
+     "models 1 (qwen): kind `compatible` needs a base_url (--url in /model add)"),
+    ('[[models]]\nname = "Q"\nkind = "ollama"\nmodel = "m"',
+     "models 1: name: must be a lower-case letter, then lower-case letters, digits, - or _,"
+     " at most 32 characters"),
+    ('[[mcp]]\nname = "files"\ncommand = "npx"',
+     'mcp 1 (files): command: must be a list, such as ["npx", "-y"]'),
 ])  # fmt: skip
 def test_a_wrong_setting_is_named(
-    tmp_path: Path, text: str, named: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(text)
@@ -99,7 +129,45 @@ def test_a_wrong_setting_is_named(
     with pytest.raises(SystemExit) as caught:
         main(["config", "show", "--config", str(file)])
     assert caught.value.code == 2
-    assert f"  {named}: " in capsys.readouterr().err
+    assert f"  {said}\n" in capsys.readouterr().err
+
+
+def test_a_value_in_a_table_is_not_repeated_since_it_may_be_a_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "sk-abcdefghijklmnop1234567"
+    file = tmp_path / "bad.toml"
+    for text in (
+        f'name = "{key}"\nkind = "{key}"\nmodel = "{key}"\ntemperature = "{key}"',
+        f'name = "hidden"\nkind = "ollama"\nmodel = "m"\nkey_env = "{key}"\nprice_in = "{key}"',
+    ):
+        file.write_text(f"[[models]]\n{text}\n")
+        with pytest.raises(SystemExit):
+            main(["config", "show", "--config", str(file)])
+        shown = capsys.readouterr().err
+        assert "models 1" in shown
+        assert key not in shown
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("SSHWARMA_FOO", "x", "SSHWARMA_FOO: unknown setting"),
+    ("SSHWARMA_SSH_LISTEN", "127.0.0.1:1",
+     "SSHWARMA_SSH_LISTEN: unknown setting (did you mean SSHWARMA_SSH__LISTEN?)"),
+    ("SSHWARMA_SSH__LISSEN", "x", "ssh.lissen: unknown setting (did you mean listen?)"),
+    ("SSHWARMA_SSH", "x",
+     "SSHWARMA_SSH: must be a JSON object; SSHWARMA_SSH__NAME sets one setting"),
+    ("SSHWARMA_MODELS", "x", "SSHWARMA_MODELS: must be a JSON list of tables"),
+    ("SSHWARMA_MODELS", '[{"name": "a", "model": "m"}]', "models 1: kind is missing"),
+])  # fmt: skip
+def test_a_variable_that_sets_nothing_is_an_error(
+    name: str, value: str, said: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor"])
+    assert caught.value.code == 2
+    assert f"  {said}\n" in capsys.readouterr().err
 
 
 def test_a_wrong_variable_is_named(
@@ -108,7 +176,7 @@ def test_a_wrong_variable_is_named(
     monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
     with pytest.raises(SystemExit):
         main(["config", "show"])
-    assert "  ssh.max_pending: " in capsys.readouterr().err
+    assert "  ssh.max_pending: must be a whole number (got 'many')\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
@@ -157,10 +225,16 @@ def test_addresses(text: str, parts: tuple[str, int]) -> None:
     assert split_address(text) == parts
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:-1", "host:65536", "22"])
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:-1", "22"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="is not HOST:PORT"):
+    with pytest.raises(ValueError, match="must be HOST:PORT, such as") as caught:
         split_address(text)
+    assert str(caught.value).endswith(f"(got {text!r})")
+
+
+def test_a_port_that_is_too_high() -> None:
+    with pytest.raises(ValueError, match=r"^the port must be at most 65535 \(got 65536\)$"):
+        split_address("host:65536")
 
 
 def test_loopback() -> None:
@@ -188,7 +262,7 @@ def test_config_show_prints_several_tables_of_a_kind(
         ({"command": ["x"], "url": "https://example.org/mcp"}, "and not both"),
         ({"command": ["x"], "headers": {"A": "b"}}, "belong to a url"),
         ({"url": "https://example.org/", "env": {"A": "b"}}, "belong to a command"),
-        ({"url": "ftp://example.org/"}, "not a URL such as"),
+        ({"url": "ftp://example.org/"}, "must be a URL, such as"),
         ({"url": "https://a:b@example.org/"}, "must not contain a secret"),
         ({"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}, "looks like"),
         ({"url": "https://example.org/", "headers": {"X-Api-Key": "x"}}, "looks like a secret"),

@@ -201,7 +201,7 @@ async def test_some_servers_are_not_signed_in_to(
         ({"oauth_client_id": "a", "oauth_client_secret": "${A}"}, "needs oauth_client_id and"),
         ({"oauth_machine": True}, "oauth_machine needs oauth_client_secret"),
         ({"oauth_scope": "a", "headers": {"authorization": "${A}"}}, "without an Authorization"),
-        ({"oauth_issuer": "ftp://a"}, "not a URL such as"),
+        ({"oauth_issuer": "ftp://a"}, "must be a URL, such as"),
     ],
 )
 def test_settings_that_cannot_be(entry: dict[str, Any], why: str) -> None:

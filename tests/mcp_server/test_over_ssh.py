@@ -205,7 +205,9 @@ async def test_a_server_that_stops_lets_go_and_comes_back(serve: Callable[..., S
     server = serve()
     ann, ben = server.person("ann"), server.person("ben")
     ann.does("create den")
-    token = server.cli("token", "new", "ben").stdout.strip()
+    token = server.cli(
+        "token", "new", "ben", "--label", "laptop", "--scope", "build"
+    ).stdout.strip()
     loop = asyncio.get_running_loop()
     async with (
         over_ssh(ann, "auto") as one,

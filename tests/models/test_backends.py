@@ -408,11 +408,12 @@ def test_models_are_tables_of_the_settings(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"kind": "compatible"}, "needs a base_url"),
-        ({"base_url": "127.0.0.1:8080"}, "not a URL such as"),
+        ({"base_url": "127.0.0.1:8080"}, "must be a URL, such as"),
         ({"base_url": f"https://me:{KEY}@example.org/v1"}, "must not contain a key"),
-        ({"key_env": KEY}, "should match pattern"),
+        ({"key_env": KEY}, "this looks like the key itself"),
+        ({"key_env": "A-B"}, "must be the name of an environment variable, such as OPENAI_API_KEY"),
         ({"key_env": "MINE", "key_file": "/k"}, "not both"),
-        ({"name": "Qwen"}, "should match pattern"),
+        ({"name": "Qwen"}, "must be a lower-case letter, then"),
         ({"api_key": KEY}, "not permitted"),
     ],
 )

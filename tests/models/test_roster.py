@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sshwarma import verbs
+from sshwarma.admin.operations import run_operation
 from sshwarma.common.limits import MAX_ADDED_MODELS
 from sshwarma.models import pydantic_ai_backend
 from sshwarma.models.backend import StepRequest, TextDelta
@@ -122,6 +123,24 @@ async def test_removed_it_answers_no_more_and_comes_back_as_itself(
     assert await add(world, roster, settings(model="other")) == qwen
     assert roster[qwen].model == "other"
     assert not world.agents.find("qwen").disabled
+
+
+async def test_only_models_that_exist_are_listed_as_agents(world: World, opened: Open) -> None:
+    async def listed() -> list[str]:
+        return [agent["name"] for agent in await run_operation(world, "agents_list", {})]
+
+    roster = await opened(settings("filed"))
+    qwen = await add(world, roster, settings())
+    assert await listed() == ["filed", "guide", "qwen"]
+    await world.change(lambda tx: roster.remove(tx, qwen))
+    assert await listed() == ["filed", "guide"]
+    await add(world, roster, settings())
+    assert await listed() == ["filed", "guide", "qwen"]
+    again = await opened()
+    assert await listed() == ["guide", "qwen"], "filed is no longer in the settings file"
+    await add(world, again, settings("filed"))
+    await opened(settings("filed"))
+    assert await listed() == ["filed", "guide", "qwen"]
 
 
 @pytest.mark.parametrize("name", ["filed", "guide", "qwen", "alice"])

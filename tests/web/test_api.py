@@ -60,7 +60,9 @@ class Client:
         )
 
     async def token(self, name: str, **options: object) -> str:
-        made = await operations.run_operation(self.world, "token_new", {"name": name, **options})
+        made = await operations.run_operation(
+            self.world, "token_new", {"name": name, "scope": "build", **options}
+        )
         return str(made["token"])
 
 

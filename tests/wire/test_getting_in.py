@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from support.driver import Person, Screen, Server
 from support.driver.covers import covers
 from support.driver.person import CLEAN
-from support.driver.server import Refusal
+from support.driver.server import PROGRAM, Refusal
 
 # -- the first run
 
@@ -182,7 +183,7 @@ def test_keys_and_agents_are_managed_while_the_server_runs(
 ) -> None:
     ann = world.stranger(name("ann"))
     added = world.cli("keys", "add", ann.name, str(ann.identity.with_suffix(".pub")))
-    assert (added.returncode, added.stderr) == (0, "")
+    assert (added.returncode, added.stderr) == (0, f"World: {world.data_dir}\n")
     assert added.stdout == f"{ann.name} (member) may log in with {ann.fingerprint}\n"
     assert ann.run("say in", b"", "-T").out == f"{ann.name}: in\n"
 
@@ -217,10 +218,47 @@ def test_a_disabled_agents_live_link_ends_and_it_cannot_come_back_until_enabled(
     assert alice.run("look", b"", "-T").status == 0
 
 
-def test_an_invite_comes_from_the_command_line_as_a_code_alone(world: Server) -> None:
-    done = world.cli("invite", "--role", "guest", "--hours", "1")
+def test_an_invite_comes_from_the_command_line_as_a_code_alone(
+    serve: Callable[..., Server],
+) -> None:
+    # The mode is the server's: the command line has no such setting.
+    server = serve("--registration", "invite")
+    done = server.cli("invite", "--role", "guest", "--hours", "1")
     assert done.returncode == 0
     assert len(done.stdout.split()) == 1
+    dave = server.stranger("dave")
+    assert dave.run(f"register {done.stdout.strip()}", b"", "-T").status == 0
+
+
+def test_an_invite_that_could_not_be_used_is_refused(world: Server) -> None:
+    done = world.cli("invite", "--role", "guest")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Start the server with --registration invite." in done.stderr
+
+
+def test_a_registered_key_that_registers_is_told_who_it_is(alice: Person) -> None:
+    done = alice.run("register", b"", "-T")
+    assert (done.status, done.out) == (
+        0,
+        f"Your key is registered already: you are {alice.name}.\n",
+    )
+    again = alice.run("register CODE", b"", "-T")
+    assert again.out.endswith(f"you are {alice.name}. The code was not used.\n")
+
+
+def test_an_address_that_is_in_use_is_named(world: Server) -> None:
+    listening = ["--listen", f"127.0.0.1:{world.port}", "--http", "off"]
+    done = subprocess.run(
+        [PROGRAM, "serve", "--data-dir", world.home / "second", *listening],
+        capture_output=True, text=True, check=False, timeout=30,
+        env=CLEAN | {"HOME": str(world.home)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert (
+        f"sshwarma: Cannot listen on 127.0.0.1:{world.port}: another process uses the address."
+        " Choose another with --listen HOST:PORT.\n" in done.stderr
+    )
+    assert "Errno" not in done.stderr
 
 
 def test_an_operation_on_somebody_unknown_fails_with_one_line(world: Server) -> None:

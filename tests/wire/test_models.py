@@ -187,7 +187,7 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model add Luna openai gpt", "Luna cannot be the name of an agent."),
         ("model add x opena gpt", "kind: choose one of: openai, "),
         ("model add x compatible m", "kind `compatible` needs a base_url"),
-        ("model add x openai m --url nonsense", "base_url: not a URL such as"),
+        ("model add x openai m --url nonsense", "base_url: must be a URL, such as"),
         ("model add x openai m --key-env A --key-file /b", "give key_env or key_file, not both"),
         ("model add filed openai m", "Model filed already exists in sshwarma.toml"),
         ("model add guide openai m", "Model guide already exists (built in)"),

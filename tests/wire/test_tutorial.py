@@ -139,7 +139,7 @@ class Tutorial:
         elif words[0].endswith("sshwarma"):
             done = self.server.cli(*words[1:])
             assert done.returncode == 0, done
-            rows = done.stdout.splitlines()
+            rows = (done.stderr + done.stdout).splitlines()
         else:
             assert words[:4] == ["ssh", "-p", "2222", f"{name}@127.0.0.1"], words
             reader = self.readers[name]

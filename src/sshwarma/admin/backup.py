@@ -37,11 +37,15 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
     """Write a backup, 0600. The server may be running.
 
     Raises:
-        FileNotFoundError: if there is no world.
+        FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
     """
     if not database.exists():
-        raise FileNotFoundError(f"there is no world at {database}")
+        raise FileNotFoundError(f"There is no world in {database.parent}.")
+    if not to.absolute().parent.is_dir():
+        raise FileNotFoundError(f"There is no directory {to.absolute().parent}.")
+    if to.exists():
+        raise FileExistsError(f"{to} already exists. Choose another.")
     with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:
         copy = Path(work) / DATABASE_NAME
         with (
@@ -86,7 +90,7 @@ def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dic
     target = data_dir / DATABASE_NAME
     with control_socket.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
         if target.exists() and not force:
-            raise FileExistsError(f"a world already exists at {target}; --force replaces it")
+            raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = Path(work) / DATABASE_NAME
         manifest = _unpack_database(archive, copy)
         if target.exists():

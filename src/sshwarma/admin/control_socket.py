@@ -30,7 +30,7 @@ OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class DataDirInUseError(Exception):
-    """Another process holds the data directory."""
+    """Another process uses the data directory."""
 
 
 def lock_data_dir(data_dir: Path) -> IO[str]:
@@ -44,7 +44,7 @@ def lock_data_dir(data_dir: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise DataDirInUseError(f"another sshwarma is using {data_dir}") from None
+        raise DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.") from None
     return file
 
 

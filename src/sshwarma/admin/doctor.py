@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 import shutil
 import socket
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +17,21 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import control_socket
-from sshwarma.settings import Settings, default_config_file, is_loopback, split_address
+from sshwarma.models.backend import BackendError
+from sshwarma.models.prices import COST_LIMITS, is_price_known
+from sshwarma.models.roster import describe_model
+from sshwarma.models.secrets import read_key
+from sshwarma.settings import (
+    ModelSettings,
+    Settings,
+    default_config_file,
+    is_loopback,
+    split_address,
+)
 from sshwarma.world.agents import read_agents
+from sshwarma.world.errors import Invalid
 from sshwarma.world.migrate import known_revisions, newest_revision
+from sshwarma.world.names import check_name
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
 """Bytes of free disk below which the check fails."""
@@ -33,20 +47,21 @@ class CheckResult:
     remedy: str = ""
 
 
-def run_checks(settings: Settings) -> list[CheckResult]:
-    """Run every check; nothing is changed."""
+def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResult]:
+    """Run every check; nothing is changed. `config` is the settings file, if not the default."""
     return [
-        _check_config(),
+        _check_config(config or default_config_file()),
         *_check_data_dir(settings),
         *_check_database(settings),
         *_check_host_key(settings),
         *_check_ports(settings),
         *_check_registration(settings),
+        *_check_models(settings, os.environ),
+        *_check_mcp_servers(settings),
     ]
 
 
-def _check_config() -> CheckResult:
-    path = default_config_file()
+def _check_config(path: Path) -> CheckResult:
     return CheckResult("settings", True, str(path) if path.exists() else "defaults, no file")
 
 
@@ -83,11 +98,9 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
             schema = str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
     except sqlite3.Error as error:
-        yield CheckResult(
-            "database", False, str(error), "restore a backup: sshwarma restore FILE --force"
-        )
+        yield CheckResult("database", False, str(error), _restore_command(settings))
         return
-    remedy = "" if verdict == "ok" else "restore a backup: sshwarma restore FILE --force"
+    remedy = "" if verdict == "ok" else _restore_command(settings)
     yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
     if schema not in known_revisions():
         yield CheckResult(
@@ -100,6 +113,11 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         else f", the next start migrates it to {newest_revision()}"
     )
     yield CheckResult("schema", True, f"{schema}{note}")
+
+
+def _restore_command(settings: Settings) -> str:
+    directory = shlex.quote(str(settings.data_dir))
+    return f"restore a backup: sshwarma restore FILE --force --data-dir {directory}"
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
@@ -146,11 +164,14 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
 def _check_registration(settings: Settings) -> Iterator[CheckResult]:
     mode, host = settings.registration.mode, split_address(settings.ssh.listen)[0]
     exposed = mode == "open" and not is_loopback(host)
+    role = settings.registration.role
+    too_much = exposed and role == "admin"
     yield CheckResult(
         "registration",
-        True,
+        not too_much,
         f"{mode}, listening on {host}"
-        + (": anyone who reaches it may register" if exposed else ""),
+        + (f": anyone who reaches it may register as {role}" if exposed else ""),
+        'set role = "member" under [registration]' if too_much else "",
     )
     if not settings.database.exists():
         return
@@ -162,7 +183,10 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
         "owners",
         owners > 0,
         f"{owners} with a key",
-        "" if owners else "sshwarma keys add NAME FILE --role owner",
+        ""
+        if owners
+        else "sshwarma keys add NAME FILE --role owner"
+        f" --data-dir {shlex.quote(str(settings.data_dir))}",
     )
 
 
@@ -177,6 +201,55 @@ def _count_owners_with_key(database: Path) -> int:
         engine.dispose()
     with_key = {key.agent_id for key in keys}
     return sum(a.role == "owner" and not a.disabled and a.id in with_key for a in known)
+
+
+def _check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the models of the settings file; those added by verb are checked as they are added."""
+    for model in settings.models:
+        found = list(_find_model_problems(model, environ))
+        for detail, remedy in found:
+            yield CheckResult(f"model {model.name}", False, detail, remedy)
+        if not found:
+            yield CheckResult(f"model {model.name}", True, describe_model(model))
+
+
+def _find_model_problems(
+    model: ModelSettings, environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the description and the remedy of each problem of a model."""
+    try:
+        check_name(model.name, "agent")
+    except Invalid as refused:
+        yield refused.message, "choose another name"
+    try:
+        read_key(model, environ)
+    except BackendError as failed:
+        yield str(failed), "set key_env or key_file, and the variable where the server runs"
+    if (model.price_in is None) != (model.price_out is None):
+        yield "one of price_in and price_out is missing", "set both or neither"
+        return
+    limits = [name for name in COST_LIMITS if getattr(model, name) is not None]
+    if limits and not is_price_known(model):
+        yield (
+            f"its price is unknown, so {' and '.join(limits)} cannot be enforced",
+            "set price_in and price_out",
+        )
+
+
+def _check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
+    """Check the MCP servers of the settings file; nothing is connected."""
+    models = {model.name for model in settings.models}
+    for server in settings.mcp:
+        name = f"mcp {server.name}"
+        try:
+            check_name(server.name, "server")
+        except Invalid as refused:
+            yield CheckResult(name, False, refused.message, "choose another name")
+            continue
+        if server.name in models:
+            yield CheckResult(name, False, "a model has the same name", "choose another name")
+            continue
+        yield CheckResult(name, True, server.url or server.command[0])
 
 
 def _is_server_running(settings: Settings) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
+from sshwarma.settings import RegistrationMode
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -24,8 +25,16 @@ Operation: TypeAlias = Callable[..., Awaitable[Json]]
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-async def run_operation(world: World, name: str, args: dict[str, Any]) -> Json:
+async def run_operation(
+    world: World,
+    name: str,
+    args: dict[str, Any],
+    *,
+    registration: RegistrationMode | None = None,
+) -> Json:
     """Run an operation by name.
+
+    `registration` is the mode of the server: it refuses to make a code that nobody can use.
 
     Raises:
         WorldError: with the reason, or if there is no such operation.
@@ -33,6 +42,8 @@ async def run_operation(world: World, name: str, args: dict[str, Any]) -> Json:
     run = OPERATIONS.get(name)
     if run is None:
         raise NotFound("Unknown operation.", hint="The server may be an older version.")
+    if run is invite:
+        _check_codes_are_used(registration)
     return await run(world, **args)
 
 
@@ -94,7 +105,7 @@ async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
 
 @register_operation
 async def agents_list(world: World) -> Json:
-    """Every agent with its role, keys and whether it is connected."""
+    """Every agent with its role, keys and connections, except those of removed models."""
     return [
         {
             "name": agent.name,
@@ -105,6 +116,7 @@ async def agents_list(world: World) -> Json:
             "connections": len(world.presence.connections_of(agent.id)),
         }
         for agent in sorted(world.agents, key=lambda agent: agent.name)
+        if not agent.retired
     ]
 
 
@@ -143,9 +155,9 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
 
 @register_operation
 async def token_new(
-    world: World, name: str, label: str = "", days: float | None = None, scope: str = "build"
+    world: World, name: str, label: str = "", days: float | None = None, scope: str = "act"
 ) -> Json:
-    """Create a bearer token for an agent; `days` until it expires, never if None."""
+    """Create a bearer token for an agent; `days` until it expires; None: until it is revoked."""
     agent = _require_agent(world, name)
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
@@ -188,6 +200,21 @@ async def token_revoke(world: World, token_id: str) -> Json:
         world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
     )
     return {"agent": world.agents.name_of(gone.agent_id), "id": gone.id}
+
+
+def _check_codes_are_used(registration: RegistrationMode | None) -> None:
+    """Raise if no newcomer can use an invite code.
+
+    Raises:
+        Conflict: unless new keys are registered with a code; None is not checked.
+    """
+    if registration == "closed":
+        reason = "Registration is closed, so an invite code cannot be used."
+    elif registration == "open":
+        reason = "Registration is open, so an invite code is not needed."
+    else:
+        return
+    raise Conflict(reason, hint="Start the server with --registration invite.")
 
 
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
 
 
 @click.group()
@@ -17,12 +17,18 @@ def agents() -> None:
 def list_agents(invocation: Invocation) -> int:
     """List agents with their role, kind, keys and connections."""
     found = invocation.operate("agents_list")
-    rows = [
-        f"{agent['name']:<32}  {agent['role']:<6}  {agent['kind']:<8}  {agent['keys']} keys  "
-        f"{agent['connections']} connected{'  disabled' if agent['disabled'] else ''}"
+    rows = (
+        (
+            agent["name"],
+            agent["role"],
+            agent["kind"],
+            f"{agent['keys']} {'key' if agent['keys'] == 1 else 'keys'}",
+            f"{agent['connections']} connected",
+            "disabled" if agent["disabled"] else "",
+        )
         for agent in found
-    ]
-    return invocation.show(found, *rows)
+    )
+    return invocation.show(found, *align_columns(rows))
 
 
 @agents.command("role")
@@ -31,7 +37,7 @@ def list_agents(invocation: Invocation) -> int:
 @with_invocation
 def set_role(invocation: Invocation, name: str, role: str) -> int:
     """Give agent NAME a role."""
-    done = invocation.operate("agents_role", name=name, role=role)
+    done = invocation.change("agents_role", name=name, role=role)
     return invocation.show(done, f"{done['name']} is {done['role']} now")
 
 
@@ -40,7 +46,7 @@ def set_role(invocation: Invocation, name: str, role: str) -> int:
 @with_invocation
 def disable(invocation: Invocation, name: str) -> int:
     """Disable agent NAME and end its connections at once."""
-    done = invocation.operate("agents_disable", name=name)
+    done = invocation.change("agents_disable", name=name)
     return invocation.show(done, f"{done['name']} is disabled")
 
 
@@ -49,7 +55,7 @@ def disable(invocation: Invocation, name: str) -> int:
 @with_invocation
 def enable(invocation: Invocation, name: str) -> int:
     """Enable agent NAME again."""
-    done = invocation.operate("agents_enable", name=name)
+    done = invocation.change("agents_enable", name=name)
     return invocation.show(done, f"{done['name']} is enabled")
 
 
@@ -66,6 +72,9 @@ def enable(invocation: Invocation, name: str) -> int:
 )
 @with_invocation
 def invite(invocation: Invocation, role: str, hours: float) -> int:
-    """Print a one-time invite code."""
-    done = invocation.operate("invite", role=role, hours=hours)
+    """Print a one-time invite code.
+
+    Codes work only while the server runs with --registration invite.
+    """
+    done = invocation.change("invite", role=role, hours=hours)
     return invocation.show(done, done["code"])

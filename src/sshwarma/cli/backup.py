@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, require_world, with_invocation
 
 
 @click.command()
@@ -19,7 +19,9 @@ def backup(invocation: Invocation, file: Path) -> int:
     """
     from sshwarma.admin import backup as archive
 
-    done = archive.write_backup(invocation.settings().database, file)
+    settings = invocation.settings()
+    require_world(settings)
+    done = archive.write_backup(settings.database, file)
     shown = f"Wrote {file}: {done['bytes']} bytes, schema {done['schema']}"
     return invocation.show(done, shown)
 

@@ -15,7 +15,7 @@ def doctor(invocation: Invocation) -> int:
     """Check settings, database, ports and keys. The exit status is 1 if a check fails."""
     from sshwarma.admin import doctor as checks
 
-    findings = checks.run_checks(invocation.settings())
+    findings = checks.run_checks(invocation.settings(), invocation.config)
     if invocation.as_json:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -43,24 +43,30 @@ class Invocation:
         """
         from pydantic import ValidationError
 
-        from sshwarma.settings import InvalidSettingsError, load_settings
+        from sshwarma.settings import (
+            InvalidSettingsError,
+            describe_invalid_settings,
+            load_settings,
+        )
 
         if self.data_dir is not None:
             flags["data_dir"] = self.data_dir.absolute()
         try:
             return load_settings(self.config, **flags)
         except ValidationError as error:
-            lines = [
-                f"  {'.'.join(map(str, found['loc']))}: {found['msg']}"
-                for found in error.errors(include_url=False)
-            ]
+            problems = describe_invalid_settings(error, self.config)
         except InvalidSettingsError as error:
-            lines = [f"  {error}"]
+            problems = [str(error)]
+        lines = [f"  {problem}" for problem in problems]
         print("sshwarma: invalid settings:", *lines, sep="\n", file=sys.stderr)
         raise SystemExit(EXIT_USAGE)
 
     def operate(self, operation: str, **args: Any) -> Any:
-        """Run an operation of `admin.operations`: in the running server, else on the database."""
+        """Run an operation of `admin.operations`: in the running server, else on the database.
+
+        Raises:
+            WorldError: if the operation is refused, or there is no world in the data directory.
+        """
         import asyncio
 
         from sshwarma.admin import control_socket
@@ -70,6 +76,16 @@ class Invocation:
             return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
         except (FileNotFoundError, ConnectionRefusedError):
             return asyncio.run(_operate_offline(settings, operation, args))
+
+    def change(self, operation: str, **args: Any) -> Any:
+        """Run an operation that changes the world, and print on stderr which world it changed.
+
+        Raises:
+            WorldError: as `operate`; then nothing is printed.
+        """
+        done = self.operate(operation, **args)
+        print(f"World: {self.settings().data_dir}", file=sys.stderr)
+        return done
 
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""
@@ -81,18 +97,45 @@ class Invocation:
         return EXIT_OK
 
 
+def require_world(settings: Settings) -> None:
+    """Raise unless there is a world in the data directory.
+
+    Raises:
+        WorldError: with the directory.
+    """
+    from sshwarma.world.errors import NotFound
+
+    if not settings.database.exists():
+        raise NotFound(
+            f"There is no world in {settings.data_dir}.",
+            hint="Start one with sshwarma serve, or give the --data-dir of another.",
+        )
+
+
+def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Join the cells of each row, each column as wide as its widest cell."""
+    table = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
     from sshwarma.admin import control_socket
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
 
+    require_world(settings)
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with control_socket.lock_data_dir(settings.data_dir):
         world = await open_world(settings)
         try:
-            return await run_operation(world, operation, args)
+            return await run_operation(
+                world, operation, args, registration=settings.registration.mode
+            )
         finally:
             await world.close()
 
@@ -109,7 +152,11 @@ def with_invocation(
         help="Settings file (default: ./sshwarma.toml, else ~/.config/sshwarma/sshwarma.toml).",
     )
     @click.option(
-        "--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Data directory."
+        "--data-dir",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Directory of the world (default: data_dir of the settings, else"
+        " ~/.local/share/sshwarma).",
     )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @wraps(function)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
 
 
 @click.group()
@@ -18,17 +18,25 @@ def keys() -> None:
 @keys.command()
 @click.argument("name")
 @click.argument("file")
-@click.option("--role", type=click.Choice(ROLES), help="Role of the agent (a new one: member).")
+@click.option(
+    "--role", type=click.Choice(ROLES), help="Role of the agent (default for a new agent: member)."
+)
 @with_invocation
 def add(invocation: Invocation, name: str, file: str, role: str | None) -> int:
-    """Let a public key log in as agent NAME, and create the agent if it does not exist.
+    """Add a public key of agent NAME.
 
-    FILE is a public key file such as ~/.ssh/id_ed25519.pub, or - for standard input.
+    The agent is created if it does not exist. FILE is a public key file such as
+    ~/.ssh/id_ed25519.pub, or - for standard input.
     """
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    done = invocation.operate("keys_add", name=name, public_key=text, role=role)
+    text = sys.stdin.read() if file == "-" else _read_text(file)
+    done = invocation.change("keys_add", name=name, public_key=text, role=role)
     shown = f"{done['agent']} ({done['role']}) may log in with {done['fingerprint']}"
     return invocation.show(done, shown)
+
+
+def _read_text(file: str) -> str:
+    """Return the text of a file; one that is not text is refused as a key later."""
+    return Path(file).read_text(encoding="utf-8", errors="replace")
 
 
 @keys.command("list")
@@ -37,8 +45,8 @@ def add(invocation: Invocation, name: str, file: str, role: str | None) -> int:
 def list_keys(invocation: Invocation, name: str | None) -> int:
     """List all keys, or those of agent NAME."""
     found = invocation.operate("keys_list", name=name)
-    rows = (f"{key['agent']}  {key['fingerprint']}  {key['comment']}" for key in found)
-    return invocation.show(found, *rows)
+    rows = ((key["agent"], key["fingerprint"], key["comment"]) for key in found)
+    return invocation.show(found, *align_columns(rows))
 
 
 @keys.command()
@@ -50,5 +58,5 @@ def remove(invocation: Invocation, name: str, fingerprint: str) -> int:
 
     FINGERPRINT is SHA256:... or the start of it.
     """
-    done = invocation.operate("keys_remove", name=name, fingerprint=fingerprint)
+    done = invocation.change("keys_remove", name=name, fingerprint=fingerprint)
     return invocation.show(done, f"Removed key {done['fingerprint']} of {done['agent']}.")

@@ -61,9 +61,26 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if not isinstance(error, _reported_errors()):
             raise
-        print(f"sshwarma: {error}", file=sys.stderr)
+        print(f"sshwarma: {_describe_failure(error)}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return the message of an error; that of the operating system without its number."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    match error:
+        case FileNotFoundError():
+            return f"{error.filename} not found."
+        case FileExistsError():
+            return f"{error.filename} already exists. Choose another."
+        case PermissionError():
+            return f"Permission denied: {error.filename}."
+        case IsADirectoryError():
+            return f"{error.filename} is a directory."
+        case _:
+            return f"{error.filename}: {error.strerror}."
 
 
 def _reported_errors() -> tuple[type[Exception], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", help="Address of the ssh door.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of the ssh server.")
 @click.option("--http", metavar="HOST:PORT|off", help="Address of /healthz, /metrics, /api, /mcp.")
 @click.option(
     "--registration",
@@ -89,7 +90,10 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
         owners = sorted(agent.name for agent in app.world.agents if agent.role == "owner")
         user = owners[0] if owners else user
         if not owners:
-            lines.append("Nobody can log in yet: sshwarma keys add NAME FILE --role owner")
+            lines.append(
+                "Nobody can log in yet: sshwarma keys add NAME FILE --role owner"
+                f" --data-dir {shlex.quote(str(app.settings.data_dir))}"
+            )
     if offers:
         lines.append("Detected models. Add one with /model found, or in sshwarma.toml:")
     for offer in offers:

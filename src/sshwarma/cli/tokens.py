@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
 
 
 @click.group()
@@ -14,19 +14,19 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--label", default="", help="What the token is for.")
-@click.option("--days", type=float, help="Days until it expires (default: never).")
+@click.option("--label", required=True, help="Label to know the token by.")
+@click.option("--days", type=float, help="Lifetime in days (default: until the token is revoked).")
 @click.option(
     "--scope",
     type=click.Choice(["read", "act", "build"]),
-    default="build",
+    default="act",
     show_default=True,
-    help="read: look; act: also talk and call tools; build: everything the agent may do.",
+    help="read: look; act: also talk, move and call tools; build: everything the agent may do.",
 )
 @with_invocation
 def new(invocation: Invocation, name: str, label: str, days: float | None, scope: str) -> int:
     """Print a new token for agent NAME."""
-    done = invocation.operate("token_new", name=name, label=label, days=days, scope=scope)
+    done = invocation.change("token_new", name=name, label=label, days=days, scope=scope)
     return invocation.show(done, done["token"])
 
 
@@ -36,8 +36,8 @@ def new(invocation: Invocation, name: str, label: str, days: float | None, scope
 def list_tokens(invocation: Invocation, name: str | None) -> int:
     """List active tokens of all agents, or of agent NAME."""
     found = invocation.operate("token_list", name=name)
-    rows = (f"{one['id']}  {one['agent']}  {one['scope']}  {one['label']}" for one in found)
-    return invocation.show(found, *rows)
+    rows = ((one["id"], one["agent"], one["scope"], one["label"]) for one in found)
+    return invocation.show(found, *align_columns(rows))
 
 
 @token.command()
@@ -45,5 +45,5 @@ def list_tokens(invocation: Invocation, name: str | None) -> int:
 @with_invocation
 def revoke(invocation: Invocation, id: str) -> int:
     """Revoke a token. ID is its id, or the start of it."""
-    done = invocation.operate("token_revoke", token_id=id)
+    done = invocation.change("token_revoke", token_id=id)
     return invocation.show(done, f"Revoked token {done['id']} of {done['agent']}.")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 TOKENS_PER_PRICE = 1_000_000
 
+COST_LIMITS = ("turn_cost", "day_cost")
+"""Settings of a model that need its price."""
+
 
 def add_cost(settings: ModelSettings, used: TokenUsage, answer: ModelResponse | None) -> TokenUsage:
     """Return `used` with its cost.

@@ -9,7 +9,7 @@ its backend. The guide is built in. Settings name the place of a key (a variable
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,7 +23,7 @@ from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
 from sshwarma.models.guide import GuideBackend
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
-from sshwarma.settings import ModelSettings
+from sshwarma.settings import ModelSettings, describe_value_error
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, WorldError
@@ -98,6 +98,15 @@ class Roster(Mapping[str, Backend]):
                 roster._install(agent.id, "file", settings)
         for agent in world.agents:
             roster._follow(agent)
+        gone = [
+            agent.id
+            for agent in world.agents
+            if agent.kind == "model"
+            and agent.id not in roster._entries
+            and not (agent.model or agent.retired)
+        ]
+        if gone:
+            await world.change(lambda tx: _retire_agents(tx, gone))
         return roster
 
     # As a mapping.
@@ -178,7 +187,7 @@ class Roster(Mapping[str, Backend]):
 
     def remove(self, tx: Change, agent_id: str) -> None:
         """Remove a model; its agent stays, so that its messages keep its name."""
-        agents.update_agent(tx, agent_id, model=None)
+        agents.update_agent(tx, agent_id, model=None, retired=True)
 
     def _check_name_free(self, agent: Agent) -> None:
         if agent.kind != "model":
@@ -251,7 +260,7 @@ async def check_price(settings: ModelSettings) -> None:
     Raises:
         Invalid: if the settings have one and the price of the model is unknown.
     """
-    limits = [name for name in ("turn_cost", "day_cost") if getattr(settings, name) is not None]
+    limits = [name for name in prices.COST_LIMITS if getattr(settings, name) is not None]
     if limits and not await asyncio.to_thread(prices.is_price_known, settings):
         raise Invalid(
             f"The price of {describe_model(settings)} is unknown, so {' and '.join(limits)}"
@@ -266,7 +275,9 @@ def describe_settings_error(error: ValidationError | TypeError) -> str:
         return "its stored settings are invalid"
     found = error.errors(include_url=False, include_input=False)
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'settings'}: {each['msg']}" for each in found
+        f"{'.'.join(map(str, each['loc'])) or 'settings'}: "
+        f"{describe_value_error(each, show_value=False)}"
+        for each in found
     )
 
 
@@ -287,7 +298,7 @@ def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
     """Store settings in an agent's metadata: non-default values, never a key."""
     kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
     things.update_thing(tx, agent_id, structural=False, description=describe_model(settings))
-    agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None)
+    agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None, retired=None)
 
 
 async def _enlist_agent(world: World, name: str, description: str, prompt: str) -> Agent | None:
@@ -310,6 +321,12 @@ def _find_or_create_agent(
         raise WorldError(f"{name} is already the name of a {known.kind}.")
     if known.description != description:
         things.update_thing(tx, known.id, structural=False, description=description)
-    if known.prompt != prompt:
-        agents.update_agent(tx, known.id, prompt=prompt or None)
+    if known.prompt != prompt or known.retired:
+        agents.update_agent(tx, known.id, prompt=prompt or None, retired=None)
     return known
+
+
+def _retire_agents(tx: Change, agent_ids: Iterable[str]) -> None:
+    """Mark the agents of models that no longer exist; they stay, so that messages have a name."""
+    for agent_id in agent_ids:
+        agents.update_agent(tx, agent_id, retired=True)

@@ -1,10 +1,12 @@
 """Settings of the server: typed sections, and how they are loaded."""
 
 from sshwarma.settings.addresses import is_loopback, split_address
+from sshwarma.settings.errors import describe_settings_errors, describe_value_error
 from sshwarma.settings.load import (
     InvalidSettingsError,
     Settings,
     default_config_file,
+    describe_invalid_settings,
     load_settings,
     xdg_dir,
 )
@@ -15,9 +17,9 @@ from sshwarma.settings.server import (
     LimitSettings,
     LogSettings,
     RegistrationMode,
+    RegistrationRole,
     RegistrationSettings,
     SearchSettings,
-    ServerRole,
     SshSettings,
 )
 
@@ -30,12 +32,15 @@ __all__ = [
     "ModelKind",
     "ModelSettings",
     "RegistrationMode",
+    "RegistrationRole",
     "RegistrationSettings",
     "SearchSettings",
-    "ServerRole",
     "Settings",
     "SshSettings",
     "default_config_file",
+    "describe_invalid_settings",
+    "describe_settings_errors",
+    "describe_value_error",
     "is_loopback",
     "load_settings",
     "split_address",

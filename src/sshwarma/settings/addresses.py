@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from typing import Final
 from urllib.parse import urlsplit
 
 from sshwarma.common.secret_detection import looks_like_key
+
+MAX_PORT: Final = 65_535
+
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9.\-\[\]:]{1,253}")
 
 
 def split_address(value: str) -> tuple[str, int]:
@@ -15,8 +21,10 @@ def split_address(value: str) -> tuple[str, int]:
         ValueError: with the reason.
     """
     host, colon, port = value.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{value!r} is not HOST:PORT, such as 127.0.0.1:2222")
+    if not colon or not port.isdecimal():
+        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:2222 (got {value!r})")
+    if int(port) > MAX_PORT:
+        raise ValueError(f"the port must be at most {MAX_PORT} (got {port})")
     return host.strip("[]"), int(port)
 
 
@@ -39,6 +47,17 @@ def check_address_or_off(value: str) -> str:
     return value if value == "off" else check_address(value)
 
 
+def check_host_name(value: str) -> str:
+    """Return a host name or an address, with or without a port.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if not _HOST_NAME.fullmatch(value):
+        raise ValueError(f"must be a host name, such as world.example.org (got {value!r})")
+    return value
+
+
 def check_base_url(value: str) -> str:
     """Return the URL of this server without a slash at the end; it may be empty.
 
@@ -47,9 +66,9 @@ def check_base_url(value: str) -> str:
     """
     parts = urlsplit(value)
     if value and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError("not a URL such as https://world.example.org")
+        raise ValueError("must be a URL, such as https://world.example.org")
     if parts.query or parts.fragment or parts.username is not None:
-        raise ValueError("the URL must not have a user, query or fragment")
+        raise ValueError("must be a URL without a user, query or fragment")
     return value.rstrip("/")
 
 
@@ -71,7 +90,7 @@ def check_web_url(value: str) -> str:
     """
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not a URL such as http://127.0.0.1:8080/v1")
+        raise ValueError("must be a URL, such as http://127.0.0.1:8080/v1")
     if parts.username or parts.password:
         raise ValueError("a URL must not contain a key: use key_env or key_file")
     if looks_like_key(f"{parts.path}?{parts.query}#{parts.fragment}"):

@@ -6,15 +6,15 @@ SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written 
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pydantic import (
-    Field,
-    field_validator,
-)
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,8 +24,11 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
+from sshwarma.common.secret_detection import looks_like_key
+from sshwarma.settings.errors import TABLE_LISTS, describe_settings_errors
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
+from sshwarma.settings.section import SettingsSection, check_table_name
 from sshwarma.settings.server import (
     HttpSettings,
     LimitSettings,
@@ -34,6 +37,8 @@ from sshwarma.settings.server import (
     SearchSettings,
     SshSettings,
 )
+
+ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 
 
 def xdg_dir(variable: str, fallback: str) -> Path:
@@ -56,7 +61,7 @@ class Settings(BaseSettings):
     """All settings. `sshwarma config show` prints the values in force."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SSHWARMA_",
+        env_prefix=ENVIRONMENT_PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
@@ -116,7 +121,7 @@ class Settings(BaseSettings):
 
 
 class InvalidSettingsError(Exception):
-    """Settings that cannot be parsed; the message names the place."""
+    """Settings that cannot be parsed, or an unknown variable; the message names the place."""
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -133,15 +138,87 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     Raises:
         FileNotFoundError: if `config` is given and does not exist.
-        InvalidSettingsError: if the file is not TOML, or a variable cannot be parsed.
+        InvalidSettingsError: if the file is not TOML, or a variable is unknown or cannot be parsed.
         pydantic.ValidationError: naming each wrong field.
     """
     if config is not None and not config.exists():
         raise FileNotFoundError(f"settings file not found: {config}")
+    _check_variables(os.environ)
     _TomlFile.path = config or default_config_file()
     try:
         return Settings(**flags)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
     except SettingsError as error:
-        raise InvalidSettingsError(str(error)) from error
+        raise InvalidSettingsError(_describe_unreadable_variable(str(error))) from error
+
+
+def describe_invalid_settings(error: ValidationError, config: Path | None = None) -> list[str]:
+    """Describe each setting that `load_settings` refused; tables are named as in the file."""
+    return describe_settings_errors(error, Settings, _read_table_names(config))
+
+
+def _check_variables(environ: Mapping[str, str]) -> None:
+    """Refuse SSHWARMA_* variables that set nothing.
+
+    Raises:
+        InvalidSettingsError: with the nearest variable. Those inside a table are checked with it.
+    """
+    for variable in sorted(environ):
+        name = variable.upper()
+        if not name.startswith(ENVIRONMENT_PREFIX):
+            continue
+        rest = name.removeprefix(ENVIRONMENT_PREFIX)
+        if rest.split("__")[0].lower() in Settings.model_fields:
+            continue
+        close = difflib.get_close_matches(rest, _list_variables(), n=1)
+        hint = f" (did you mean {ENVIRONMENT_PREFIX}{close[0]}?)" if close else ""
+        raise InvalidSettingsError(f"{variable}: unknown setting{hint}")
+
+
+def _list_variables() -> list[str]:
+    """Return the variable of each setting without the prefix, except those in lists of tables."""
+    found = []
+    for name, field in Settings.model_fields.items():
+        variable = name.upper()
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, SettingsSection):
+            found += [f"{variable}__{inner.upper()}" for inner in section.model_fields]
+        else:
+            found.append(variable)
+    return found
+
+
+def _describe_unreadable_variable(message: str) -> str:
+    """Rewrite `error parsing value for field "ssh" from source "EnvSettingsSource"`."""
+    found = re.search(r'field "(\w+)"', message)
+    if found is None:
+        return message
+    field = found[1]
+    variable = ENVIRONMENT_PREFIX + field.upper()
+    if field in TABLE_LISTS:
+        return f"{variable}: must be a JSON list of tables"
+    return f"{variable}: must be a JSON object; {variable}__NAME sets one setting"
+
+
+def _read_table_names(config: Path | None) -> dict[str, list[str]]:
+    """Return the names of the tables in the settings file, in their order."""
+    try:
+        tables = tomllib.loads((config or default_config_file()).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    names: dict[str, list[str]] = {}
+    for field in TABLE_LISTS:
+        found = tables.get(field)
+        if isinstance(found, list) and ENVIRONMENT_PREFIX + field.upper() not in os.environ:
+            names[field] = [_table_name(table) for table in found]
+    return names
+
+
+def _table_name(table: object) -> str:
+    """Return the name of a table if it may be repeated; a wrong one could be a key."""
+    name = table.get("name") if isinstance(table, dict) else None
+    try:
+        return check_table_name(name) if isinstance(name, str) and not looks_like_key(name) else ""
+    except ValueError:
+        return ""

@@ -10,12 +10,14 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
-from sshwarma.settings.section import SettingsSection
+from sshwarma.settings.section import SettingsSection, TableName
 
 _SECRET_NAME: Final = re.compile(
     r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(^|[-_])key", re.IGNORECASE
 )
 _VARIABLE_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+_SCOPES: Final = re.compile(r"[!#-\[\]-~ ]*")
 
 
 def _check_server_url(value: str) -> str:
@@ -62,6 +64,12 @@ def _check_variable_reference(value: str) -> str:
     return value
 
 
+def _check_scopes(value: str) -> str:
+    if not _SCOPES.fullmatch(value):
+        raise ValueError("must be OAuth scopes with a space between, without quotes or backslashes")
+    return value
+
+
 def _check_issuer_url(value: str) -> str:
     return check_web_url(value) if value else value
 
@@ -75,9 +83,8 @@ class McpSettings(SettingsSection):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    name: str = Field(
-        pattern=r"^[a-z][a-z0-9_-]{0,31}$",
-        description="Name of the server, and namespace of its tools: NAME:tool.",
+    name: TableName = Field(
+        description="Name of the server, and namespace of its tools: NAME:tool."
     )
     command: Annotated[tuple[str, ...], AfterValidator(_check_command_words)] = Field(
         (), max_length=100, description="Program to start and its arguments; runs without a shell."
@@ -111,10 +118,9 @@ class McpSettings(SettingsSection):
     oauth_issuer: Annotated[str, AfterValidator(_check_issuer_url)] = Field(
         "", description="Authorization server to sign in with; no other is used."
     )
-    oauth_scope: str = Field(
+    oauth_scope: Annotated[str, AfterValidator(_check_scopes)] = Field(
         "",
         max_length=1_000,
-        pattern=r"^[!#-\[\]-~ ]*$",
         description="OAuth scopes to request instead of those the server names.",
     )
     oauth_machine: bool = Field(

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
-from sshwarma.settings.section import SettingsSection
+from sshwarma.settings.section import SettingsSection, TableName
 
 ModelKind = Literal[
     "openai", "openai-responses", "anthropic", "google", "ollama", "llamacpp", "compatible"
 ]
 
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 
 def _check_variable_name(value: str) -> str:
     if looks_like_key(value):
         raise ValueError("this looks like the key itself: give the variable's name")
+    if value and not _VARIABLE_NAME.fullmatch(value):
+        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY")
     return value
 
 
@@ -40,9 +45,7 @@ class ModelSettings(SettingsSection):
     # Hidden because a key may have been put into the wrong field.
     model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
 
-    name: str = Field(
-        pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="The agent's name, as in @name."
-    )
+    name: TableName = Field(description="The agent's name, as in @name.")
     kind: ModelKind = Field(description="Provider, which decides the API to use.")
     model: Annotated[str, AfterValidator(_check_no_key)] = Field(
         min_length=1, max_length=200, description="Model id at the provider."
@@ -52,7 +55,6 @@ class ModelSettings(SettingsSection):
     )
     key_env: Annotated[str, AfterValidator(_check_variable_name)] = Field(
         "",
-        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
         description="Environment variable with the API key (default: the provider's usual one).",
     )
     key_file: Annotated[Path, AfterValidator(_check_key_path)] | None = Field(

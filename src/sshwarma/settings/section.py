@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import re
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def check_table_name(value: str) -> str:
+    """Return the name of a model or of an MCP server.
+
+    Raises:
+        ValueError: if it is not a name.
+    """
+    if not _NAME.fullmatch(value):
+        raise ValueError(
+            "must be a lower-case letter, then lower-case letters, digits, - or _,"
+            " at most 32 characters"
+        )
+    return value
+
+
+TableName: TypeAlias = Annotated[str, AfterValidator(check_table_name)]
+"""The name of a model or of an MCP server."""
 
 
 class SettingsSection(BaseModel):

@@ -7,11 +7,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sshwarma.common.limits import DEFAULT_LINE_BYTES
-from sshwarma.settings.addresses import check_address, check_address_or_off, check_base_url
+from sshwarma.settings.addresses import (
+    check_address,
+    check_address_or_off,
+    check_base_url,
+    check_host_name,
+)
 from sshwarma.settings.section import SettingsSection
 
 RegistrationMode = Literal["closed", "invite", "open"]
-ServerRole = Literal["owner", "admin", "member", "guest"]
+RegistrationRole = Literal["admin", "member", "guest"]
 
 
 class SshSettings(SettingsSection):
@@ -47,7 +52,7 @@ class HttpSettings(SettingsSection):
     listen: Annotated[str, AfterValidator(check_address_or_off)] = Field(
         "127.0.0.1:2280", description="HOST:PORT of /healthz, /metrics, /api and /mcp, or 'off'."
     )
-    hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-\[\]:]{1,253}$")], ...] = Field(
+    hosts: tuple[Annotated[str, AfterValidator(check_host_name)], ...] = Field(
         (),
         description="Further host names that /mcp accepts, such as world.example.org. It"
         " always accepts 127.0.0.1, localhost and [::1], and refuses other names.",
@@ -66,7 +71,7 @@ class RegistrationSettings(SettingsSection):
         "closed",
         description="Who may register a new key: nobody, holders of an invite, or anyone.",
     )
-    role: ServerRole = Field(
+    role: RegistrationRole = Field(
         "member", description="Role of agents who register when mode is `open`."
     )
     per_hour_per_address: int = Field(

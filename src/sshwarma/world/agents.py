@@ -41,6 +41,7 @@ class Agent:
     room_id: str = "lobby"  # the room of its latest connection
     prompt: str = ""  # models only: the agent's own prompt
     model: dict[str, Any] = field(default_factory=dict)  # models added by verb only
+    retired: bool = False  # the model was removed; its agent gives its messages a name
 
     @classmethod
     def from_thing(cls, thing: Thing) -> Agent:
@@ -58,6 +59,7 @@ class Agent:
             room_id=meta.get("room_id", "lobby"),
             prompt=meta.get("prompt", ""),
             model=meta.get("model", {}),
+            retired=bool(meta.get("retired")),
         )
 
 
@@ -248,8 +250,12 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
     start = fingerprint if fingerprint.startswith("SHA256:") else f"SHA256:{fingerprint}"
     found = [key for key in keys if key.fingerprint.startswith(start)]
     if len(found) != 1:
-        how_many = "no key" if not found else f"{len(found)} keys"
-        raise NotFound(f"There are {how_many} starting with {start}.")
+        name = things.get_live_thing(tx.conn, agent_id).name
+        raise NotFound(
+            f"{name} has {len(found) or 'no'} {'keys' if found else 'key'}"
+            f" that {'start' if found else 'starts'} with {start[:60]}.",
+            hint=f"sshwarma keys list {name} shows them.",
+        )
     tx.conn.execute(
         update(agent_keys)
         .where(agent_keys.c.fingerprint == found[0].fingerprint)
@@ -289,7 +295,7 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
-    """Set an agent's `prefs`, `aliases` or `room_id`; `prompt` or `model` of a model."""
+    """Set an agent's `prefs`, `aliases` or `room_id`; `prompt`, `model`, `retired` of a model."""
     things.set_metadata(tx, agent_id, structural=False, **values)
     tx.publish_on_commit(AgentsChanged(agent_id))
 

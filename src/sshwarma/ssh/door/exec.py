@@ -108,6 +108,8 @@ class ExecHandler(TaskHandler):
             caller = await caller.in_accessible_room()
             if room_name:
                 caller = await caller.in_room(room_name)
+            if await self._is_registration(caller, line):
+                return await self._confirm_registered(caller, line)
             line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
             self._context.line_rate.check(self._agent_id)
@@ -151,6 +153,28 @@ class ExecHandler(TaskHandler):
         """Return whether free text follows the words of a command; also if no verb is known."""
         typed = find_typed("/" + _DOOR_FLAG.sub("", command).strip().removeprefix("/"))
         return typed is None or typed[0].text is not None
+
+    async def _is_registration(self, caller: Caller, command: str) -> bool:
+        """Return whether the command is `register [CODE]`, and not a command of that name."""
+        words = command.split(None, 1)
+        return (
+            bool(words)
+            and words[0].removeprefix("/") == "register"
+            and "register" not in caller.agent.aliases
+            and await commands.find_typed_command(caller, "/register") is None
+        )
+
+    async def _confirm_registered(self, caller: Caller, command: str) -> int:
+        """Say which agent the key belongs to, as a success: there is nothing left to register."""
+        name = caller.agent.name
+        if self._json:
+            await self._print_json({"registered": name})
+            return 0
+        unused = " The code was not used." if len(command.split()) > 1 else ""
+        await self._print(
+            f"Your key is registered already: you are {name}.{unused}{self._newline}".encode()
+        )
+        return 0
 
     async def _as_line(self, caller: Caller, command: str) -> str:
         """Return the command as a typed line: add the slash that a verb may omit here.

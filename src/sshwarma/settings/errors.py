@@ -1,0 +1,142 @@
+"""Sentences about invalid settings, for the operator; pydantic's own name its types."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+_LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
+TABLE_LISTS: Final = ("models", "mcp")
+"""Settings that are lists of tables: `[[models]]`, `[[mcp]]`."""
+
+_REQUIREMENTS: Final = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text in quotes",
+    "path_type": "must be a text in quotes",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "dict_type": "must be a table",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_long": "must have at most {max_length} words",
+}
+"""What a value must be, by the type of pydantic's error."""
+
+
+def describe_settings_errors(
+    error: ValidationError,
+    schema: type[BaseModel],
+    table_names: Mapping[str, Sequence[str]] | None = None,
+) -> list[str]:
+    """Describe each invalid setting, as in `ssh.max_pending: must be more than 0 (got 0)`.
+
+    Values of `[[models]]` and `[[mcp]]` are not repeated: one of them may be a key.
+
+    Args:
+        error: Error of the validation.
+        schema: Model that was validated; close names are suggested from its fields.
+        table_names: Names of the tables in `models` and `mcp`, in their order.
+    """
+    return [
+        _describe_setting(detail, schema, table_names or {})
+        for detail in error.errors(include_url=False)
+    ]
+
+
+def describe_value_error(detail: Mapping[str, Any], *, show_value: bool = True) -> str:
+    """Describe one of pydantic's errors, without the name of the setting.
+
+    `show_value` adds the value that was given, if it is short.
+    """
+    context: Mapping[str, Any] = detail.get("ctx") or {}
+    must = _describe_requirement(str(detail["type"]), context, detail["loc"])
+    if must is None:
+        return str(context["error"]) if "error" in context else str(detail["msg"])
+    given = detail.get("input")
+    shown = show_value and isinstance(given, bool | int | float | str) and len(str(given)) <= 40
+    return f"{must} (got {given!r})" if shown else must
+
+
+def _describe_requirement(
+    kind: str, context: Mapping[str, Any], path: Sequence[str | int]
+) -> str | None:
+    """Return what the value must be; None for other errors."""
+    if kind == "literal_error":
+        return f"choose one of: {_list_choices(str(context['expected']))}"
+    if kind == "tuple_type":
+        field = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if field in TABLE_LISTS:
+            return f"must be tables headed [[{field}]]"
+        example = _LIST_EXAMPLES.get(field)
+        return f"must be a list, such as {example}" if example else "must be a list"
+    if kind not in _REQUIREMENTS:
+        return None
+    whole = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in context.items()
+    }
+    return _REQUIREMENTS[kind].format_map(whole)
+
+
+def _list_choices(expected: str) -> str:
+    """Rewrite pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
+    return expected.replace("'", "").replace(" or ", ", ")
+
+
+def _describe_setting(
+    detail: Mapping[str, Any], schema: type[BaseModel], table_names: Mapping[str, Sequence[str]]
+) -> str:
+    path = list(detail["loc"])
+    place = ""
+    in_table = len(path) > 1 and path[0] in TABLE_LISTS and isinstance(path[1], int)
+    if in_table:
+        place = f"{path[0]} {path[1] + 1}"
+        names = table_names.get(path[0], ())
+        if path[1] < len(names) and names[path[1]]:
+            place += f" ({names[path[1]]})"
+        path = path[2:]
+        place += ": "
+    field = ".".join(map(str, path))
+    if detail["type"] == "missing":
+        return f"{place}{field} is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"{place}{field}: unknown setting{_suggest(detail['loc'], schema)}"
+    words = describe_value_error(detail, show_value=not in_table or _is_number(detail["input"]))
+    return f"{place}{field}: {words}" if field else f"{place}{words}"
+
+
+def _suggest(path: Sequence[str | int], schema: type[BaseModel]) -> str:
+    """Return `(did you mean NAME?)` if a setting of that section has a similar name."""
+    for part in path[:-1]:
+        if isinstance(part, str):
+            found = _section_model(schema.model_fields[part].annotation)
+            if found is None:
+                return ""
+            schema = found
+    close = difflib.get_close_matches(str(path[-1]), schema.model_fields, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _section_model(annotation: Any) -> type[BaseModel] | None:
+    """Return the model of a field that is a table, or a list of tables."""
+    for candidate in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
