@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
@@ -24,6 +24,10 @@ from sshwarma.world.things import Thing
 
 BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
 TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", "home"))]
+
+
+OWN_BAG_RIGHTS: Final = "Needs the `build` right, for your own bag only `enter`"
+"""Rights of a verb that changes the bag of the room or that of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ def draw_put(result: PutResult) -> Block:
     "put",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=(
         "/put prompt:code-style = Prefer small functions.",
         "/put me:todo = water the plants",
@@ -118,6 +123,7 @@ def draw_edit(result: EditDraft) -> Block:
     "edit",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/edit prompt:code-style",),
     tool=False,
     scope=TokenScope.BUILD,
@@ -134,6 +140,8 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
         thing = await find_thing(caller, name)
     except NotFound:
         names.check_thing_name(name.removeprefix("me:"))
+        if not name.startswith("me:"):
+            await caller.require(Right.BUILD)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
         raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
@@ -141,6 +149,8 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
         raise Invalid(
             f"{thing.name} is not in this room or in your bag.", hint="Go to its room to edit it."
         )
+    if thing.parent_id == caller.room_id:
+        await caller.require(Right.BUILD)
     prefix = "me:" if thing.parent_id == caller.agent.id else ""
     return EditDraft(
         thing.name, thing.content or "", f"/put {prefix}{thing.name} = {thing.content or ''}"
@@ -183,6 +193,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     "drop",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
@@ -215,6 +226,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     "restore",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
@@ -248,6 +260,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
+    rights_note="Needs the `build` right in the rooms that the thing leaves and enters",
     examples=("/move prompt:style to home", "/move todo me"),
     scope=TokenScope.BUILD,
 )

@@ -30,7 +30,7 @@ from sshwarma.verbs.turns import (
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
@@ -148,8 +148,7 @@ async def list_branches(caller: Caller) -> BranchList:
 
 @branch.verb(
     "switch",
-    needs=Right.ENTER,
-    scope=TokenScope.ACT,
+    needs=Right.TALK,
     tool=False,
     examples=("/branch switch 1f03ac",),
 )

@@ -20,7 +20,7 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import list_bag_ids, resolve_context
+from sshwarma.verbs.resolve import CONTEXT_RIGHTS, list_bag_ids, resolve_context
 from sshwarma.verbs.views import join_names, view
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
@@ -102,6 +102,7 @@ def draw_equip_done(result: EquipResult) -> Block:
     "equip",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     examples=(
         "/equip room holler:*",
         "/equip me sshwarma:look,who",
@@ -139,6 +140,7 @@ async def equip(
     "unequip",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )

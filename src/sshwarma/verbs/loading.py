@@ -18,7 +18,7 @@ from sshwarma.verbs.namespaces import (
     all_listed,
 )
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import resolve_context
+from sshwarma.verbs.resolve import CONTEXT_RIGHTS, resolve_context
 from sshwarma.verbs.views import draw_columns, join_names, view
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
@@ -76,6 +76,7 @@ def draw_loaded(result: LoadResult) -> Block:
     "load",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     namespace="global",
     tool="load_room",
     examples=("/load git", "/load git room", "/load requirement --include-children"),
@@ -164,6 +165,7 @@ def _suggest_next_step(namespace: NamespaceListed) -> str:
     "unload",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     namespace="global",
     tool="unload_room",
     examples=("/unload git", "/unload git room", "/unload requirement --include-children"),

@@ -26,6 +26,8 @@ from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
 
+MAKER_RIGHTS: Final = "Needs the `admin` right for what somebody else made"
+
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
     """List every namespace that the caller can see."""
@@ -172,6 +174,7 @@ async def make_namespace(
 @namespace.verb(
     "set",
     needs=Right.ENTER,
+    rights_note=MAKER_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/namespace set git keywords git,commit,push",
@@ -220,6 +223,7 @@ async def set_namespace(
 @namespace.verb(
     "remove",
     needs=Right.ENTER,
+    rights_note=MAKER_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/namespace remove git.branch",),
 )

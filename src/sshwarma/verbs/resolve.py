@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import Connection
 
 from sshwarma.world import rooms, things
@@ -10,6 +12,11 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
+
+CONTEXT_RIGHTS: Final = (
+    "Needs the `build` right for room, `admin` for another agent, `enter` for yourself"
+)
+"""Rights of a verb that changes the equipment of a context; see `resolve_context`."""
 
 
 async def find_thing(caller: Caller, name: str) -> Thing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -20,7 +20,7 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.resolve import require_maker_or_admin, resolve_context
+from sshwarma.verbs.resolve import CONTEXT_RIGHTS, require_maker_or_admin, resolve_context
 from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
@@ -29,6 +29,8 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+SKILL_RIGHTS: Final = "Needs the `admin` right for a skill that somebody else made"
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
@@ -189,6 +191,7 @@ async def add_skill(
 @skill.verb(
     "edit",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/skill edit reviewer = Look for bugs first.",
@@ -233,6 +236,7 @@ async def edit_skill(
 @skill.verb(
     "rename",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill rename reviewer critic",),
 )
@@ -252,6 +256,7 @@ async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirm
 @skill.verb(
     "delete",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill delete reviewer",),
 )
@@ -270,6 +275,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
 @skill.verb(
     "activate",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/skill activate reviewer",
@@ -297,6 +303,7 @@ async def activate_skill(
 @skill.verb(
     "deactivate",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill deactivate reviewer", "/skill deactivate reviewer @qwen"),
 )

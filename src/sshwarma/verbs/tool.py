@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.common.limits import (
     MAX_DESCRIPTION_CHARACTERS,
@@ -31,6 +31,11 @@ from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+TOOL_RIGHTS: Final = (
+    "Needs the `build` right for a tool of this room, `admin` for a built-in tool and for one of a"
+    " namespace that somebody else made"
+)
 
 tool = group(
     "tool",
@@ -95,6 +100,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
@@ -170,7 +176,12 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
 
 
 @tool.verb(
-    "edit", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool edit dice",)
+    "edit",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool edit dice",),
 )
 async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
     """Edit the script of a tool in the line editor.
@@ -197,6 +208,7 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
 @tool.verb(
     "test",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
@@ -226,7 +238,12 @@ async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> 
 
 
 @tool.verb(
-    "enable", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool enable dice",)
+    "enable",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool enable dice",),
 )
 async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Enable a tool that was disabled.
@@ -240,6 +257,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 @tool.verb(
     "disable",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool disable dice",),
@@ -266,6 +284,7 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
 @tool.verb(
     "describe",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool describe dice = Rolls one die.", "/tool describe dice ="),
@@ -294,7 +313,12 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
 
 
 @tool.verb(
-    "remove", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool remove dice",)
+    "remove",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool remove dice",),
 )
 async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Remove a tool that was written here.
