@@ -131,23 +131,26 @@ NEEDS = {
 }
 
 
-async def make_lua_tool(world: World, bag_id: str, name: str) -> None:
-    """A tool written in Lua, in a bag."""
+async def make_lua_tool(by: Someone, name: str) -> None:
+    """A tool written in Lua, in the room of its maker."""
     source = "return 1"
 
     def store(tx: Change) -> None:
-        bag = things.get_live_thing(tx.conn, bag_id)
+        bag = things.get_live_thing(tx.conn, by.room_id)
         declaration = parse_declaration(source)
-        creation.store_tool(tx, bag=bag, name=name, source=source, declaration=declaration, by=None)
+        creation.store_tool(
+            tx, bag=bag, name=name, source=source, declaration=declaration, by=by.id
+        )
 
-    await world.change(store)
+    await by.world.change(store)
 
 
 REFUSED_IN_A_WORLD_OF_OTHERS = (
     # What needs more of guests than the verb does of everybody.
     "/edit note", "/restore gone", "/move note to me", "/move me:mine to home",
-    "/unequip room sshwarma:look", "/equip @bob sshwarma:look", "/load git room", "/unload git room",
-    "/load git @bob", "/skill activate rev", "/skill activate rev @bob", "/skill deactivate rev",
+    "/unequip room sshwarma:look", "/equip @bob sshwarma:look", "/load git room",
+    "/unload git room", "/load git @bob", "/skill activate rev", "/skill activate rev @bob",
+    "/skill deactivate rev",
     "/skill edit rev = x", "/skill rename rev x", "/skill delete rev", "/namespace set git name x",
     "/namespace remove git", "/namespace set global auto_load off", "/stats --all",
     "/tool new dice = return 1", "/tool edit dice", "/tool test dice", "/tool enable dice",
@@ -164,7 +167,7 @@ async def test_help_names_the_right_that_a_refusal_names(
     for made in ("/skill add rev = Look for bugs.", "/namespace new git", "/put note = x",
                  "/put gone = x", "/drop room gone"):  # fmt: skip
         await do(alice, made)
-    await make_lua_tool(world, "lobby", "dice")
+    await make_lua_tool(alice, "dice")
     await do(guest, "/put me:mine = x")
     refusal = await refused(guest, line)
     found = re.search(r"needs the (\w+) right", refusal.message)

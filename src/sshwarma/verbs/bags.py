@@ -69,18 +69,14 @@ def draw_put(result: PutResult) -> Block:
 async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     """Create or change a data thing.
 
-    Stores it in the bag of this room; me:NAME in your own. From a shell: ssh HOST put NAME < file
+    Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room. From a
+    shell: ssh HOST put NAME < file
 
     Args:
         name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
-    mine = name.startswith("me:")
-    plain = names.check_thing_name(name.removeprefix("me:").removeprefix("room:"))
-    if not mine:
-        await caller.require(Right.BUILD)
-    bag_id = caller.agent.id if mine else caller.room_id
-    bag_name = "your bag" if mine else (await caller.room()).name
+    bag_id, bag_name, plain = await _resolve_new_name(caller, name)
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
@@ -94,8 +90,29 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
-    notice = "" if mine else f"put {plain}"
+    notice = f"put {plain}" if bag_id == caller.room_id else ""
     return PutResult(plain, bag_name, await caller.change(store, notice), size)
+
+
+async def _resolve_new_name(caller: Caller, name: str) -> tuple[str, str, str]:
+    """Find the bag that the name of a thing to store means, which the caller may change.
+
+    Returns:
+        The id of the bag, its name for people, and the name of the thing in it.
+
+    Raises:
+        Invalid: if the name is not valid.
+        Forbidden: if the caller may not change the bag.
+    """
+    prefix, colon, bare = name.partition(":")
+    if not colon or prefix not in names.BAG_PREFIXES:
+        prefix, bare = "room", name
+    plain = names.check_thing_name(bare)
+    if prefix == "me":
+        return caller.agent.id, "your bag", plain
+    room = await (caller.world.room("home") if prefix == "home" else caller.room())
+    await caller.require(Right.BUILD, room)
+    return room.id, room.name, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +151,24 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
     Puts its text at the prompt as a /put line to edit.
 
     Args:
-        name: a data thing in this room or in your bag; a new name starts an empty one.
+        name: a data thing in this room, in your bag, or home:NAME; a new name starts an empty one.
     """
     try:
         thing = await find_thing(caller, name)
     except NotFound:
-        names.check_thing_name(name.removeprefix("me:"))
-        if not name.startswith("me:"):
-            await caller.require(Right.BUILD)
+        await _resolve_new_name(caller, name)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
         raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
-    if thing.parent_id not in list_bag_ids(caller):
+    prefixes = {"home": "home:", caller.room_id: "", caller.agent.id: "me:"}
+    if thing.parent_id not in prefixes:
         raise Invalid(
-            f"{thing.name} is not in this room or in your bag.", hint="Go to its room to edit it."
+            f"{thing.name} is not in this room, in home or in your bag.",
+            hint="Go to its room to edit it.",
         )
-    if thing.parent_id == caller.room_id:
-        await caller.require(Right.BUILD)
-    prefix = "me:" if thing.parent_id == caller.agent.id else ""
-    return EditDraft(
-        thing.name, thing.content or "", f"/put {prefix}{thing.name} = {thing.content or ''}"
-    )
+    typed = prefixes[thing.parent_id] + thing.name
+    await _resolve_new_name(caller, typed)
+    return EditDraft(thing.name, thing.content or "", f"/put {typed} = {thing.content or ''}")
 
 
 @verb(

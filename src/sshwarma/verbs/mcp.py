@@ -204,6 +204,8 @@ async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     hub = services_of(caller).hub
     if await hub.end_offer(caller, name):
         return Confirmation(f"Ended what was brought along as {name}.")
+    if not (await hub.find(name)).enabled:
+        return Confirmation(f"{name} is already disabled.")
     await hub.set_enabled(caller, name, False)
     return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
 

@@ -101,13 +101,17 @@ async def _mute_or_ban(
     here = await caller.room()
     other = await _find_lower_ranked(caller, name)
     column = f"{how}_until"
+    where = f"{'in' if how == 'muted' else 'from'} {here.name}"
     if minutes == "off":
+        member = here.members.get(other.id)
+        if (getattr(member, column, None) or 0) <= now_ms():
+            raise Conflict(f"{other.name} is not {how} {where}.")
         await caller.change(
             lambda tx: access.set_member(
                 tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
             )
         )
-        return Confirmation(f"{other.name} is no longer {how} in {here.name}.")
+        return Confirmation(f"{other.name} is no longer {how} {where}.")
     length = _parse_minutes(minutes)
     until = now_ms() + length * MINUTE_MS
     why = f": {reason}" if reason else "."
@@ -126,7 +130,7 @@ async def _mute_or_ban(
 
     await caller.change(work)
     span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
-    return Confirmation(f"{other.name} is {how} in {here.name} {span}.")
+    return Confirmation(f"{other.name} is {how} {where} {span}.")
 
 
 def _parse_minutes(text: Minutes | str) -> int:

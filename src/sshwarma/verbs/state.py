@@ -184,7 +184,7 @@ async def remove_state(caller: Caller, name: HeldState) -> Confirmation:
     tool=False,
     examples=("/state directory", "/state directory /srv/project", "/state directory -"),
 )
-async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates | Confirmation:
+async def set_directory(caller: Caller, path: Word | None = None) -> Confirmation:
     """Show or set the directory of this room on the server.
 
     Args:
@@ -204,7 +204,11 @@ async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates 
     wanted = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
     await RoomStateWatcher(caller.world).check_once()
-    return await _room_states(caller)
+    if wanted is None:
+        return Confirmation(f"{room.name} has no directory now.")
+    detected = sorted(caller.world.initial_states.get(room.id, ()))
+    found = f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
+    return Confirmation(f"The directory of {room.name} is now {wanted}. {found}")
 
 
 async def _find_model(caller: Caller, name: str | None) -> Agent:

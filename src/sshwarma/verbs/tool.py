@@ -277,6 +277,11 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
     found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     word = "enabled" if on else "disabled"
+    decided = await caller.world.store.read(
+        lambda conn: overrides.apply_override(found, overrides.read_tool_override(conn, found))
+    )
+    if decided.enabled == on:
+        return Confirmation(f"{found.label} is already {word}.")
     await _change_tool(caller, found, word, enabled=on)
     return Confirmation(f"{found.label} is {word}.")
 
