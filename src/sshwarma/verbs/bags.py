@@ -17,7 +17,7 @@ from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -225,8 +225,11 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     def work(tx: Change) -> None:
         found = things.find_child(tx.conn, bag_id, name)
         if found is None:
-            where = "this room" if bag == "room" else "your bag"
-            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv lists what is there.")
+            where = "in this room" if bag == "room" else "in your bag"
+            known = [thing.name for thing in things.read_children(tx.conn, bag_id)]
+            raise unknown_name_error(
+                "thing", name, where=where, known=known, hint="/inv lists what is there."
+            )
         if found.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
         things.delete_thing(tx, found)

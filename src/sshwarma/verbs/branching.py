@@ -51,7 +51,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         model: the model to ask again (default: the one that answered you last).
     """
     answering = services_of(caller).turns
-    wanted = caller.world.agents.find(model) if model else None
+    wanted = caller.world.agents.find_model(model) if model else None
     old = await find_newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
     if agent is None or not answering.can_answer(agent):

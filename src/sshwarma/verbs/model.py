@@ -363,7 +363,7 @@ async def list_found_models(caller: Caller) -> DetectedModels:
 
 def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
     keep_keys_out({"name": name})  # before any words about it
-    agent = caller.world.agents.find(name)
+    agent = caller.world.agents.find_model(name)
     entry = services_of(caller).roster.entry(agent.id)
     if entry is None:
         raise NotFound(

@@ -21,7 +21,7 @@ from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
@@ -325,7 +325,7 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     if tool is not None and tool.kind == "tool":
         return tool
     if ":" in name:
-        raise NotFound(f"There is no tool {name[:60]}.", hint="/inv all lists them.")
+        raise unknown_name_error("tool", name, hint="/inv all lists them.")
     return namespaces.find_namespace(conn, name, room_id).thing
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Forbidden, Invalid, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
@@ -35,7 +35,11 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     thing = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
     if thing is not None and await _is_visible(caller, thing):
         return thing
-    raise NotFound(f"There is no {name[:60]} here.", hint="/inv all lists all things here.")
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    known = [item.thing.label for item in (*load.tools, *load.data)]
+    raise unknown_name_error(
+        "thing", name, where="here", known=known, hint="/inv all lists all things here."
+    )
 
 
 async def resolve_context(caller: Caller, word: str) -> Thing:

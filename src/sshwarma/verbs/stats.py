@@ -165,7 +165,7 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
     room = await caller.room()
     if all:
         await caller.require(Right.ADMIN)
-    agent = caller.world.agents.find(model) if model is not None else None
+    agent = caller.world.agents.find_model(model) if model is not None else None
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
     def count(conn: Connection) -> UsageStats:

@@ -18,7 +18,7 @@ from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.errors import NotFound, Unavailable
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
@@ -104,10 +104,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
     """
     answering = services_of(caller).turns
     if name is not None:
-        agent = caller.world.agents.find(name)
-        if agent.kind != "model":
-            raise Invalid(f"{agent.name} is not a model.")
-        return agent
+        return caller.world.agents.find_model(name)
 
     def last(conn: Connection) -> str | None:
         newest = turns.read_path(conn, caller.room_id, 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from sqlalchemy import Connection, func, select
@@ -24,7 +23,7 @@ from sshwarma.common.limits import (
     MAX_TREE_DEPTH,
 )
 from sshwarma.world import names, rooms, things
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -150,7 +149,7 @@ def find_namespace(
     """Return the namespace with that dotted name; if `titled`, also by its title, if it is unique.
 
     Raises:
-        NotFound: if no namespace matches; the hint names similar ones.
+        NotFound: if no namespace matches.
     """
     wanted = name.strip().lower().removeprefix("room://").removesuffix(":*")
     known = {space.id.lower(): space for space in read_namespaces(conn, room_id)}
@@ -159,14 +158,8 @@ def find_namespace(
     alike = [space for space in known.values() if space.title.lower() == wanted]
     if titled and len(alike) == 1:
         return alike[0]
-    near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
-    near = near or get_close_matches(wanted[:MAX_NAMESPACE_NAME_CHARACTERS], known, 2)
-    hint = (
-        f"Did you mean {' or '.join(near[:4])}?"
-        if near
-        else "List them with namespaces (tool: list_rooms)."
-    )
-    raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
+    ids = [space.id for space in known.values()]
+    raise unknown_name_error("namespace", wanted, known=ids, hint="/namespaces lists them.")
 
 
 def check_namespace_name(name: str) -> list[str]:
