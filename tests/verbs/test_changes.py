@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
@@ -99,3 +101,71 @@ async def test_a_draft_of_what_one_may_not_change_is_not_opened(
     for line in ("/edit note", "/edit fresh"):
         assert "build right in lobby" in (await refused(bob, line)).message
     assert (await do(bob, "/edit me:fresh")).line == "/put me:fresh = "
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/join dne", "There is no room dne. Did you mean den?"),
+        ("/join nosuch", "There is no room nosuch. /rooms lists them."),
+        ("/tell bbo hi", "There is no agent bbo. Did you mean bob?"),
+        ("/wrap @nosuch", "There is no model nosuch. /models lists them."),
+        ("/stats @qwne", "There is no model qwne. Did you mean qwen?"),
+        ("/retry @bob", "bob is not a model. /models lists them."),
+        ("/stop @nosuch", "There is no model nosuch. /models lists them."),
+        ("/skill show rve", "There is no skill rve. Did you mean rev?"),
+        ("/skill show nosuch", "There is no skill nosuch. /skill list lists them."),
+        ("/mcp show nosuch", "There is no MCP server nosuch. /mcp lists them."),
+        ("/namespace show nosuch", "There is no namespace nosuch. /namespaces lists them."),
+        ("/run nosuch:x", "There is no tool nosuch:x. /inv shows what is equipped."),
+        ("/drop room nosuch", "There is no thing nosuch in this room. /inv lists what is there."),
+        ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
+        ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
+        ("/mute alice", "You cannot mute yourself."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got 0)."),
+        ("/namespace set git auto_load maybe", "auto_load: choose one of: on, off (got maybe)."),
+        ("/namespace remove sshwarma", "sshwarma is built in and cannot be removed."),
+        (
+            "/state add Foo",
+            "Foo cannot be the name of a state. A name is a lower-case letter, then letters,"
+            " digits, . _ or -, such as ci-configured.",
+        ),
+    ],
+)
+async def test_a_refusal_says_what_can_be_done(
+    alice: Someone, bob: Someone, qwen: Someone, line: str, expected: str
+) -> None:
+    for made in ("/create den", "/leave", "/skill add rev = x", "/namespace new git"):
+        await do(alice, made)
+    assert str(await refused(alice, line)) == expected
+
+
+async def test_a_hidden_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
+    for made in ("/create vault", "/room private"):
+        await do(alice, made)
+    assert str(await refused(alice, "/join valut")) == "There is no room valut. Did you mean vault?"
+    assert str(await refused(bob, "/join valut")) == "There is no room valut. /rooms lists them."
+
+
+async def test_an_answer_says_what_was_done_and_where(alice: Someone) -> None:
+    await do(alice, "/namespace new git")
+    await do(alice, "/put style = x")
+    for line, expected in (
+        ("/load git", "Loaded namespace git on you."),
+        ("/load git", "git is already loaded on you."),
+        ("/load git room", "Loaded namespace git in this room."),
+        ("/unload git room", "Unloaded namespace git from this room."),
+        ("/equip me sshwarma:fork", "Equipped sshwarma:fork on you."),
+        ("/unequip me sshwarma:fork", "Unequipped sshwarma:fork from you."),
+        ("/move style to me", "Moved style to your bag."),
+        ("/put style = x", "Made style in lobby (1 byte)."),
+        ("/state add dry", "The state dry holds in lobby now."),
+        ("/state add dry", "The state dry is already set in lobby."),
+        ("/state remove dry", "The state dry does not hold in lobby now."),
+        ("/state remove dry", "The state dry is not set in lobby."),
+        ("/gc orphans", "Would delete 0 orphans."),
+    ):
+        shown = render_plain(draw_result(await do(alice, line)))
+        assert shown.splitlines()[0] == expected
+    shown = render_plain(draw_result(await do(alice, "/examine git")))
+    assert "Kind: namespace\nLocation: namespaces\n" in shown

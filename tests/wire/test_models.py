@@ -219,7 +219,7 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model add system openai m", "reserved name"),
         ("model set filed prompt x", "It is set in sshwarma.toml, on the server."),
         ("model remove filed", "It is set in sshwarma.toml, on the server."),
-        ("model set guide prompt x", "comes from the program itself"),
+        ("model set guide prompt x", "guide is built in and cannot be changed here."),
         ("model set filed", "/model set needs FIELD"),
         ("model set filed prompt", "/model set needs VALUE"),
         ("model dance filed", "Unknown action dance of /model."),

@@ -13,7 +13,7 @@ from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
-from sshwarma.verbs.views import Confirmation, view
+from sshwarma.verbs.views import Confirmation, format_count, format_kind, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -51,7 +51,11 @@ def draw_put(result: PutResult) -> Block:
     """Draw the name, bag and size of a thing that was stored."""
     what = "Made" if result.made else "Changed"
     return block(
-        line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
+        line(
+            f"{what} ",
+            ("thing", result.name),
+            f" in {result.bag} ({format_count(result.size, 'byte')}).",
+        )
     )
 
 
@@ -159,7 +163,7 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
         await _resolve_new_name(caller, name)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
-        raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
+        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}; only data can be edited.")
     prefixes = {"home": "home:", caller.room_id: "", caller.agent.id: "me:"}
     if thing.parent_id not in prefixes:
         raise Invalid(
@@ -186,7 +190,9 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     """
     plain = names.check_thing_name(name)
     if not _is_url(uri):
-        raise Invalid(f"{uri[:60]!a} is not a URL.", hint="As in https://example.org/page")
+        raise Invalid(
+            f"{uri[:60]!a} is not a URL.", hint="Use a URL such as https://example.org/page."
+        )
 
     def store(tx: Change) -> bool:
         known = things.find_child(tx.conn, caller.room_id, plain, "reference")
@@ -306,12 +312,13 @@ async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
 
     notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
     await caller.change(carry, notice)
-    return Confirmation(f"Moved {thing.name} to {to}.")
+    target = {"me": "your bag", "room": "this room"}.get(to, to)
+    return Confirmation(f"Moved {thing.name} to {target}.")
 
 
 async def _check_may_take(caller: Caller, thing: Thing) -> None:
     if thing.kind in ("room", "agent", "container", "mcp", "tool", "toolset"):
-        raise Invalid(f"{thing.label} is a {thing.kind}, which cannot be moved.")
+        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}, which cannot be moved.")
     if thing.parent_id == caller.agent.id:
         return
     if thing.parent_id in (caller.room_id, "home"):

@@ -167,7 +167,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         )
         of, title = room.name, "Room contents"
     else:
-        context = await resolve_readable_context(caller, what or "me")
+        context = await resolve_readable_context(caller, what or "me", "room, me, all, @agent")
         load = await world.loadout(None, context.id)
         load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
         own = context.id == caller.agent.id

@@ -238,7 +238,7 @@ async def _may_see_addresses(caller: Caller) -> bool:
 
 def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
     if server.metadata.get("origin") == server_records.OFFERED_ORIGIN:
-        return f"brought along by {caller.world.agents.name_of(server.created_by)}"
+        return f"offered by {caller.world.agents.name_of(server.created_by)}"
     settings = server_records.read_settings(server)
     if settings.url is not None:
         parts = urlsplit(settings.url)

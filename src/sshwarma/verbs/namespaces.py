@@ -78,8 +78,8 @@ SettableName: TypeAlias = Annotated[str, Arg(complete=complete_settable)]
 
 FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
-LoadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_loaded)]
-UnloadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_unloaded)]
+LoadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_loaded)]
+UnloadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_unloaded)]
 
 
 @verb(
@@ -242,8 +242,8 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
             f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
         )
     if thing.kind != "toolset":
-        what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
-        raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
+        what = "built in" if thing.kind == "container" else f"a {thing.kind}"
+        raise Invalid(f"{thing.label} is {what} and cannot be removed.")
     gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
     inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
     more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
@@ -330,11 +330,7 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
 
 
 async def _require_maker(caller: Caller, thing: Thing) -> None:
-    maker = caller.world.agents.name_of(thing.created_by)
-    words = f"{thing.label} was made by {maker}: they or an administrator change it."
-    if thing.created_by is None:
-        words = f"{thing.label} is the world's own: an administrator changes it."
-    await require_maker_or_admin(caller, thing, words)
+    await require_maker_or_admin(caller, thing, thing.label)
 
 
 def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:

@@ -23,11 +23,11 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
-from sshwarma.verbs.views import Confirmation
+from sshwarma.verbs.views import Confirmation, format_kind
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -118,7 +118,7 @@ async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> T
     if not text.strip():
         raise Invalid(
             f"The script of {plain} is empty.",
-            hint=f"As in /tool new {name} = return 'hello', or from a shell: "
+            hint=f"Use /tool new {name} = return 'hello', or from a shell: "
             f"ssh HOST tool new {name} < script.lua",
         )
     size = len(text.encode())
@@ -366,9 +366,15 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
     if item is not None:
         tool_id = item.thing.id
         return await caller.world.store.read(lambda conn: things.get_live_thing(conn, tool_id))
-    found = await find_thing(caller, name)
+    try:
+        found = await find_thing(caller, name)
+    except NotFound:
+        labels = [one.thing.label for one in load.tools]
+        raise unknown_name_error(
+            "tool", name, known=labels, hint="/tool list lists them."
+        ) from None
     if found.kind != "tool":
-        raise Invalid(f"{found.label} is a {found.kind}, not a tool.")
+        raise Invalid(f"{found.label} is a {format_kind(found.kind)}, not a tool.")
     return found
 
 
@@ -393,8 +399,6 @@ async def _check_may_change(caller: Caller, place: Thing) -> None:
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return
     if place.kind == "toolset":
-        maker = caller.world.agents.name_of(place.created_by)
-        words = f"{place.label} was made by {maker}: they or an administrator change its tools."
-        await require_maker_or_admin(caller, place, words)
+        await require_maker_or_admin(caller, place, f"the tools of {place.label}")
     elif place.id != caller.agent.id:
         await caller.require(Right.ADMIN)

@@ -51,8 +51,8 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """The name of the parameter as a flag, without the dashes."""
-        return self.name.rstrip("_").replace("_", "-")
+        """The name of the parameter on a line and in help; of a flag, without the dashes."""
+        return self.arg.label or self.name.rstrip("_").replace("_", "-")
 
     @property
     def is_text(self) -> bool:

@@ -273,11 +273,13 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "required_states":
             return things.set_metadata(tx, thing.id, required_states=_parse_states(value))
         case "load_with_parent":
-            return things.set_metadata(tx, thing.id, load_with_parent=_parse_switch(value) or None)
+            return things.set_metadata(
+                tx, thing.id, load_with_parent=_parse_switch(field, value) or None
+            )
         case "auto_load":
-            return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(value)))
+            return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(field, value)))
         case "enabled":
-            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(value)))
+            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(field, value)))
         case "leave_out":
             return _set_retention(tx, thing, value)
         case _:
@@ -375,11 +377,11 @@ def _parse_states(value: str) -> list[str]:
     return found
 
 
-def _parse_switch(value: str) -> bool:
+def _parse_switch(field: str, value: str) -> bool:
     match value.strip().lower():
         case "on" | "yes" | "true" | "1":
             return True
         case "off" | "no" | "false" | "0":
             return False
         case _:
-            raise Invalid(f"{value[:20]}: choose one of: on, off.")
+            raise Invalid(f"{field}: choose one of: on, off (got {value[:20]}).")

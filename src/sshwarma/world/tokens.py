@@ -58,7 +58,7 @@ def issue_token(
         Conflict: if the agent already has MAX_TOKENS_PER_AGENT.
     """
     if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
-        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS}.")
+        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS} (got {days:g}).")
     if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
             f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
