@@ -63,8 +63,8 @@ def _verb(verb: Verb, heading: str) -> list[str]:
     notes = []
     if verb.aliases:
         notes.append(f"Also {', '.join(f'`/{alias}`' for alias in verb.aliases)}.")
-    if verb.needs:
-        notes.append(f"Needs the {verb.needs} right.")
+    if verb.rights:
+        notes.append(f"{verb.rights.replace('`', '')}.")
     if verb.tool:
         notes.append(f"As a tool: `{verb.namespace}:{verb.tool}`.")
     if notes:

@@ -191,7 +191,7 @@ def test_an_operation_without_a_server_works_on_the_database(
     assert main(["keys", "remove", "ann", listed["fingerprint"], *data]) == 0
     assert capsys.readouterr().out == f"Removed key {listed['fingerprint']} of ann.\n"
     assert main(["agents", "disable", "bob", *data]) == 1
-    assert "sshwarma: There is no agent named bob." in capsys.readouterr().err
+    assert "sshwarma: There is no agent bob." in capsys.readouterr().err
 
 
 @pytest.mark.process

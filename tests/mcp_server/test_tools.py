@@ -123,7 +123,7 @@ async def test_a_call_is_recorded_and_looking_around_is_not(served: Served) -> N
 
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    ("join", {"room": "nowhere"}, "There is no room named nowhere."),
+    ("join", {"room": "nowhere"}, "There is no room nowhere."),
     ("join", {"rom": "lobby"}, "rom"),
     ("say", {}, "text"),
     ("say", {"text": " "}, "There is nothing to say."),

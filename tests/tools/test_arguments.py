@@ -47,7 +47,7 @@ def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "sides: is missing"),
+        ({}, "sides: required"),
         ({"sides": "six"}, 'sides: must be a whole number (got "six")'),
         ({"sides": 6.5}, "sides: must be a whole number (got 6.5)"),
         ({"sides": True}, "sides: must be a whole number (got true)"),
@@ -97,7 +97,7 @@ def test_every_kind_of_problem_is_named_in_one_refusal() -> None:
         'kind: choose one of: "green", "black" (got "blue")',
         'who: must match ^[a-z]+$ (got "ABC")',
         'warm: must be true or false (got "hot")',
-        "when: is missing",
+        "when: required",
         "sugar: unknown argument",
     ):
         assert words in refused.value.message
@@ -134,7 +134,7 @@ def test_references_inside_the_schema_are_followed() -> None:
         },
     }
     assert check_arguments(tool(schema), {"at": {"x": 1, "next": {"x": 2}}})
-    with pytest.raises(Invalid, match=r"at\.next\.x: is missing"):
+    with pytest.raises(Invalid, match=r"at\.next\.x: required"):
         check_arguments(tool(schema), {"at": {"x": 1, "next": {}}})
 
 

@@ -76,7 +76,7 @@ return { sides = args.sides, label = tostring(args.label), who = args.who,
   type = math.type(args.sides) }"""
     ran = await run(alice, source, "who=7")
     assert ran.structured == {"sides": 6, "label": "nil", "who": "7", "type": "integer"}
-    with pytest.raises(Invalid, match="who: is missing"):
+    with pytest.raises(Invalid, match="who: required"):
         await do(alice, "/run den:try")
     with pytest.raises(Invalid, match="faces: unknown argument"):
         await do(alice, "/run den:try who=x faces=3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sshwarma.lua_tools import creation
+from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.verbs import (
     arguments,
     equip,
@@ -28,8 +31,10 @@ from sshwarma.verbs.grammar import find_typed, split_verb
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.views import draw_result
+from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do, everything, refused
 
@@ -124,6 +129,52 @@ NEEDS = {
     "/state directory": ("own right on this server", "Ask alice"),
     "/inv defaults": ("admin right on this server", "Ask alice"),
 }
+
+
+async def make_lua_tool(by: Someone, name: str) -> None:
+    """A tool written in Lua, in the room of its maker."""
+    source = "return 1"
+
+    def store(tx: Change) -> None:
+        bag = things.get_live_thing(tx.conn, by.room_id)
+        declaration = parse_declaration(source)
+        creation.store_tool(
+            tx, bag=bag, name=name, source=source, declaration=declaration, by=by.id
+        )
+
+    await by.world.change(store)
+
+
+REFUSED_IN_A_WORLD_OF_OTHERS = (
+    # What needs more of guests than the verb does of everybody.
+    "/edit note", "/restore gone", "/move note to me", "/move me:mine to home",
+    "/unequip room sshwarma:look", "/equip @bob sshwarma:look", "/load git room",
+    "/unload git room", "/load git @bob", "/skill activate rev", "/skill activate rev @bob",
+    "/skill deactivate rev",
+    "/skill edit rev = x", "/skill rename rev x", "/skill delete rev", "/namespace set git name x",
+    "/namespace remove git", "/namespace set global auto_load off", "/stats --all",
+    "/tool new dice = return 1", "/tool edit dice", "/tool test dice", "/tool enable dice",
+    "/tool disable dice", "/tool describe dice = x", "/tool remove dice",
+    "/tool new git:log = return 1", "/tool disable sshwarma:look",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [*NEEDS, *REFUSED_IN_A_WORLD_OF_OTHERS])
+async def test_help_names_the_right_that_a_refusal_names(
+    world: World, alice: Someone, bob: Someone, guest: Someone, qwen: Someone, line: str
+) -> None:
+    """No refusal names a right that /help VERB does not."""
+    for made in ("/skill add rev = Look for bugs.", "/namespace new git", "/put note = x",
+                 "/put gone = x", "/drop room gone"):  # fmt: skip
+        await do(alice, made)
+    await make_lua_tool(alice, "dice")
+    await do(guest, "/put me:mine = x")
+    refusal = await refused(guest, line)
+    found = re.search(r"needs the (\w+) right", refusal.message)
+    right = found[1] if found else "admin"  # of what somebody else made
+    assert isinstance(refusal, Forbidden)
+    verb, _ = split_verb(line)
+    assert f"`{right}`" in verb.rights, verb.rights
 
 
 @pytest.mark.parametrize("line", NEEDS)

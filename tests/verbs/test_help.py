@@ -95,7 +95,7 @@ async def test_every_sentence_of_a_verb_is_shown(alice: Someone, verb: Verb, col
     for known in verb.parameters:
         assert any(known.option in line for line in lines), known.name
     if verb.needs:
-        assert f"Needsthe`{verb.needs}`right" in shown
+        assert "".join(verb.rights.split()) in shown
 
 
 @in_one_loop

@@ -265,7 +265,7 @@ def test_an_operation_on_somebody_unknown_fails_with_one_line(world: Server) -> 
     done = world.cli("agents", "disable", "nobody-here")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
-    assert "There is no agent named nobody-here." in done.stderr
+    assert "There is no agent nobody-here." in done.stderr
 
 
 # -- one-shot commands

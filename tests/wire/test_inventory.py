@@ -94,14 +94,14 @@ def test_equip_and_unequip_say_what_changed_what_was_so_and_what_matched_nothing
 ) -> None:
     alice.does("unequip room sshwarma:*")
     assert equipped(alice) == GLOBAL
-    assert alice.does("equip room sshwarma:look") == "Equipped sshwarma:look\n"
+    assert alice.does("equip room sshwarma:look") == "Equipped sshwarma:look in this room.\n"
     assert alice.run("equip room sshwarma:look,say,nothing:here").lines == [
-        "Equipped sshwarma:say",
-        "Already equipped: sshwarma:look",
-        "Nothing matches nothing:here",
+        "Equipped sshwarma:say in this room.",
+        "Already equipped: sshwarma:look.",
+        "Nothing matches nothing:here.",
     ]
-    assert alice.does("unequip room sshwarma:say") == "Unequipped sshwarma:say\n"
-    assert alice.does("unequip room sshwarma:say") == "Not equipped: sshwarma:say\n"
+    assert alice.does("unequip room sshwarma:say") == "Unequipped sshwarma:say from this room.\n"
+    assert alice.does("unequip room sshwarma:say") == "Not equipped: sshwarma:say.\n"
     nothing = alice.run("equip room zzz:*")
     assert nothing.status == 1
     assert "Nothing matches zzz:*." in nothing.err

@@ -70,6 +70,8 @@ def test_who_answers_what_it_is_told_and_what_it_cost(alice: Person, room: str) 
     assert "sshwarma__who" in wrapped["tools"]
     assert "guide is not a language model" in wrapped["notices"][0]
     assert wrapped["total_tokens"] > wrapped["tool_tokens"] > 0
+    shown = alice.does(f"wrap @guide --room {room}")
+    assert shown == "guide is not a language model: it reads only the question.\n"
     assert alice.json(f"stats --room {room}")["spent"] == []
 
 

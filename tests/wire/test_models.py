@@ -7,10 +7,12 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sshwarma.verbs.model import MODEL_FIELDS
 from support.driver import Person, Screen, Server
 from support.driver.aimock import Mock, mocking
 from support.driver.covers import covers
@@ -161,6 +163,29 @@ def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, 
     boss.does("model remove stays")
 
 
+def test_what_show_names_can_be_set(boss: Person, mock: Mock, tmp_path: Path) -> None:
+    """/model show names every setting as /model set does; a key file is read when it is set."""
+    add(boss, mock, "named")
+    shown = boss.does("model show named").split("Settings:")[1]
+    named = re.findall(r"^ +([a-z_]+) ", shown, re.MULTILINE)
+    refused = boss.run("model set named address x")
+    assert f"Choose one of: {', '.join(MODEL_FIELDS)}." in " ".join(refused.err.split())
+    assert sorted(named) == sorted(MODEL_FIELDS)
+    boss.does("model set named key_env -")
+    private, readable = tmp_path / "private.key", tmp_path / "readable.key"
+    for file, mode in ((private, 0o600), (readable, 0o644)):
+        file.write_text("secret")
+        file.chmod(mode)
+    for file, why in ((readable, "other users can access the file"), (tmp_path, "cannot read")):
+        refused = boss.run(f"model set named key_file {file}")
+        assert refused.status == 2
+        assert f"key_file: {why}" in " ".join(refused.err.split())
+    assert dict(boss.json("model show named")["settings"])["key_file"] == "none"
+    boss.does(f"model set named key_file {private}")
+    assert "Hello from the mock." in answer(boss, "@named hello")
+    boss.does("model remove named")
+
+
 @covers("model off", "model on")
 def test_off_and_on(boss: Person, mock: Mock) -> None:
     add(boss, mock, "blinks")
@@ -194,14 +219,14 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model add system openai m", "reserved name"),
         ("model set filed prompt x", "It is set in sshwarma.toml, on the server."),
         ("model remove filed", "It is set in sshwarma.toml, on the server."),
-        ("model set guide prompt x", "comes from the program itself"),
+        ("model set guide prompt x", "guide is built in and cannot be changed here."),
         ("model set filed", "/model set needs FIELD"),
         ("model set filed prompt", "/model set needs VALUE"),
         ("model dance filed", "Unknown action dance of /model."),
-        ("model set nobody prompt x", "There is no agent named nobody."),
+        ("model set nobody prompt x", "There is no model nobody."),
         ("model list of things", "Unexpected word of."),
         ("model show filed too", "Unexpected word too."),
-        ("model test guide", "guide is not a model."),
+        ("model test guide", "guide follows built-in rules and has no provider to test."),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(boss: Person, line: str, says: str) -> None:

@@ -283,10 +283,13 @@ def test_the_directory_of_a_room_decides_states(ann: Person, house: Server, tmp_
     room = ann.json("state list")["room"]
     owner = house.owner
     assert ann.run(f"state directory {tmp_path}").status == 1
-    found = owner.json(f"state directory {tmp_path} --room {room}")
-    assert found["found"] == ["project-loaded"]
+    stated = owner.does(f"state directory {tmp_path} --room {room}")
+    assert stated == f"The directory of {room} is now {tmp_path}. Detected: project-loaded.\n"
     (tmp_path / ".git").mkdir()
     owner.does(f"state directory {tmp_path} --room {room}")
     assert ann.json("state list")["found"] == ["git-present", "project-loaded"]
-    owner.does(f"state directory - --room {room}")
+    stated = owner.does(f"state directory {tmp_path}/nosuch --room {room}")
+    assert stated.endswith("/nosuch. It does not exist on the server.\n")
+    assert ann.json("state list")["found"] == []
+    assert owner.does(f"state directory - --room {room}") == f"{room} has no directory now.\n"
     assert ann.json("state list")["found"] == []

@@ -74,7 +74,7 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
     [
         ("offer", "Usage: ssh HOST offer NAME"),
         ("offer Über", "cannot be the name of a namespace"),
-        ("offer files --room nowhere", "no room named nowhere"),
+        ("offer files --room nowhere", "no room nowhere"),
         ("offer files --room lobby", "needs the build right in lobby"),
         ("offer lobby", "is already the name of a room"),
     ],
@@ -102,7 +102,7 @@ def test_an_admin_sees_what_is_brought_along_and_ends_it(
         offering = offer(alice, space, "--room", room, command=(NODE, from_npm("server-memory")))
         his.wait_for(lambda n=round_: his.count(f"offers 9 tools as {space}") == n, 30)
         listed = {one["name"]: one for one in bob.json("mcp")["servers"]}
-        assert listed[space]["where"] == f"brought along by {alice.name}"
+        assert listed[space]["where"] == f"offered by {alice.name}"
         his.enter(f"/run {space}:read_graph")
         his.wait_for(lambda n=round_: his.count(ran) == n, 20)
         assert "needs the admin right" in bob.run(f"mcp disable {space}").err

@@ -39,7 +39,7 @@ def until(server: Server, name: str, state: str) -> None:
 
 def add(server: Server, guarded: Guarded) -> None:
     added = server.owner.run(f"mcp add guarded {guarded.url} --allow-private")
-    assert added.out.strip() == "guarded is kept, but it requires a sign-in: /mcp login guarded"
+    assert added.out.strip() == "Added guarded, but it requires a sign-in: /mcp login guarded"
 
 
 def kept(server: Server) -> Path:

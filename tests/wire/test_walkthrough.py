@@ -70,7 +70,9 @@ def test_the_example_session(screen: Screen) -> None:
     assert all(re.fullmatch(r"  ○ sshwarma:\w+ +\[internal\]", row) for row in available)
     assert any(row.startswith("  ○ sshwarma:history ") for row in available)
 
-    assert answer(screen, "/equip room sshwarma:history") == ["Equipped sshwarma:history"]
+    assert answer(screen, "/equip room sshwarma:history") == [
+        "Equipped sshwarma:history in this room."
+    ]
 
     assert answer(screen, "/examine sshwarma:history")[:4] == [
         "sshwarma:history - View conversation",
@@ -86,10 +88,10 @@ def test_the_example_session(screen: Screen) -> None:
 
 def test_the_commands_of_the_seeds_tables(screen: Screen) -> None:
     assert answer(screen, "/equip room sshwarma:join,leave,go,create") == [
-        "Equipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create"
+        "Equipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create in this room."
     ]
     assert answer(screen, "/unequip room sshwarma:join,leave,go,create") == [
-        "Unequipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create"
+        "Unequipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create from this room."
     ]
     assert answer(screen, "/drop room prompt:code-style") == [
         "Dropped prompt:code-style. /restore prompt:code-style brings it back."

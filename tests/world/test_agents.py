@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.world import agents, private_messages
+from sshwarma.world import agents, input_history, private_messages
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted, Event
@@ -171,13 +171,13 @@ async def test_find_takes_a_unique_prefix(world: World, alice: Someone, bob: Som
 async def test_input_history_keeps_the_last_lines(
     world: World, alice: Someone, bob: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "MAX_INPUT_HISTORY_LINES", 3)
+    monkeypatch.setattr(input_history, "MAX_INPUT_HISTORY_LINES", 3)
     typed = [(alice.id, f"a{n}") for n in range(5)] + [(bob.id, "b0")]
-    await world.change(lambda tx: agents.append_input_history(tx, typed))
-    await world.change(lambda tx: agents.append_input_history(tx, [(alice.id, "a5")]))
+    await world.change(lambda tx: input_history.append_input_history(tx, typed))
+    await world.change(lambda tx: input_history.append_input_history(tx, [(alice.id, "a5")]))
     read = world.store.read
-    assert await read(lambda c: agents.read_input_history(c, alice.id)) == ["a3", "a4", "a5"]
-    assert await read(lambda c: agents.read_input_history(c, bob.id)) == ["b0"]
+    assert await read(lambda c: input_history.read_input_history(c, alice.id)) == ["a3", "a4", "a5"]
+    assert await read(lambda c: input_history.read_input_history(c, bob.id)) == ["b0"]
     stored = await read(lambda c: c.execute(text("SELECT count(*) FROM input_lines")).scalar())
     assert stored == 4
 

@@ -24,6 +24,7 @@ from sshwarma.common.limits import (
 from sshwarma.world import (
     agents,
     equipment,
+    input_history,
     private_messages,
     report_access,
     reports,
@@ -136,7 +137,7 @@ async def keep_secrets(world: World) -> Asking:
 
     made = await world.change(fill)
     await world.store.write(
-        lambda tx: agents.append_input_history(tx, [(carol.id, f"say {SECRET}")])
+        lambda tx: input_history.append_input_history(tx, [(carol.id, f"say {SECRET}")])
     )
     logs = await world.store.read(lambda conn: private_messages.read_private_logs(conn, bob.id))
     assert len(logs) == 1

@@ -14,7 +14,7 @@ from sshwarma.world import agents, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -243,7 +243,7 @@ def _find_agent(world: World, name: str) -> Agent | None:
 def _require_agent(world: World, name: str) -> Agent:
     agent = _find_agent(world, name)
     if agent is None:
-        raise NotFound(
-            f"There is no agent named {name}.", hint="List them with: sshwarma agents list"
-        )
+        known = [agent.name for agent in world.agents]
+        hint = "List them with: sshwarma agents list"
+        raise unknown_name_error("agent", name, known=known, hint=hint)
     return agent

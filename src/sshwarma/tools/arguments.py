@@ -298,7 +298,7 @@ def _describe_error(error: ValidationError) -> Iterator[str]:
         case "required":
             for name in limit:
                 if name not in error.instance:
-                    yield f"{prefix}{name}: is missing"
+                    yield f"{prefix}{name}: required"
                     return
         case "additionalProperties":
             known = error.schema.get("properties", {})

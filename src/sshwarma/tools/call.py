@@ -19,7 +19,7 @@ from sshwarma.world import calls, things
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.calls import CallResultKind
-from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.row import Row
@@ -285,7 +285,10 @@ class Tools:
                     f"{known} is not equipped here.",
                     hint=f"Load the namespace {space} (tool: load_room), or equip {known} alone.",
                 )
-            raise NotFound(f"There is no tool {name[:60]}.", hint="/inv shows what is equipped.")
+            labels = [item.thing.label for item in load.tools]
+            raise unknown_name_error(
+                "tool", name, known=labels, hint="/inv shows what is equipped."
+            )
         if item.obstacle:
             provider = self._provider_of(item.thing)
             raise Unavailable(

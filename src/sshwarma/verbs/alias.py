@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_ALIASES
@@ -55,8 +56,7 @@ async def alias(
         return AliasList(tuple(sorted(known.items())))
     short = name.removeprefix("/").lower()
     if meaning is None:
-        if short not in known:
-            raise NotFound(f"You have no alias {short[:40]}.")
+        _check_exists(short, known)
         return AliasList(((short, known[short]),))
     if find_entry(short) is not None:
         raise Conflict(f"/{short} is a verb already.")
@@ -69,7 +69,8 @@ async def alias(
     if not meaning.strip():
         raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
     if meaning.strip() == "-":
-        known.pop(short, None)
+        _check_exists(short, known)
+        del known[short]
         answer = f"Removed the alias /{short}."
     else:
         known[short] = meaning.strip()[:1000]
@@ -78,3 +79,8 @@ async def alias(
         raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
     return Confirmation(answer)
+
+
+def _check_exists(alias: str, known: Mapping[str, str]) -> None:
+    if alias not in known:
+        raise NotFound(f"You have no alias {alias[:40]}.", hint="/alias lists yours.")

@@ -50,6 +50,7 @@ class Arg:
         particle: an optional word before it, without a meaning of its own: `to`, `=`.
         complete: lists the options that Tab offers; None offers nothing.
         choices: the only values allowed, as shown in usage lines; () allows any.
+        label: its name on a line and in help; "" for the name of the parameter.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -57,6 +58,7 @@ class Arg:
     particle: str = ""
     complete: Completer | None = None
     choices: tuple[str, ...] = ()
+    label: str = ""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

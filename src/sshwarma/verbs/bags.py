@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
@@ -13,17 +13,21 @@ from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
-from sshwarma.verbs.views import Confirmation, view
+from sshwarma.verbs.views import Confirmation, format_count, format_kind, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
 TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", "home"))]
+
+
+OWN_BAG_RIGHTS: Final = "Needs the `build` right, for your own bag only `enter`"
+"""Rights of a verb that changes the bag of the room or that of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,11 @@ def draw_put(result: PutResult) -> Block:
     """Draw the name, bag and size of a thing that was stored."""
     what = "Made" if result.made else "Changed"
     return block(
-        line(f"{what} ", ("thing", result.name), f" in {result.bag} ({result.size} bytes).")
+        line(
+            f"{what} ",
+            ("thing", result.name),
+            f" in {result.bag} ({format_count(result.size, 'byte')}).",
+        )
     )
 
 
@@ -55,6 +63,7 @@ def draw_put(result: PutResult) -> Block:
     "put",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=(
         "/put prompt:code-style = Prefer small functions.",
         "/put me:todo = water the plants",
@@ -64,18 +73,14 @@ def draw_put(result: PutResult) -> Block:
 async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     """Create or change a data thing.
 
-    Stores it in the bag of this room; me:NAME in your own. From a shell: ssh HOST put NAME < file
+    Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room. From a
+    shell: ssh HOST put NAME < file
 
     Args:
         name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
-    mine = name.startswith("me:")
-    plain = names.check_thing_name(name.removeprefix("me:").removeprefix("room:"))
-    if not mine:
-        await caller.require(Right.BUILD)
-    bag_id = caller.agent.id if mine else caller.room_id
-    bag_name = "your bag" if mine else (await caller.room()).name
+    bag_id, bag_name, plain = await _resolve_new_name(caller, name)
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
@@ -89,8 +94,29 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         return True
 
-    notice = "" if mine else f"put {plain}"
+    notice = f"put {plain}" if bag_id == caller.room_id else ""
     return PutResult(plain, bag_name, await caller.change(store, notice), size)
+
+
+async def _resolve_new_name(caller: Caller, name: str) -> tuple[str, str, str]:
+    """Find the bag that the name of a thing to store means, which the caller may change.
+
+    Returns:
+        The id of the bag, its name for people, and the name of the thing in it.
+
+    Raises:
+        Invalid: if the name is not valid.
+        Forbidden: if the caller may not change the bag.
+    """
+    prefix, colon, bare = name.partition(":")
+    if not colon or prefix not in names.BAG_PREFIXES:
+        prefix, bare = "room", name
+    plain = names.check_thing_name(bare)
+    if prefix == "me":
+        return caller.agent.id, "your bag", plain
+    room = await (caller.world.room("home") if prefix == "home" else caller.room())
+    await caller.require(Right.BUILD, room)
+    return room.id, room.name, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +144,7 @@ def draw_edit(result: EditDraft) -> Block:
     "edit",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/edit prompt:code-style",),
     tool=False,
     scope=TokenScope.BUILD,
@@ -128,23 +155,24 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
     Puts its text at the prompt as a /put line to edit.
 
     Args:
-        name: a data thing in this room or in your bag; a new name starts an empty one.
+        name: a data thing in this room, in your bag, or home:NAME; a new name starts an empty one.
     """
     try:
         thing = await find_thing(caller, name)
     except NotFound:
-        names.check_thing_name(name.removeprefix("me:"))
+        await _resolve_new_name(caller, name)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
-        raise Invalid(f"{thing.label} is a {thing.kind}; only data can be edited.")
-    if thing.parent_id not in list_bag_ids(caller):
+        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}; only data can be edited.")
+    prefixes = {"home": "home:", caller.room_id: "", caller.agent.id: "me:"}
+    if thing.parent_id not in prefixes:
         raise Invalid(
-            f"{thing.name} is not in this room or in your bag.", hint="Go to its room to edit it."
+            f"{thing.name} is not in this room, in home or in your bag.",
+            hint="Go to its room to edit it.",
         )
-    prefix = "me:" if thing.parent_id == caller.agent.id else ""
-    return EditDraft(
-        thing.name, thing.content or "", f"/put {prefix}{thing.name} = {thing.content or ''}"
-    )
+    typed = prefixes[thing.parent_id] + thing.name
+    await _resolve_new_name(caller, typed)
+    return EditDraft(thing.name, thing.content or "", f"/put {typed} = {thing.content or ''}")
 
 
 @verb(
@@ -162,7 +190,9 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     """
     plain = names.check_thing_name(name)
     if not _is_url(uri):
-        raise Invalid(f"{uri[:60]!a} is not a URL.", hint="As in https://example.org/page")
+        raise Invalid(
+            f"{uri[:60]!a} is not a URL.", hint="Use a URL such as https://example.org/page."
+        )
 
     def store(tx: Change) -> bool:
         known = things.find_child(tx.conn, caller.room_id, plain, "reference")
@@ -183,6 +213,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     "drop",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
@@ -200,8 +231,11 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     def work(tx: Change) -> None:
         found = things.find_child(tx.conn, bag_id, name)
         if found is None:
-            where = "this room" if bag == "room" else "your bag"
-            raise NotFound(f"There is no {name[:60]} in {where}.", hint="/inv lists what is there.")
+            where = "in this room" if bag == "room" else "in your bag"
+            known = [thing.name for thing in things.read_children(tx.conn, bag_id)]
+            raise unknown_name_error(
+                "thing", name, where=where, known=known, hint="/inv lists what is there."
+            )
         if found.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
         things.delete_thing(tx, found)
@@ -215,6 +249,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     "restore",
     section="Building",
     needs=Right.ENTER,
+    rights_note=OWN_BAG_RIGHTS,
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
@@ -248,6 +283,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
+    rights_note="Needs the `build` right in the rooms that the thing leaves and enters",
     examples=("/move prompt:style to home", "/move todo me"),
     scope=TokenScope.BUILD,
 )
@@ -276,12 +312,13 @@ async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
 
     notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
     await caller.change(carry, notice)
-    return Confirmation(f"Moved {thing.name} to {to}.")
+    target = {"me": "your bag", "room": "this room"}.get(to, to)
+    return Confirmation(f"Moved {thing.name} to {target}.")
 
 
 async def _check_may_take(caller: Caller, thing: Thing) -> None:
     if thing.kind in ("room", "agent", "container", "mcp", "tool", "toolset"):
-        raise Invalid(f"{thing.label} is a {thing.kind}, which cannot be moved.")
+        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}, which cannot be moved.")
     if thing.parent_id == caller.agent.id:
         return
     if thing.parent_id in (caller.room_id, "home"):

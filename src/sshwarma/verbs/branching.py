@@ -30,7 +30,7 @@ from sshwarma.verbs.turns import (
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
@@ -51,7 +51,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         model: the model to ask again (default: the one that answered you last).
     """
     answering = services_of(caller).turns
-    wanted = caller.world.agents.find(model) if model else None
+    wanted = caller.world.agents.find_model(model) if model else None
     old = await find_newest_own(caller, "asked again", wanted)
     agent = caller.world.agents.get(old.agent_id)
     if agent is None or not answering.can_answer(agent):
@@ -148,8 +148,7 @@ async def list_branches(caller: Caller) -> BranchList:
 
 @branch.verb(
     "switch",
-    needs=Right.ENTER,
-    scope=TokenScope.ACT,
+    needs=Right.TALK,
     tool=False,
     examples=("/branch switch 1f03ac",),
 )

@@ -143,6 +143,7 @@ def draw_room_text(result: RoomText) -> Block:
     "vibe",
     section="Building",
     needs=Right.ENTER,
+    rights_note="Setting it needs the `build` right",
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
     scope=TokenScope.BUILD,
@@ -170,6 +171,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     "describe",
     section="Building",
     needs=Right.ENTER,
+    rights_note="Setting it needs the `build` right",
     examples=("/describe", "/describe A long bench under north light."),
     scope=TokenScope.BUILD,
 )

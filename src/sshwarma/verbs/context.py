@@ -100,13 +100,12 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
 @context.verb(
     "window",
     needs=Right.ENTER,
+    rights_note="Setting it needs the `build` right",
     tool=False,
     examples=("/context window", "/context window 10", "/context window 0"),
 )
 async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirmation:
     """Show or set the window of this room.
-
-    Setting it needs the build right.
 
     Args:
         size: number of turns, at most 1000; 0 for all of them, -1 for no turn.

@@ -67,7 +67,10 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
         raise NotFound(f"Unknown verb {name[:40]}.", hint="The verb help lists them.")
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
     return await _run_verb(
-        caller, verb, validate_arguments(verb, arguments), line or f"/{verb.name}"
+        caller,
+        verb,
+        validate_arguments(verb, arguments, called=name if caller.door == "web" else ""),
+        line or f"/{verb.name}",
     )
 
 

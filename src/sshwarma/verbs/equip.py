@@ -20,7 +20,13 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import list_bag_ids, resolve_context
+from sshwarma.verbs.resolve import (
+    CONTEXT_RIGHTS,
+    describe_context,
+    describe_lost_context,
+    list_bag_ids,
+    resolve_context,
+)
 from sshwarma.verbs.views import join_names, view
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
@@ -85,15 +91,19 @@ class EquipResult:
 def draw_equip_done(result: EquipResult) -> Block:
     """Draw what was equipped or unequipped, and the patterns without a match."""
     word = "Equipped" if result.on else "Unequipped"
+    describe = describe_context if result.on else describe_lost_context
+    where = describe(result.context)
     lines = (
-        [line(f"{word} ", *join_names(result.changed, "tool"), hang=2)] if result.changed else []
+        [line(f"{word} ", *join_names(result.changed, "tool"), f" {where}.", hang=2)]
+        if result.changed
+        else []
     )
     if result.already:
         state = "Already equipped: " if result.on else "Not equipped: "
-        lines.append(line(("dim", state), *join_names(result.already, "dim"), hang=2))
+        lines.append(line(("dim", state), *join_names(result.already, "dim"), ".", hang=2))
     if result.unmatched:
         lines.append(
-            line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), hang=2)
+            line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
     return block(*lines)
 
@@ -102,6 +112,7 @@ def draw_equip_done(result: EquipResult) -> Block:
     "equip",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     examples=(
         "/equip room holler:*",
         "/equip me sshwarma:look,who",
@@ -139,6 +150,7 @@ async def equip(
     "unequip",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )

@@ -16,12 +16,13 @@ from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
-from sshwarma.verbs.views import draw_columns, format_count, format_duration, view
+from sshwarma.verbs.views import draw_columns, format_count, format_duration, format_kind, view
 from sshwarma.world import loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
+from sshwarma.world.namespaces import NAMESPACE_CONTAINER
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 
@@ -78,8 +79,8 @@ def draw_examined(details: ThingDetails) -> Block:
     )
     lines = [
         line(*title),
-        line(f"Kind: {details.kind}"),
-        line(f"Location: {details.location} ({details.location_kind})"),
+        line(f"Kind: {format_kind(details.kind)}"),
+        line(f"Location: {_describe_location(details)}"),
         line(f"Status: {details.status}"),
         *(line(f"{name}: {value}", hang=2) for name, value in details.facts.items()),
     ]
@@ -95,12 +96,22 @@ def draw_examined(details: ThingDetails) -> Block:
     if details.contains:
         lines += [line(), line("Contains:")]
         lines += draw_columns(
-            (("thing", f"· {thing.name}"), ("dim", f"[{thing.kind}]"), thing.description)
+            (
+                ("thing", f"· {thing.name}"),
+                ("dim", f"[{format_kind(thing.kind)}]"),
+                thing.description,
+            )
             for thing in details.contains
         )
     if details.kind == "tool":
         lines += _draw_calls(details)
     return block(*lines)
+
+
+def _describe_location(details: ThingDetails) -> str:
+    if (details.location, details.kind) == (NAMESPACE_CONTAINER, "toolset"):
+        return "namespaces"
+    return f"{details.location} ({format_kind(details.location_kind)})"
 
 
 def _draw_calls(details: ThingDetails) -> list[Line]:

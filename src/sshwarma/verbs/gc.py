@@ -69,10 +69,12 @@ gc = group(
     examples=("/gc orphans", "/gc orphans --yes"),
 )
 async def list_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
-    """Find things whose bag is gone, and move them home.
+    """Find things whose bag is gone, and delete them.
+
+    /gc purge then removes them permanently.
 
     Args:
-        yes: move them; without this they are only listed.
+        yes: delete them; without this they are only listed.
     """
     if yes:
         return _make_garbage_report("orphans", 0, True, await caller.change(garbage.delete_orphans))

@@ -117,12 +117,16 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
 
 
 def validate_arguments(
-    verb: Verb, arguments: dict[str, Any], places: dict[str, tuple[int, int]] | None = None
+    verb: Verb,
+    arguments: dict[str, Any],
+    places: dict[str, tuple[int, int]] | None = None,
+    called: str = "",
 ) -> dict[str, Any]:
     """Validate and convert arguments by name.
 
     `places` are the spans of the arguments in a typed line; None if they come from a program, whose
-    errors then name parameters instead of usage.
+    errors then name parameters instead of usage. `called` is the name by which a program called the
+    verb (default: its name as a tool).
 
     Raises:
         Invalid: naming every argument that is wrong.
@@ -130,7 +134,7 @@ def validate_arguments(
     try:
         model = verb.model.model_validate(arguments)
     except ValidationError as error:
-        raise _make_refusal(verb, error, places) from error
+        raise _make_refusal(verb, error, places, called) from error
     return {name: getattr(model, name) for name in verb.model.model_fields}
 
 
@@ -239,20 +243,31 @@ def _read_quoted_word(line: str, start: int) -> Word:
 
 
 def _make_refusal(
-    verb: Verb, error: ValidationError, places: dict[str, tuple[int, int]] | None
+    verb: Verb,
+    error: ValidationError,
+    places: dict[str, tuple[int, int]] | None,
+    called: str,
 ) -> Invalid:
     problems: list[str] = []
     at = None
     for detail in error.errors(include_url=False):
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
-        problems.append(f"{name}: {describe_error(detail)}")
+        problems.append(f"{_name_argument(verb, name, places)}: {describe_error(detail)}")
     if places is None:
         takes = (*verb.positional, *verb.flags.values())
         named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
-        words = f"{verb.tool or verb.name}: {'; '.join(problems)}."
+        words = f"{called or verb.tool or verb.name}: {'; '.join(problems)}."
         return Invalid(words, hint=f"Arguments: {named}.")
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", span=at)
+
+
+def _name_argument(verb: Verb, name: str, places: dict[str, tuple[int, int]] | None) -> str:
+    """Name an argument as the caller knows it: a flag of a typed line with its dashes."""
+    known = next((one for one in verb.parameters if one.name == name), None)
+    if places is None or known is None:
+        return name
+    return f"--{known.option}" if known.flag else known.option
 
 
 def describe_error(detail: Any) -> str:
@@ -274,6 +289,10 @@ def describe_error(detail: Any) -> str:
             return f"must be a whole number (got {given})"
         case "float_parsing" | "float_type":
             return f"must be a number (got {given})"
+        case "greater_than":
+            return f"must be more than {context['gt']} (got {given})"
+        case "less_than":
+            return f"must be less than {context['lt']} (got {given})"
         case "greater_than_equal":
             return f"must be at least {context['ge']} (got {given})"
         case "less_than_equal":
@@ -290,7 +309,7 @@ def _plain_choices(expected: str) -> str:
 def _describe_parameter(parameter: Parameter) -> str:
     if parameter.choices:
         return _join_or(parameter.choices)
-    name = parameter.name.rstrip("_").upper()
+    name = parameter.option.upper()
     return f"{name} ({parameter.help.rstrip('.')})" if parameter.help else name
 
 

@@ -102,6 +102,7 @@ class HelpVerb:
     arguments: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
     needs: str | None
+    rights: str
     tool: str | None
 
 
@@ -118,8 +119,8 @@ def draw_help_verb(result: HelpVerb) -> Block:
     notes = []
     if result.aliases:
         notes.append(f"Also: {', '.join(f'/{alias}' for alias in result.aliases)}.")
-    if result.needs:
-        notes.append(f"Needs the `{result.needs}` right: /help access.")
+    if result.rights:
+        notes.append(f"{result.rights}: /help access.")
     if result.tool:
         notes.append(f"As a tool: {result.tool}.")
     if notes:
@@ -276,6 +277,7 @@ def _help_of_verb(known: Verb) -> HelpVerb:
         ),
         examples=known.examples,
         needs=known.needs.value if known.needs else None,
+        rights=known.rights,
         tool=f"{known.namespace}:{known.tool}" if known.tool else None,
     )
 

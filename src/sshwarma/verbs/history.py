@@ -262,7 +262,9 @@ async def find(
 
 async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> SearchResults:
     if not search.build_fts_query(words):
-        raise Invalid("The search has no words.", hint='As in relay box, or "exact words".')
+        raise Invalid(
+            "The search has no words.", hint='Use words such as relay box, or "exact words".'
+        )
     world, now = caller.world, now_ms()
     names = {
         room.id: room.name

@@ -139,6 +139,7 @@ def _format_source(notes: Iterable[str]) -> str:
     "inv",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note="Needs the `enter` right, `admin` for defaults",
     aliases=("inventory", "i"),
     tool="inventory",
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
@@ -149,10 +150,11 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without
-    an argument, and what else could be equipped.
+    an argument, and what else could be equipped. `defaults`: the equipment of new rooms.
 
     Args:
-        what: room, me, all or @agent (default: your equipment here and the bag of the room).
+        what: room, me, all, defaults or @agent (default: your equipment here and the bag of the
+            room).
     """
     world, whose = caller.world, "yours"
     if what in (None, "all", "room"):
@@ -165,7 +167,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         )
         of, title = room.name, "Room contents"
     else:
-        context = await resolve_readable_context(caller, what or "me")
+        context = await resolve_readable_context(caller, what or "me", "room, me, all, @agent")
         load = await world.loadout(None, context.id)
         load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
         own = context.id == caller.agent.id

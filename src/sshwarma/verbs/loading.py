@@ -18,7 +18,12 @@ from sshwarma.verbs.namespaces import (
     all_listed,
 )
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import resolve_context
+from sshwarma.verbs.resolve import (
+    CONTEXT_RIGHTS,
+    describe_context,
+    describe_lost_context,
+    resolve_context,
+)
 from sshwarma.verbs.views import draw_columns, join_names, view
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
@@ -60,7 +65,10 @@ def draw_loaded(result: LoadResult) -> Block:
     lines: list[Line] = []
     if result.changed:
         names = join_names(result.changed, "thing")
-        lines.append(line(f"{word} room: ", *names, f" on {result.context}.", hang=2))
+        noun = "namespace" if len(result.changed) == 1 else "namespaces"
+        describe = describe_context if result.loaded else describe_lost_context
+        where = describe(result.context)
+        lines.append(line(f"{word} {noun} ", *names, f" {where}.", hang=2))
     if result.tools:
         lines.append(
             line("Its tools: ", *join_names(result.tools[:MAX_LOADED_TOOL_NAMES], "tool"), hang=2)
@@ -76,6 +84,7 @@ def draw_loaded(result: LoadResult) -> Block:
     "load",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     namespace="global",
     tool="load_room",
     examples=("/load git", "/load git room", "/load requirement --include-children"),
@@ -94,8 +103,8 @@ async def load(
     This is the same as equipping the namespace.
 
     Args:
-        room: id of the namespace, such as git.
-        context: me, room or @agent.
+        room: name of the namespace, such as git.
+        context: me, room or @agent (default: me).
         include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
@@ -145,9 +154,9 @@ def _explain_missing_state(namespace: NamespaceListed) -> str:
         case ():
             return "is not available now" if namespace.enabled else "is disabled"
         case (single,):
-            return f"needs {single}, which does not hold here"
+            return f"needs the state {single}, which is not set here"
         case several:
-            return f"needs {', '.join(several)}, which do not hold here"
+            return f"needs the states {', '.join(several)}, which are not set here"
 
 
 def _suggest_next_step(namespace: NamespaceListed) -> str:
@@ -164,6 +173,7 @@ def _suggest_next_step(namespace: NamespaceListed) -> str:
     "unload",
     section="Inventory",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     namespace="global",
     tool="unload_room",
     examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
@@ -181,8 +191,8 @@ async def unload(
     Its tools are kept: loading it again switches them on.
 
     Args:
-        room: id of the namespace, such as git.
-        context: me, room or @agent.
+        room: name of the namespace, such as git.
+        context: me, room or @agent (default: me).
         include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
@@ -220,7 +230,8 @@ async def _make_load_result(
     tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
     note = ""
     if not changed:
-        note = f"{space.id} is {'' if loaded else 'not '}loaded on {context}{' already' * loaded}."
+        state = "already loaded" if loaded else "not loaded"
+        note = f"{space.id} is {state} {describe_context(context)}."
     if not loaded and tools:
         where, names = _describe_equipment(have, meant), ", ".join(tools[:MAX_LOADED_TOOL_NAMES])
         note = f"{note} Still on {where}: {names}.".lstrip()

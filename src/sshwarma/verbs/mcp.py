@@ -66,15 +66,15 @@ mcp = group(
     default="list",
     doc="""Connect to MCP servers, whose tools can then be equipped.
 
-    What a server lists first is approved with it. Tools that are new or changed later wait until
-    an admin has read them with `/mcp show` and approves them. /help servers tells more.
+    The tools that a server lists when it is added are approved. Tools that are new or changed later
+    wait until an admin has read them with `/mcp show` and approves them. /help servers tells more.
     """,
 )
 
 
 @mcp.verb("list", needs=Right.ENTER, tool=False, examples=("/mcp", "/mcp list"))
 async def list_servers(caller: Caller) -> ServerList:
-    """List MCP servers, and those brought along to this room."""
+    """List MCP servers, and those offered in this room."""
     return await find_listed(caller, services_of(caller).hub)
 
 
@@ -120,8 +120,8 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
 ) -> Confirmation:
     """Add an MCP server and connect to it.
 
-    Only owners may, because a command that is started here can do what this program can. What
-    the server lists first is approved with it.
+    Only owners may, because a command that is started here can do what this program can. The tools
+    that the server lists when it is added are approved.
 
     Args:
         name: the name of the server, and so the namespace of its tools.
@@ -135,7 +135,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         trust: take new and changed tools without approval.
         seconds: timeout of a call in seconds (default 60, at most 1800).
         memory: memory limit of each process of the command in MiB of data (default 4096).
-        oauth_client_id: OAuth client id, if the provider wants clients to be registered.
+        oauth_client_id: OAuth client id, if the authorization server requires registered clients.
         oauth_client_secret: OAuth client secret, as ${NAME}.
         oauth_issuer: authorization server that knows the client; the secret goes nowhere else.
         oauth_scope: scopes to ask for, in place of those the server says it needs.
@@ -152,7 +152,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
     )
     await _check_reachable(declared)
     await hub.add(caller, declared)
-    return await _connection_of(caller, hub, name)
+    return await _connection_of(caller, hub, name, "Added")
 
 
 @mcp.verb("remove", needs=Right.OWN, tool=False, examples=("/mcp remove holler",))
@@ -189,21 +189,23 @@ async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
     """
     hub = services_of(caller).hub
     await hub.set_enabled(caller, name, True)
-    return await _connection_of(caller, hub, name)
+    return await _connection_of(caller, hub, name, "Enabled")
 
 
 @mcp.verb("disable", needs=Right.ADMIN, tool=False, examples=("/mcp disable holler",))
 async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     """Disable an MCP server: its tools cannot be used until it is enabled.
 
-    This also ends a server that somebody brings along.
+    This also ends a server that somebody offers.
 
     Args:
         name: the server.
     """
     hub = services_of(caller).hub
     if await hub.end_offer(caller, name):
-        return Confirmation(f"Ended what was brought along as {name}.")
+        return Confirmation(f"Ended the offered server {name}.")
+    if not (await hub.find(name)).enabled:
+        return Confirmation(f"{name} is already disabled.")
     await hub.set_enabled(caller, name, False)
     return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
 
@@ -267,7 +269,7 @@ async def log_in(
         return await begin_sign_in(caller, hub, name)
     if not await submit_callback_url(hub, name, address):
         return Confirmation(f"Still connecting. Check with /mcp show {name}.")
-    done = await _connection_of(caller, hub, name)
+    done = await _connection_of(caller, hub, name, "Signed in to")
     return Confirmation(f"You are signed in. {done.text}")
 
 
@@ -275,7 +277,7 @@ async def log_in(
 async def log_out(caller: Caller, name: ServerName) -> Confirmation:
     """Sign out of an MCP server.
 
-    The tokens are deleted here and revoked at the provider.
+    The tokens are deleted here and revoked at the authorization server.
 
     Args:
         name: the server.
@@ -347,19 +349,26 @@ async def _check_reachable(settings: McpSettings) -> None:
         return  # the name is unknown now; it may be known later
 
 
-async def _connection_of(caller: Caller, hub: Hub, name: str) -> Confirmation:
-    """Wait until a connection attempt has ended, and return the state of the server."""
+async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Confirmation:
+    """Wait until a connection attempt has ended, and return the state of the server.
+
+    `done` is what was done to it: "Added".
+    """
     condition = await hub.wait_until_settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
         return Confirmation(await _describe_connection(caller, hub, name))
     if condition.state == "needs-sign-in":
-        return Confirmation(f"{name} is kept, but {condition.reason}")
+        return Confirmation(f"{done} {name}, but {condition.reason}")
     if condition.state == "needs-key":
         return Confirmation(
-            f"{name} is kept, but {condition.reason}. /mcp refresh {name} tries again."
+            f"{done} {name}, but {condition.reason}. /mcp refresh {name} tries again."
         )
     if condition.reason:
-        return Confirmation(f"{name} is kept, and tried again: {condition.reason}.")
+        reason = condition.reason[0].lower() + condition.reason[1:]
+        return Confirmation(
+            f"{done} {name}, but it cannot connect: {reason}. It is tried again;"
+            f" /mcp show {name} shows its state."
+        )
     return Confirmation(f"{name} is still connecting: /mcp show {name}")
 
 

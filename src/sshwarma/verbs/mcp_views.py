@@ -21,7 +21,7 @@ from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
@@ -212,7 +212,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         )
     )
     if not all(map(await caller.visibility_filter(), above)):
-        raise NotFound(f"There is no MCP server named {name[:40]}.", hint="/mcp lists them.")
+        raise unknown_name_error("MCP server", name, hint="/mcp lists them.")
     whole = await _may_see_addresses(caller)
     if whole:
         hub.mark_read(caller, server, tools)
@@ -238,7 +238,7 @@ async def _may_see_addresses(caller: Caller) -> bool:
 
 def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
     if server.metadata.get("origin") == server_records.OFFERED_ORIGIN:
-        return f"brought along by {caller.world.agents.name_of(server.created_by)}"
+        return f"offered by {caller.world.agents.name_of(server.created_by)}"
     settings = server_records.read_settings(server)
     if settings.url is not None:
         parts = urlsplit(settings.url)

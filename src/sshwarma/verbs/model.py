@@ -169,8 +169,8 @@ async def set_model(
 
     Args:
         name: the model, as in @NAME.
-        field: a setting, as `/model show` names it.
-        value: rest of the line; `-` takes the default back, `none` removes a limit.
+        field: a setting, as `/model show` names it, such as prompt or turn_tokens.
+        value: rest of the line; `-` restores the default, `none` removes a limit.
     """
     keep_keys_out({"field": field})  # before any words about it
     entry, agent = _find_roster_entry(caller, name)
@@ -185,7 +185,7 @@ async def set_model(
     words = _strip_quotes(value)
     if not words.strip():
         raise Invalid(
-            f"/model set {agent.name} {chosen} needs a value.", hint="- takes the default back."
+            f"/model set {agent.name} {chosen} needs a value.", hint="- restores the default."
         )
     keep_keys_out({chosen: words})
     changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)
@@ -196,6 +196,9 @@ async def set_model(
     after = validate_settings(caller, changed, words)
     await check_price(after)
     roster = services_of(caller).roster
+    no_key = await explain_missing_key(roster, after) if chosen in ("key_env", "key_file") else ""
+    if no_key and after.key_file is not None:
+        raise Invalid(f"{chosen}: {no_key}.", span=place_of(caller, words))
     await caller.change(
         lambda tx: roster.change(tx, agent.id, before, after),
         f"changed the model {agent.name}: {chosen}",
@@ -204,6 +207,8 @@ async def set_model(
     if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
         other = "price_out" if after.price_out is None else "price_in"
         note = f". Set {other} too: one alone is not a price."
+    if no_key:
+        note = f". It cannot answer yet: {no_key}."
     return Confirmation(
         f"{chosen} of {agent.name} is now: {format_setting(getattr(after, chosen))}{note}"
     )
@@ -271,7 +276,7 @@ async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
 
 async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
     if entry.settings is None:
-        raise Invalid(f"{agent.name} is not a model.")
+        raise Invalid(f"{agent.name} follows built-in rules and has no provider to test.")
     budget = await services_of(caller).budgets.begin_turn(agent.id)
     room = await caller.room()
     conversation = (Message("user", TEST_PROMPT),)
@@ -358,7 +363,7 @@ async def list_found_models(caller: Caller) -> DetectedModels:
 
 def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
     keep_keys_out({"name": name})  # before any words about it
-    agent = caller.world.agents.find(name)
+    agent = caller.world.agents.find_model(name)
     entry = services_of(caller).roster.entry(agent.id)
     if entry is None:
         raise NotFound(

@@ -32,8 +32,8 @@ def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
     """
     if entry.origin != "verb" or entry.settings is None:
         hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
-        where = "the settings file" if entry.origin == "file" else "the program itself"
-        raise Conflict(f"{agent.name} comes from {where} and is not changed here.", hint=hint)
+        what = "defined in the settings file" if entry.origin == "file" else "built in"
+        raise Conflict(f"{agent.name} is {what} and cannot be changed here.", hint=hint)
     return entry.settings
 
 

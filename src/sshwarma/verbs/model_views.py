@@ -11,7 +11,7 @@ from sshwarma.models.backend import BackendError
 from sshwarma.models.budget import UsageTotal
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
-from sshwarma.models.secrets import describe_key_location, read_key
+from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location, read_key
 from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
@@ -27,12 +27,16 @@ LIMIT_FIELDS: Final = (
     "day_tokens",
     "day_cost",
 )
-DETAIL_FIELDS: Final = (
+OTHER_FIELDS: Final = (
+    "key_env",
+    "key_file",
     "context_tokens",
     "max_output_tokens",
     "temperature",
     "first_token_seconds",
     "stall_seconds",
+    "price_in",
+    "price_out",
 )
 
 
@@ -97,21 +101,28 @@ class ModelDetails:
 
 @view(ModelDetails)
 def draw_model(model: ModelDetails) -> Block:
-    """Draw the settings, limits, usage and prompt of one model."""
-    facts = [
-        ("model", f"{model.model} by {model.kind}" if model.kind else model.model),
-        ("address", model.address),
+    """Draw the state of one model, then its settings, by the names that /model set takes."""
+    state = [
         ("key", model.key),
         ("price", model.price),
         ("today", _format_usage(model.tokens_today, model.cost_today)),
         ("defined", model.origin),
-        *model.settings,
-        *model.limits,
         ("last error", model.last_error or "none"),
     ]
+    settings = [
+        ("kind", model.kind),
+        ("model", model.model),
+        ("base_url", model.address),
+        *model.settings,
+        *model.limits,
+    ]
+    if model.kind and not model.prompt:
+        settings.append(("prompt", "none"))
     lines: list[Line] = [
         line(("model", f"@{model.name}"), ("dim", f"  {model.state}")),
-        *draw_columns(((("mark", name), text) for name, text in facts if text)),
+        *draw_columns(((("dim", name), text) for name, text in state if text)),
+        line(("heading", "Settings:")),
+        *draw_columns(((("mark", name), text) for name, text in settings if text)),
     ]
     if model.prompt:
         lines += [line("  ", ("mark", "prompt")), *text_lines(model.prompt, indent=4)]
@@ -228,10 +239,10 @@ async def read_model_details(
         else ""
     )
     limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
-    about = {
-        name: format_setting(getattr(settings, name), "its server's own") for name in DETAIL_FIELDS
+    price = await _format_price(settings)
+    others = _format_other_fields(settings, price) | {
+        "context_tokens": str(entry.backend.context_tokens)
     }
-    about["context_tokens"] = str(entry.backend.context_tokens)
     return ModelDetails(
         name=agent.name,
         kind=settings.kind,
@@ -241,8 +252,8 @@ async def read_model_details(
         state=_describe_state(entry, agent),
         key=await _describe_key(roster, settings),
         prompt=settings.prompt,
-        price=await _format_price(settings),
-        settings=tuple(about.items()),
+        price=price,
+        settings=tuple(others.items()),
         limits=tuple(limits),
         tokens_today=used.tokens,
         cost_today=_total_cost(used),
@@ -271,6 +282,17 @@ async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
     except BackendError as failed:
         return str(failed)
     return ""
+
+
+def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
+    usual_key = "" if settings.key_file else DEFAULT_KEY_VARIABLES.get(settings.kind, "")
+    unset = dict.fromkeys(OTHER_FIELDS, "its server's own") | {
+        "key_env": usual_key or "none",
+        "key_file": "none",
+        "price_in": price,
+        "price_out": price,
+    }
+    return {name: format_setting(getattr(settings, name), unset[name]) for name in OTHER_FIELDS}
 
 
 async def _format_price(settings: ModelSettings) -> str:

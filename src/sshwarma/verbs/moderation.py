@@ -36,7 +36,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         reason: text of the notice to them and to the room.
     """
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name)
+    other = await _find_lower_ranked(caller, name, "kick")
     if not any(link.room_id == here.id for link in caller.world.presence.connections_of(other.id)):
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
@@ -69,7 +69,7 @@ async def mute(
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default 60); off ends it.
+        minutes: duration in minutes (default 60), or forever; off ends it.
         reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "muted")
@@ -89,7 +89,7 @@ async def ban(
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default forever); off ends it.
+        minutes: duration in minutes, or forever (default forever); off ends it.
         reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "banned")
@@ -99,15 +99,19 @@ async def _mute_or_ban(
     caller: Caller, name: str, minutes: str, reason: str | None, how: Literal["muted", "banned"]
 ) -> Confirmation:
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name)
+    other = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
     column = f"{how}_until"
+    where = f"{'in' if how == 'muted' else 'from'} {here.name}"
     if minutes == "off":
+        member = here.members.get(other.id)
+        if (getattr(member, column, None) or 0) <= now_ms():
+            raise Conflict(f"{other.name} is not {how} {where}.")
         await caller.change(
             lambda tx: access.set_member(
                 tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
             )
         )
-        return Confirmation(f"{other.name} is no longer {how} in {here.name}.")
+        return Confirmation(f"{other.name} is no longer {how} {where}.")
     length = _parse_minutes(minutes)
     until = now_ms() + length * MINUTE_MS
     why = f": {reason}" if reason else "."
@@ -126,7 +130,7 @@ async def _mute_or_ban(
 
     await caller.change(work)
     span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
-    return Confirmation(f"{other.name} is {how} in {here.name} {span}.")
+    return Confirmation(f"{other.name} is {how} {where} {span}.")
 
 
 def _parse_minutes(text: Minutes | str) -> int:
@@ -135,16 +139,17 @@ def _parse_minutes(text: Minutes | str) -> int:
     digits = str(text)
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
         raise Invalid(
-            f"{str(text)[:40]} is not a number of minutes.", hint="Use a number, forever or off."
+            f"minutes: must be from 1 to {PERMANENT_BAN_MINUTES}, forever or off"
+            f" (got {str(text)[:40]})."
         )
     return int(text)
 
 
-async def _find_lower_ranked(caller: Caller, name: str) -> Agent:
+async def _find_lower_ranked(caller: Caller, name: str, action: str) -> Agent:
     """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
     other = caller.world.agents.find(name)
     if other.id == caller.agent.id:
-        raise Invalid("That is you.", hint="/leave goes to the lobby.")
+        raise Invalid(f"You cannot {action} yourself.")
     now = now_ms()
     here = await caller.room()
     if Right.ADMIN in here.rights_of(other, now) and caller.agent.role != "owner":

@@ -323,9 +323,10 @@ async def forbid_navigation(caller: Caller) -> Navigation:
 
 async def _set_navigation(caller: Caller, state: Literal["on", "off"]) -> Navigation:
     room = await caller.room()
-    await caller.change(
-        lambda tx: things.set_metadata(tx, room.id, nav=state), f"turned navigation {state}"
-    )
+    if room.models_can_move != (state == "on"):
+        await caller.change(
+            lambda tx: things.set_metadata(tx, room.id, nav=state), f"turned navigation {state}"
+        )
     return Navigation(room.name, state == "on")
 
 

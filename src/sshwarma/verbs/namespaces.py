@@ -21,10 +21,12 @@ from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import equipment, loadout, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
+
+MAKER_RIGHTS: Final = "Needs the `admin` right for what somebody else made"
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
@@ -76,8 +78,8 @@ SettableName: TypeAlias = Annotated[str, Arg(complete=complete_settable)]
 
 FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
-LoadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_loaded)]
-UnloadedNamespace: TypeAlias = Annotated[str, Arg(complete=complete_unloaded)]
+LoadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_loaded)]
+UnloadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_unloaded)]
 
 
 @verb(
@@ -172,6 +174,7 @@ async def make_namespace(
 @namespace.verb(
     "set",
     needs=Right.ENTER,
+    rights_note=MAKER_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/namespace set git keywords git,commit,push",
@@ -220,6 +223,7 @@ async def set_namespace(
 @namespace.verb(
     "remove",
     needs=Right.ENTER,
+    rights_note=MAKER_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/namespace remove git.branch",),
 )
@@ -238,8 +242,8 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
             f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
         )
     if thing.kind != "toolset":
-        what = "the world's own" if thing.kind == "container" else f"a {thing.kind}"
-        raise Invalid(f"{thing.label} is {what} and cannot be removed like this.")
+        what = "built in" if thing.kind == "container" else f"a {thing.kind}"
+        raise Invalid(f"{thing.label} is {what} and cannot be removed.")
     gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
     inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
     more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
@@ -321,16 +325,12 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     if tool is not None and tool.kind == "tool":
         return tool
     if ":" in name:
-        raise NotFound(f"There is no tool {name[:60]}.", hint="/inv all lists them.")
+        raise unknown_name_error("tool", name, hint="/inv all lists them.")
     return namespaces.find_namespace(conn, name, room_id).thing
 
 
 async def _require_maker(caller: Caller, thing: Thing) -> None:
-    maker = caller.world.agents.name_of(thing.created_by)
-    words = f"{thing.label} was made by {maker}: they or an administrator change it."
-    if thing.created_by is None:
-        words = f"{thing.label} is the world's own: an administrator changes it."
-    await require_maker_or_admin(caller, thing, words)
+    await require_maker_or_admin(caller, thing, thing.label)
 
 
 def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:

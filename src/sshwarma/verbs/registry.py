@@ -45,6 +45,8 @@ class VerbOptions(TypedDict, total=False):
     Attributes:
         examples: example lines for the help; each must parse.
         needs: the right that the caller must have in the room; None needs no right.
+        rights_note: the sentence of the help about rights, if they depend on the arguments;
+            without a full stop.
         aliases: other first words for it.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
         default: whether new rooms have it equipped as a tool.
@@ -56,6 +58,7 @@ class VerbOptions(TypedDict, total=False):
 
     examples: Required[tuple[str, ...]]
     needs: Right | None
+    rights_note: str
     aliases: tuple[str, ...]
     tool: str | bool
     default: bool
@@ -238,6 +241,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         section=section,
         group=first if second else "",
         needs=needs,
+        rights_note=options.get("rights_note", ""),
         aliases=options.get("aliases", ()),
         examples=options["examples"],
         tool=(name.replace(" ", "_") if tool is True else tool) or None,

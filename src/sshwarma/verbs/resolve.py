@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import Connection
 
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Forbidden, Invalid, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
+
+CONTEXT_RIGHTS: Final = (
+    "Needs the `build` right for room, `admin` for another agent, `enter` for yourself"
+)
+"""Rights of a verb that changes the equipment of a context; see `resolve_context`."""
+
+
+def describe_context(word: str) -> str:
+    """Describe a typed context that has something: "in this room", "on you", "on @qwen"."""
+    return {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
+
+
+def describe_lost_context(word: str) -> str:
+    """Describe a typed context that lost something: "from this room", "from you"."""
+    return {"room": "from this room", "me": "from you"}.get(word, f"from {word}")
 
 
 async def find_thing(caller: Caller, name: str) -> Thing:
@@ -28,7 +45,11 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     thing = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
     if thing is not None and await _is_visible(caller, thing):
         return thing
-    raise NotFound(f"There is no {name[:60]} here.", hint="/inv all lists all things here.")
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    known = [item.thing.label for item in (*load.tools, *load.data)]
+    raise unknown_name_error(
+        "thing", name, where="here", known=known, hint="/inv all lists all things here."
+    )
 
 
 async def resolve_context(caller: Caller, word: str) -> Thing:
@@ -47,8 +68,12 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
     return context
 
 
-async def resolve_readable_context(caller: Caller, word: str) -> Thing:
+async def resolve_readable_context(
+    caller: Caller, word: str, choices: str = "room, me, @agent"
+) -> Thing:
     """Find the context that `room`, `me` or `@agent` names, only to read it.
+
+    `choices` are the words that a refusal lists.
 
     Raises:
         Invalid: if it is another word.
@@ -64,24 +89,24 @@ async def resolve_readable_context(caller: Caller, word: str) -> Thing:
     elif word.startswith("@"):
         wanted = caller.world.agents.find(word).id
     else:
-        raise Invalid(
-            f"{word[:40]} is not a place to equip.", hint="Choose one of: room, me, @agent."
-        )
+        raise Invalid(f"Choose one of: {choices} (got {word[:40]}).")
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
 
 
-async def require_maker_or_admin(caller: Caller, thing: Thing, refusal: str) -> None:
+async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> None:
     """Raise unless the caller made the thing or is an administrator.
 
     Raises:
-        Forbidden: with `refusal` as its message.
+        Forbidden: naming who can change `what`: "the tools of git".
     """
     if thing.created_by == caller.agent.id:
         return
     try:
         await caller.require(Right.ADMIN)
     except Forbidden as refused:
-        raise Forbidden(refusal) from refused
+        maker = caller.world.agents.get(thing.created_by)
+        who = f"{maker.name} or an administrator" if maker is not None else "an administrator"
+        raise Forbidden(f"Permission denied: only {who} can change {what}.") from refused
 
 
 def list_bag_ids(caller: Caller) -> list[str]:

@@ -139,7 +139,7 @@ async def remove_role(caller: Caller, name: AgentName) -> RoomAccess:
 async def delete_room(caller: Caller, name: Word) -> Confirmation:
     """Delete this room, and put everyone out of it.
 
-    /restore does not bring rooms back; an administrator of the server does.
+    This cannot be undone.
 
     Args:
         name: the name of this room, to confirm.
@@ -167,6 +167,8 @@ async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
     here = await caller.room()
     if here.id in ("lobby", "home") and mode != "open":
         raise Conflict(f"{here.name} is always open to everyone.")
+    if mode == here.mode:
+        return await _read_access(caller)
 
     await caller.change(
         lambda tx: things.set_metadata(tx, here.id, access=mode), f"made the room {mode}"
@@ -179,6 +181,12 @@ async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
 async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
     here = await caller.room()
     other = caller.world.agents.find(name)
+    member = here.members.get(other.id)
+    before = member.role if member is not None else None
+    if before is None and role is None:
+        raise Conflict(f"{other.name} has no role in {here.name}.", hint="/room lists the members.")
+    if before == role:
+        return await _read_access(caller)
 
     def set_role(tx: Change) -> None:
         access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)

@@ -110,7 +110,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     """
     answering = services_of(caller).turns
     room = await caller.room()
-    agent_id = caller.world.agents.find(name).id if name else None
+    agent_id = caller.world.agents.find_model(name).id if name else None
     owns = Right.MODERATE in room.rights_of(caller.agent, 0)
     opened_by = None if owns else caller.agent.id
     stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by)

@@ -1,9 +1,9 @@
-"""The verbs of `/skill`: instructions that are switched on for a room or an agent."""
+"""The verbs of `/skill`: instructions that are active in a room or on an agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -20,7 +20,12 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.resolve import require_maker_or_admin, resolve_context
+from sshwarma.verbs.resolve import (
+    CONTEXT_RIGHTS,
+    describe_context,
+    require_maker_or_admin,
+    resolve_context,
+)
 from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
@@ -29,6 +34,8 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+SKILL_RIGHTS: Final = "Needs the `admin` right for a skill that somebody else made"
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
@@ -108,7 +115,7 @@ skill = group(
     "skill",
     section="Models",
     default="list",
-    doc="""Instructions for models, switched on and off.
+    doc="""Instructions for models, activated and deactivated.
 
     A skill that is active in a room is sent to every model that answers there; one that is active
     on an agent is sent to that agent in every room. A change applies from the next answer on.
@@ -182,13 +189,14 @@ async def add_skill(
     number = made.metadata["number"]
     return Confirmation(
         f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}."
-        f" /skill activate {name} switches it on here."
+        f" /skill activate {name} activates it here."
     )
 
 
 @skill.verb(
     "edit",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/skill edit reviewer = Look for bugs first.",
@@ -233,6 +241,7 @@ async def edit_skill(
 @skill.verb(
     "rename",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill rename reviewer critic",),
 )
@@ -252,6 +261,7 @@ async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirm
 @skill.verb(
     "delete",
     needs=Right.ENTER,
+    rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill delete reviewer",),
 )
@@ -270,6 +280,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
 @skill.verb(
     "activate",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     scope=TokenScope.BUILD,
     examples=(
         "/skill activate reviewer",
@@ -284,7 +295,7 @@ async def activate_skill(
     *,
     priority: Priority | None = None,
 ) -> Confirmation:
-    """Switch a skill on.
+    """Activate a skill.
 
     Args:
         name: the skill, by name or number.
@@ -297,13 +308,14 @@ async def activate_skill(
 @skill.verb(
     "deactivate",
     needs=Right.ENTER,
+    rights_note=CONTEXT_RIGHTS,
     scope=TokenScope.BUILD,
     examples=("/skill deactivate reviewer", "/skill deactivate reviewer @qwen"),
 )
 async def deactivate_skill(
     caller: Caller, name: SkillName, where: Context | None = None
 ) -> Confirmation:
-    """Switch a skill off.
+    """Deactivate a skill.
 
     Args:
         name: the skill, by name or number.
@@ -334,7 +346,7 @@ async def _switch_skill(
         return bool(changed)
 
     changed = await caller.change(work)
-    place = {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
+    place = describe_context(word)
     if not changed:
         return Confirmation(
             f"Skill {found.name} {'is' if on else 'was not'} active {place}{' already' * on}."
@@ -363,18 +375,13 @@ def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, 
 
 
 async def _require_maker(caller: Caller, skill: Thing) -> None:
-    maker = caller.world.agents.name_of(skill.created_by)
-    await require_maker_or_admin(
-        caller,
-        skill,
-        f"The skill {skill.name} is {maker}'s: {maker} or an administrator changes it.",
-    )
+    await require_maker_or_admin(caller, skill, f"the skill {skill.name}")
 
 
 def _check_skill_text(text: str) -> str:
     instructions = text.strip()
     if not instructions:
-        raise Invalid("The instructions are empty.", hint="As in /skill add NAME = INSTRUCTIONS")
+        raise Invalid("The instructions are empty.", hint="Use /skill add NAME = INSTRUCTIONS.")
     if len(instructions.encode()) > MAX_SKILL_BYTES:
         raise Invalid(f"The instructions of a skill have at most {MAX_SKILL_BYTES} bytes.")
     return instructions

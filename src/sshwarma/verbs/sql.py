@@ -19,7 +19,7 @@ from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import private_messages, reports
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, WorldError
+from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.ids import now_ms
 
 MAX_CELL_CHARACTERS = 60
@@ -117,7 +117,8 @@ async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
         return DatabaseSchema(relations, whole=False)
     one = tuple(relation for relation in relations if relation.name == name.lower())
     if not one:
-        raise NotFound(f"There is no table or view {name[:40]}.", hint="/schema lists them.")
+        known = [relation.name for relation in relations]
+        raise unknown_name_error("table or view", name, known=known, hint="/schema lists them.")
     return DatabaseSchema(one, whole=True)
 
 

@@ -184,7 +184,7 @@ async def remove_state(caller: Caller, name: HeldState) -> Confirmation:
     tool=False,
     examples=("/state directory", "/state directory /srv/project", "/state directory -"),
 )
-async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates | Confirmation:
+async def set_directory(caller: Caller, path: Word | None = None) -> Confirmation:
     """Show or set the directory of this room on the server.
 
     Args:
@@ -200,11 +200,17 @@ async def set_directory(caller: Caller, path: Word | None = None) -> RoomStates 
             else f"{room.name} has no directory."
         )
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
-        raise Invalid(f"{path[:60]!a} is not an absolute path.", hint="As in /srv/project")
+        raise Invalid(
+            f"{path[:60]!a} is not an absolute path.", hint="Use a path such as /srv/project."
+        )
     wanted = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
     await RoomStateWatcher(caller.world).check_once()
-    return await _room_states(caller)
+    if wanted is None:
+        return Confirmation(f"{room.name} has no directory now.")
+    detected = sorted(caller.world.detected_states(room.id))
+    found = f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
+    return Confirmation(f"The directory of {room.name} is now {wanted}. {found}")
 
 
 async def _find_model(caller: Caller, name: str | None) -> Agent:
@@ -246,8 +252,9 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         raise Invalid(f"{name[:60]} is detected: it holds while that server is connected.")
     if not namespaces.STATE_NAME_PATTERN.fullmatch(name):
         raise Invalid(
-            f"{(name or 'Nothing')[:40]} is not the name of a state.",
-            hint="As in ci-configured: a lower-case letter, then letters, digits, . _ or -",
+            f"{name[:40] or 'Nothing'} cannot be the name of a state.",
+            hint="A name is a lower-case letter, then letters, digits, . _ or -, such as"
+            " ci-configured.",
         )
 
     def work(tx: Change) -> bool:
@@ -262,5 +269,10 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         return True
 
     changed = await caller.change(work)
-    already = "" if changed else " already"
-    return Confirmation(f"{name} {'holds' if holds else 'does not hold'} in {room.name}{already}.")
+    if not changed:
+        return Confirmation(
+            f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
+        )
+    return Confirmation(
+        f"The state {name} {'holds' if holds else 'does not hold'} in {room.name} now."
+    )

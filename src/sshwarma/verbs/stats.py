@@ -149,6 +149,7 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     "stats",
     section="Models",
     needs=Right.ENTER,
+    rights_note="Needs the `enter` right, `admin` for --all",
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
 async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
@@ -159,12 +160,12 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
 
     Args:
         model: only this model.
-        all: all rooms together and each room; needs the admin right.
+        all: all rooms together and each room.
     """
     room = await caller.room()
     if all:
         await caller.require(Right.ADMIN)
-    agent = caller.world.agents.find(model) if model is not None else None
+    agent = caller.world.agents.find_model(model) if model is not None else None
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
     def count(conn: Connection) -> UsageStats:

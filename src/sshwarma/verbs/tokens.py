@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
+from pydantic import Field
+
+from sshwarma.common.limits import MAX_TOKEN_DAYS
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Days, Option, Word
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Word
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
@@ -104,6 +107,7 @@ async def complete_tokens(request: CompletionRequest) -> list[Option]:
     return [(token.id, token.label) for token in mine]
 
 
+TokenDays: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TOKEN_DAYS)]
 TokenId: TypeAlias = Annotated[str, Arg(complete=complete_tokens)]
 """A token by its id, or the start of it."""
 
@@ -140,7 +144,7 @@ async def create_token(
     label: Word,
     *,
     scope: Literal["read", "act", "build"] = "act",
-    days: Days | None = None,
+    days: TokenDays | None = None,
 ) -> NewToken:
     """Create a token. It is shown once.
 
@@ -151,7 +155,7 @@ async def create_token(
     """
     _require_key(caller)
     if not label.strip():
-        raise Invalid("label: must not be empty.", hint="As in /token new laptop")
+        raise Invalid("label: must not be empty.", hint="Use a label such as laptop.")
     agent_id = caller.agent.id
 
     def issue(tx: Change) -> tuple[Token, str]:
@@ -189,7 +193,7 @@ def _require_key(caller: Caller) -> None:
     if caller.door not in ("ssh", "exec"):
         raise Forbidden(
             "Tokens are created and revoked with your ssh key, not with a token.",
-            hint="As in: ssh HOST token",
+            hint="Run: ssh HOST token",
         )
 
 

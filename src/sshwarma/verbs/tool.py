@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.common.limits import (
     MAX_DESCRIPTION_CHARACTERS,
@@ -23,14 +23,19 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
-from sshwarma.verbs.views import Confirmation
+from sshwarma.verbs.views import Confirmation, format_kind
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+TOOL_RIGHTS: Final = (
+    "Needs the `build` right for a tool of this room, `admin` for a built-in tool and for one of a"
+    " namespace that somebody else made"
+)
 
 tool = group(
     "tool",
@@ -95,6 +100,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
@@ -112,7 +118,7 @@ async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> T
     if not text.strip():
         raise Invalid(
             f"The script of {plain} is empty.",
-            hint=f"As in /tool new {name} = return 'hello', or from a shell: "
+            hint=f"Use /tool new {name} = return 'hello', or from a shell: "
             f"ssh HOST tool new {name} < script.lua",
         )
     size = len(text.encode())
@@ -170,7 +176,12 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
 
 
 @tool.verb(
-    "edit", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool edit dice",)
+    "edit",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool edit dice",),
 )
 async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
     """Edit the script of a tool in the line editor.
@@ -197,6 +208,7 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
 @tool.verb(
     "test",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
@@ -226,7 +238,12 @@ async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> 
 
 
 @tool.verb(
-    "enable", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool enable dice",)
+    "enable",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool enable dice",),
 )
 async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Enable a tool that was disabled.
@@ -240,6 +257,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 @tool.verb(
     "disable",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool disable dice",),
@@ -259,6 +277,11 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
     found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     word = "enabled" if on else "disabled"
+    decided = await caller.world.store.read(
+        lambda conn: overrides.apply_override(found, overrides.read_tool_override(conn, found))
+    )
+    if decided.enabled == on:
+        return Confirmation(f"{found.label} is already {word}.")
     await _change_tool(caller, found, word, enabled=on)
     return Confirmation(f"{found.label} is {word}.")
 
@@ -266,6 +289,7 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
 @tool.verb(
     "describe",
     needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool describe dice = Rolls one die.", "/tool describe dice ="),
@@ -294,7 +318,12 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
 
 
 @tool.verb(
-    "remove", needs=Right.ENTER, scope=TokenScope.BUILD, tool=False, examples=("/tool remove dice",)
+    "remove",
+    needs=Right.ENTER,
+    rights_note=TOOL_RIGHTS,
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/tool remove dice",),
 )
 async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Remove a tool that was written here.
@@ -337,9 +366,15 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
     if item is not None:
         tool_id = item.thing.id
         return await caller.world.store.read(lambda conn: things.get_live_thing(conn, tool_id))
-    found = await find_thing(caller, name)
+    try:
+        found = await find_thing(caller, name)
+    except NotFound:
+        labels = [one.thing.label for one in load.tools]
+        raise unknown_name_error(
+            "tool", name, known=labels, hint="/tool list lists them."
+        ) from None
     if found.kind != "tool":
-        raise Invalid(f"{found.label} is a {found.kind}, not a tool.")
+        raise Invalid(f"{found.label} is a {format_kind(found.kind)}, not a tool.")
     return found
 
 
@@ -364,8 +399,6 @@ async def _check_may_change(caller: Caller, place: Thing) -> None:
         await caller.require(Right.BUILD, await caller.world.room(place.id))
         return
     if place.kind == "toolset":
-        maker = caller.world.agents.name_of(place.created_by)
-        words = f"{place.label} was made by {maker}: they or an administrator change its tools."
-        await require_maker_or_admin(caller, place, words)
+        await require_maker_or_admin(caller, place, f"the tools of {place.label}")
     elif place.id != caller.agent.id:
         await caller.require(Right.ADMIN)

@@ -8,7 +8,7 @@ from typing import Any
 from sshwarma.common.limits import MAX_PRINTED_LINES, MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, format_count, view
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ def draw_tool_made(result: ToolMade) -> Block:
     """Draw the name and arguments of a stored tool, and the line that tests it."""
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
+    size = format_count(result.size, "byte")
     return block(
-        line(f"{what} ", ("tool", result.name), f" ({result.size} bytes). Arguments: {arguments}."),
+        line(f"{what} ", ("tool", result.name), f" ({size}). Arguments: {arguments}."),
         line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
              ("verb", f"/tool test {result.name}"), hang=2),
     )  # fmt: skip

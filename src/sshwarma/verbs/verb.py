@@ -51,8 +51,8 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """The name of the parameter as a flag, without the dashes."""
-        return self.name.rstrip("_").replace("_", "-")
+        """The name of the parameter on a line and in help; of a flag, without the dashes."""
+        return self.arg.label or self.name.rstrip("_").replace("_", "-")
 
     @property
     def is_text(self) -> bool:
@@ -67,6 +67,7 @@ class Verb:
     Attributes:
         group: the first of two words; "" for a verb of one word.
         needs: the right that the caller must have in the room; None needs no right.
+        rights_note: what it needs besides, if that depends on the arguments; "" if it does not.
         tool: its name for models and MCP clients; None if only people use it.
         default: whether new rooms have it equipped as a tool.
         moves: whether it takes a model out of its room.
@@ -79,6 +80,7 @@ class Verb:
     section: str
     group: str
     needs: Right | None
+    rights_note: str
     aliases: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
@@ -107,6 +109,11 @@ class Verb:
     def detail(self) -> str:
         """The rest of the docstring, up to the parameters."""
         return self.docstring.detail
+
+    @property
+    def rights(self) -> str:
+        """The rights that it needs, as help states them, without a full stop; "" if none."""
+        return self.rights_note or (f"Needs the `{self.needs}` right" if self.needs else "")
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -111,6 +111,11 @@ def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> 
     return made
 
 
+def format_kind(kind: str) -> str:
+    """Name the kind of a thing for people: `toolset` is a namespace."""
+    return {"toolset": "namespace", "mcp": "MCP server"}.get(kind, kind)
+
+
 def format_count(count: int, thing: str) -> str:
     """Format a number with its noun: `1 row`, `2 rows`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"

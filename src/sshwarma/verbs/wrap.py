@@ -18,7 +18,7 @@ from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Unavailable
+from sshwarma.world.errors import NotFound, Unavailable
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
@@ -42,7 +42,8 @@ class LayerSeen:
 class Wrapped:
     """The context that a model would be sent now: tools, then layers in their order.
 
-    `cached_tokens`: size of its start that is equal to the last request.
+    `cached_tokens`: size of its start that is equal to the last request. A model that is not a
+    language model reads only the question, as the first notice says.
     """
 
     model: str
@@ -53,11 +54,14 @@ class Wrapped:
     cached_tokens: int
     budget: int
     notices: tuple[str, ...]
+    is_language_model: bool
 
 
 @view(Wrapped)
 def draw_wrapped(wrapped: Wrapped) -> Block:
     """Draw the context that a model would be sent: its size, tools and layers."""
+    if not wrapped.is_language_model:
+        return block(line(("warn", wrapped.notices[0])))
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
     if wrapped.cached_tokens:
@@ -104,10 +108,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
     """
     answering = services_of(caller).turns
     if name is not None:
-        agent = caller.world.agents.find(name)
-        if agent.kind != "model":
-            raise Invalid(f"{agent.name} is not a model.")
-        return agent
+        return caller.world.agents.find_model(name)
 
     def last(conn: Connection) -> str | None:
         newest = turns.read_path(conn, caller.room_id, 1)
@@ -134,11 +135,14 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
     """
     services = services_of(caller)
     answering = services.turns
-    budget, notices = DEFAULT_CONTEXT_TOKENS, []
-    if answering.can_answer(agent):
-        budget = answering.context_tokens_of(agent) or DEFAULT_CONTEXT_TOKENS
-        if not answering.context_tokens_of(agent):
-            notices.append(f"{agent.name} is not a language model: it reads only the question.")
+    budget = answering.context_tokens_of(agent) if answering.can_answer(agent) else None
+    is_language_model = budget != 0
+    notices = (
+        []
+        if is_language_model
+        else [f"{agent.name} is not a language model: it reads only the question."]
+    )
+    budget = budget or DEFAULT_CONTEXT_TOKENS
     as_model = Caller(
         world=caller.world,
         services=services,
@@ -175,5 +179,6 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
         cached_tokens=composed.count_shared_tokens(before) if before is not None else 0,
         budget=budget,
         notices=(*notices, *composed.notices),
+        is_language_model=is_language_model,
     )
     return wrapped, composed

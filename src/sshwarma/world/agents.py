@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.common.limits import MAX_INPUT_HISTORY_LINES, MAX_INVITE_HOURS
+from sshwarma.common.limits import MAX_INVITE_HOURS
 from sshwarma.world import names, things
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged
 from sshwarma.world.ids import new_id
-from sshwarma.world.schema import agent_keys, input_lines, invites
+from sshwarma.world.schema import agent_keys, invites
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -135,16 +135,34 @@ class AgentDirectory:
         Raises:
             NotFound: if no agent matches, or several do.
         """
+        return self._find("agent", prefix, self, hint="/who shows who is here.")
+
+    def find_model(self, prefix: str) -> Agent:
+        """Return the model with that name, or the only one whose name starts with it.
+
+        A leading @ is ignored.
+
+        Raises:
+            NotFound: if no model matches, or several do.
+            Invalid: if another kind of agent has that name.
+        """
+        other = self.find_by_name(prefix.removeprefix("@"))
+        if other is not None and other.kind != "model":
+            raise Invalid(f"{other.name} is not a model.", hint="/models lists them.")
+        models = [agent for agent in self if agent.kind == "model"]
+        return self._find("model", prefix, models, hint="/models lists them.")
+
+    def _find(self, kind: str, prefix: str, among: Iterable[Agent], hint: str) -> Agent:
         wanted = prefix.removeprefix("@").lower()
-        exact = self.find_by_name(wanted)
-        if exact is not None:
-            return exact
-        starting = sorted(name for name in self._by_name if wanted and name.startswith(wanted))
+        by_name = {agent.name: agent for agent in among}
+        if wanted in by_name:
+            return by_name[wanted]
+        starting = sorted(name for name in by_name if wanted and name.startswith(wanted))
         if len(starting) == 1:
-            return self._agents[self._by_name[starting[0]]]
+            return by_name[starting[0]]
         if starting:
             raise NotFound(f"{wanted} is ambiguous: {', '.join(starting[:6])}.")
-        raise NotFound(f"There is no agent named {wanted[:40]}.", hint="/who shows who is here.")
+        raise unknown_name_error(kind, wanted, known=by_name, hint=hint)
 
 
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
@@ -351,33 +369,6 @@ def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_ke
     agent = create_agent(tx, name, role=role)
     add_key(tx, agent.id, fingerprint, public_key, created_by=agent.id)
     return agent
-
-
-def read_input_history(conn: Connection, agent_id: str) -> list[str]:
-    """Return the latest lines the agent typed, oldest first."""
-    query = (
-        select(input_lines.c.line)
-        .where(input_lines.c.agent_id == agent_id)
-        .order_by(input_lines.c.n.desc())
-        .limit(MAX_INPUT_HISTORY_LINES)
-    )
-    return [line for (line,) in conn.execute(query)][::-1]
-
-
-def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
-    """Append (agent id, line) pairs to input histories, and drop the oldest lines.
-
-    Each history keeps MAX_INPUT_HISTORY_LINES lines.
-    """
-    tx.conn.execute(
-        insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
-    )
-    for agent_id in {agent_id for agent_id, _ in typed}:
-        mine = input_lines.c.agent_id == agent_id
-        oldest = select(input_lines.c.n).where(mine).order_by(input_lines.c.n.desc())
-        first = tx.conn.execute(oldest.offset(MAX_INPUT_HISTORY_LINES).limit(1)).scalar()
-        if first is not None:
-            tx.conn.execute(input_lines.delete().where(mine, input_lines.c.n <= first))
 
 
 def _check_owner_remains(conn: Connection, agent_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -11,7 +12,7 @@ from sshwarma.world import access, rows
 from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
-from sshwarma.world.errors import Forbidden, NotFound
+from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.rooms import Room
@@ -113,10 +114,14 @@ class Caller:
         Raises:
             NotFound: with the same text for a hidden room and a missing one.
         """
-        room = await self.world.find_room(name)
-        if not room.is_listed_for(self.agent, now_ms()):
-            raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
-        return room
+        now = now_ms()
+        with contextlib.suppress(NotFound):
+            room = await self.world.find_room(name)
+            if room.is_listed_for(self.agent, now):
+                return room
+        rooms = await self.world.rooms()
+        known = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
+        raise unknown_name_error("room", name, known=known, hint="/rooms lists them.")
 
     async def in_room(self, name: str) -> Caller:
         """Return the same caller in another room, if it may enter there.

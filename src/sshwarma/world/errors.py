@@ -11,8 +11,13 @@ WorldError             the base: a sentence for people
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Final
 
+from sshwarma.common.near_names import find_near_names
 from sshwarma.common.program_text import drop_commands, names_commands
+
+MAX_SHOWN_NAME_CHARACTERS: Final = 60
 
 
 class WorldError(Exception):
@@ -90,3 +95,23 @@ class RateLimited(Unavailable):
     def program_hint(self) -> str:
         """How long to wait."""
         return f"Wait {self.retry_after_seconds} s."
+
+
+def unknown_name_error(
+    kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: str = ""
+) -> NotFound:
+    """Return the refusal of a name that nothing has: "There is no room dne. Did you mean den?".
+
+    Args:
+        kind: what it should be the name of: "room".
+        name: the name as it was typed.
+        where: where it was looked up, if not everywhere: "here", "in your bag".
+        known: names that the caller may see, among which near ones are suggested.
+        hint: what lists the names, if none is near.
+    """
+    near = find_near_names(name, known)
+    place = f" {where}" if where else ""
+    return NotFound(
+        f"There is no {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
+        hint=f"Did you mean {' or '.join(near)}?" if near else hint,
+    )

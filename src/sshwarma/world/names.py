@@ -28,6 +28,9 @@ RESERVED_NAMES: Final = frozenset({
 })  # fmt: skip
 """Reserved names: words that commands and the tree already use, and words of authority."""
 
+BAG_PREFIXES: Final = ("room", "me", "home")
+"""Words that choose a bag, as in `home:NAME`; no name of a thing begins with one and a colon."""
+
 DIRECTION_ABBREVIATIONS: Final = {
     "n": "north", "s": "south", "e": "east", "w": "west", "u": "up", "d": "down",
     "ne": "northeast", "nw": "northwest", "se": "southeast", "sw": "southwest",
@@ -86,6 +89,12 @@ def check_thing_name(name: str) -> str:
             f"{shown[:60]} cannot be the name of a thing.",
             hint=f"A name is a letter or digit, then letters, digits, . _ : or -; at most "
             f"{MAX_THING_NAME_CHARACTERS} characters.",
+        )
+    prefix, colon, _ = name.partition(":")
+    if colon and prefix in BAG_PREFIXES:
+        raise Invalid(
+            f"{name[:60]} cannot be the name of a thing: {prefix}: is a bag.",
+            hint="Leave the prefix out.",
         )
     return name
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from sqlalchemy import Connection, func, select
@@ -24,7 +23,7 @@ from sshwarma.common.limits import (
     MAX_TREE_DEPTH,
 )
 from sshwarma.world import names, rooms, things
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -150,7 +149,7 @@ def find_namespace(
     """Return the namespace with that dotted name; if `titled`, also by its title, if it is unique.
 
     Raises:
-        NotFound: if no namespace matches; the hint names similar ones.
+        NotFound: if no namespace matches.
     """
     wanted = name.strip().lower().removeprefix("room://").removesuffix(":*")
     known = {space.id.lower(): space for space in read_namespaces(conn, room_id)}
@@ -159,14 +158,8 @@ def find_namespace(
     alike = [space for space in known.values() if space.title.lower() == wanted]
     if titled and len(alike) == 1:
         return alike[0]
-    near = [space.id for key, space in known.items() if wanted and (wanted in key or key in wanted)]
-    near = near or get_close_matches(wanted[:MAX_NAMESPACE_NAME_CHARACTERS], known, 2)
-    hint = (
-        f"Did you mean {' or '.join(near[:4])}?"
-        if near
-        else "List them with namespaces (tool: list_rooms)."
-    )
-    raise NotFound(f"There is no namespace {name[:60]}.", hint=hint)
+    ids = [space.id for space in known.values()]
+    raise unknown_name_error("namespace", wanted, known=ids, hint="/namespaces lists them.")
 
 
 def check_namespace_name(name: str) -> list[str]:
@@ -280,11 +273,13 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "required_states":
             return things.set_metadata(tx, thing.id, required_states=_parse_states(value))
         case "load_with_parent":
-            return things.set_metadata(tx, thing.id, load_with_parent=_parse_switch(value) or None)
+            return things.set_metadata(
+                tx, thing.id, load_with_parent=_parse_switch(field, value) or None
+            )
         case "auto_load":
-            return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(value)))
+            return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(field, value)))
         case "enabled":
-            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(value)))
+            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(field, value)))
         case "leave_out":
             return _set_retention(tx, thing, value)
         case _:
@@ -382,11 +377,11 @@ def _parse_states(value: str) -> list[str]:
     return found
 
 
-def _parse_switch(value: str) -> bool:
+def _parse_switch(field: str, value: str) -> bool:
     match value.strip().lower():
         case "on" | "yes" | "true" | "1":
             return True
         case "off" | "no" | "false" | "0":
             return False
         case _:
-            raise Invalid(f"{value[:20]}: choose one of: on, off.")
+            raise Invalid(f"{field}: choose one of: on, off (got {value[:20]}).")

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, func, select
 
 from sshwarma.world import things
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, unknown_name_error
 from sshwarma.world.names import check_name
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -35,10 +35,12 @@ def find_skill(conn: Connection, name: str) -> Thing:
         NotFound: if there is no such skill.
     """
     plain = name.removeprefix(SKILL_PREFIX)
-    for thing in read_skills(conn):
+    found = read_skills(conn)
+    for thing in found:
         if plain in (thing.name, str(thing.metadata.get("number"))):
             return thing
-    raise NotFound(f"There is no skill {plain[:40]}.", hint="List them with /skill list.")
+    known = [thing.name for thing in found]
+    raise unknown_name_error("skill", plain, known=known, hint="/skill list lists them.")
 
 
 def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
 from sshwarma.world.access import TokenScope
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import tokens
@@ -58,7 +58,7 @@ def issue_token(
         Conflict: if the agent already has MAX_TOKENS_PER_AGENT.
     """
     if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
-        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS}.")
+        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS} (got {days:g}).")
     if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
             f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
@@ -119,8 +119,14 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
     found = [
         token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
     ]
-    if len(found) != 1 or not token_id:
-        raise NotFound(f"There are {len(found)} tokens whose id starts with {token_id[:40]!r}.")
+    if not found or not token_id:
+        lists = "/token lists yours." if agent_id else "sshwarma token list NAME lists them."
+        raise unknown_name_error("token", token_id, hint=lists)
+    if len(found) > 1:
+        raise NotFound(
+            f"{token_id[:40]} is ambiguous: several tokens begin with it.",
+            hint="Give more of the id.",
+        )
     tx.conn.execute(update(tokens).where(tokens.c.id == found[0].id).values(deleted_at=tx.now))
     tx.publish_on_commit(AgentsChanged(found[0].agent_id))
     return found[0]

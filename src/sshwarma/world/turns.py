@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from sshwarma.world import drafts, rows, things
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -230,8 +230,8 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     )
     found = [_turn_from_row(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
     if not found:
-        raise NotFound(
-            f"There is no turn {name[:40]} in this room.", hint="List them with /message list."
+        raise unknown_name_error(
+            "turn", name, where="in this room", hint="/message list lists them."
         )
     if len(found) > 1:
         raise NotFound(

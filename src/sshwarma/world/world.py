@@ -22,7 +22,7 @@ from sshwarma.world import agents, loadout, rooms, rows, search, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.events import (
     AgentsChanged,
     Event,
@@ -149,7 +149,7 @@ class World:
             ("room id", wanted), lambda conn: rooms.find_room_id(conn, wanted)
         )
         if room_id is None:
-            raise NotFound(f"There is no room named {name[:40]}.", hint="/rooms lists them.")
+            raise unknown_name_error("room", name, hint="/rooms lists them.")
         return await self.room(room_id)
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:

@@ -139,14 +139,18 @@ class Hub(ToolProvider):
             await self.oauth_logins.forget(server)
 
     async def set_enabled(self, caller: Caller, name: str, wanted: bool) -> Thing:
-        """Enable or disable a server; connect or disconnect it now."""
+        """Enable or disable a server; connect or disconnect it now.
+
+        The room gets a notice only if this changes anything.
+        """
         async with self.pool.lock_for(name):
-            server = await self.find(name)
+            changed = server = await self.find(name)
             word = "enabled" if wanted else "disabled"
-            changed = await caller.change(
-                lambda tx: things.update_thing(tx, server.id, enabled=int(wanted)),
-                notice=f"{word} the MCP server {name}",
-            )
+            if server.enabled != wanted:
+                changed = await caller.change(
+                    lambda tx: things.update_thing(tx, server.id, enabled=int(wanted)),
+                    notice=f"{word} the MCP server {name}",
+                )
             if not wanted:
                 await self.oauth_logins.cancel(server)
                 await self.pool.end(server.id)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select, update
 
 from sshwarma.settings import McpSettings
 from sshwarma.world import rooms, things
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, unknown_name_error
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -85,7 +85,8 @@ def find_server(conn: Connection, name: str) -> Thing:
     if known is None or known.deleted_at is not None:
         known = things.find_by_qualified_name(conn, name)
     if known is None or known.kind != "mcp":
-        raise NotFound(f"MCP server {name[:40]} not found.", hint="List them with /mcp.")
+        servers = [server.name for server in list_servers(conn)]
+        raise unknown_name_error("MCP server", name, known=servers, hint="/mcp lists them.")
     return known
 
 

@@ -21,6 +21,7 @@ from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, 
 from sshwarma.mcp.server.wait_events import EventBatch, wait_events
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.grammar import describe_error
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for_program
 from sshwarma.world.access import TokenScope
@@ -164,7 +165,7 @@ async def _use_tool(
     arguments: dict[str, Any],
     report: OptionalProgressCallback,
 ) -> ToolResult:
-    asked = _validate_arguments(UseToolArguments, arguments)
+    asked = _validate_arguments("use_tool", UseToolArguments, arguments)
     outcome = await tools.call(connection.make_caller(report), asked.name, asked.arguments)
     return ToolResult(
         outcome.text,
@@ -177,7 +178,7 @@ async def _use_tool(
 async def _wait_events(
     connection: McpConnection, arguments: dict[str, Any], report: OptionalProgressCallback
 ) -> ToolResult:
-    asked = _validate_arguments(WaitEventsArguments, arguments)
+    asked = _validate_arguments("wait_events", WaitEventsArguments, arguments)
     happened, text = await wait_events(
         partial(connection.make_caller, report), connection.client, asked.cursor, asked.timeout
     )
@@ -192,12 +193,12 @@ def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _validate_arguments(model: type[Any], arguments: dict[str, Any]) -> Any:
+def _validate_arguments(tool: str, model: type[Any], arguments: dict[str, Any]) -> Any:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-            for problem in error.errors(include_url=False, include_input=False)
+            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {describe_error(problem)}"
+            for problem in error.errors(include_url=False)
         )
-        raise Invalid(f"Invalid arguments: {problems[:400]}.") from error
+        raise Invalid(f"{tool}: {problems[:400]}.") from error

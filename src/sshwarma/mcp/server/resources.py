@@ -32,7 +32,7 @@ from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import MAX_SHOWN_NAME_CHARACTERS, NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -105,7 +105,7 @@ def parse_uri(uri: str) -> ResourceAddress:
                 return ResourceAddress("attachment", name, seq, int(number))
             case "thing", [bag, name]:
                 return ResourceAddress("thing", bag, name)
-    raise NotFound(f"There is no resource {uri[:100]}.", hint="See resources/templates/list.")
+    raise unknown_name_error("resource", uri, hint="See resources/templates/list.")
 
 
 def make_uri(scheme: str, *parts: str) -> str:
@@ -284,7 +284,8 @@ async def _find_thing(caller: Caller, place: ResourceAddress) -> Thing:
         lambda conn: things.find_child(conn, bag_id, place.name, "data", "reference")
     )
     if found is None:
-        raise NotFound(f"There is no {place.name[:60]} in the bag of {place.bag[:40]}.")
+        where = f"in the bag of {place.bag[:MAX_SHOWN_NAME_CHARACTERS]}"
+        raise unknown_name_error("thing", place.name, where=where)
     return found
 
 
@@ -305,7 +306,7 @@ async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
     try:
         return await namespaces.read_namespace_details(caller, name)
     except NotFound:
-        raise NotFound(f"There is no room named {name[:40]}.", hint="See resources/list.") from None
+        raise unknown_name_error("room", name, hint="See resources/list.") from None
 
 
 def _render_rows(caller: Caller, found: list[Row]) -> tuple[str, Any]:

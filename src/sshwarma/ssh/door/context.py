@@ -20,11 +20,11 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.events import QuestionAsked
+from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.world import World
 
@@ -80,7 +80,7 @@ class SshContext:
         typed, self._unsaved_input = self._unsaved_input, []
         if typed:
             self._store_task = self.background.spawn(
-                self.world.store.write(lambda tx: agents.append_input_history(tx, typed))
+                self.world.store.write(lambda tx: append_input_history(tx, typed))
             )
 
     async def load_input_history(self, agent_id: str) -> list[str]:
@@ -89,7 +89,7 @@ class SshContext:
             self._store_input()
         if self._store_task is not None:
             await asyncio.wait({self._store_task})
-        return await self.world.store.read(lambda conn: agents.read_input_history(conn, agent_id))
+        return await self.world.store.read(lambda conn: read_input_history(conn, agent_id))
 
     async def flush(self) -> None:
         """Store queued input and wait for all background tasks."""
