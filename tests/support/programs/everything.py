@@ -661,7 +661,7 @@ class Open(endpoint.McpEndpoint):
             retry_interval=100,
         )
 
-    async def _token(self, scope: Scope) -> Token | None:
+    async def _find_token(self, scope: Scope) -> Token | None:
         world = self._clients.world
         found = await world.store.read(lambda conn: tokens.read_live_tokens(conn, self.agent_id))
         return found[0]

@@ -2,7 +2,7 @@
 
 server    the interface to the rest of the program; loads everything below in the background
 clients   external agents: their presence, open connections and running calls
-protocol  the MCP methods
+handlers  the MCP methods
 endpoint  HTTP: tokens, limits, streams that end with their token
 stream    the ssh channel: JSON-RPC messages, one a line
 """
