@@ -277,10 +277,8 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
     found = await _find_tool(caller, name)
     await _check_may_decide(caller, found)
     word = "enabled" if on else "disabled"
-    decided = await caller.world.store.read(
-        lambda conn: overrides.apply_override(found, overrides.read_tool_override(conn, found))
-    )
-    if decided.enabled == on:
+    override = await caller.world.store.read(lambda c: overrides.read_tool_override(c, found))
+    if overrides.apply_override(found, override).enabled == on:
         return Confirmation(f"{found.label} is already {word}.")
     await _change_tool(caller, found, word, enabled=on)
     return Confirmation(f"{found.label} is {word}.")
@@ -369,10 +367,8 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
     try:
         found = await find_thing(caller, name)
     except NotFound:
-        labels = [one.thing.label for one in load.tools]
-        raise unknown_name_error(
-            "tool", name, known=labels, hint="/tool list lists them."
-        ) from None
+        known = [one.thing.label for one in load.tools]
+        raise unknown_name_error("tool", name, known=known, hint="/tool list lists them.") from None
     if found.kind != "tool":
         raise Invalid(f"{found.label} is a {format_kind(found.kind)}, not a tool.")
     return found
