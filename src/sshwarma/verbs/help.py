@@ -19,7 +19,7 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, split_usage, view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.resources import resource_dir
@@ -81,7 +81,7 @@ def draw_help_group(result: HelpGroup) -> Block:
         lines += [line(), *reflowed(result.detail, indent=2)]
     lines.append(line())
     for usage, summary in result.verbs:
-        lines += [line("  ", ("verb", usage), hang=6), line("    ", summary, hang=4)]
+        lines += [_draw_usage(usage, indent=2), line("    ", summary, hang=4)]
     notes = [f"/help {result.name} ACTION tells more."]
     if result.default:
         notes.append(f"/{result.name} alone is /{result.name} {result.default}.")
@@ -108,7 +108,7 @@ class HelpVerb:
 @view(HelpVerb)
 def draw_help_verb(result: HelpVerb) -> Block:
     """Draw the usage, text, arguments and examples of one verb."""
-    lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
+    lines: list[Line] = [_draw_usage(result.usage), line(f"  {result.summary}", hang=2)]
     if result.detail:
         lines += [line(), *reflowed(result.detail, indent=2)]
     if result.arguments:
@@ -119,12 +119,17 @@ def draw_help_verb(result: HelpVerb) -> Block:
     if result.aliases:
         notes.append(f"Also: {', '.join(f'/{alias}' for alias in result.aliases)}.")
     if result.needs:
-        notes.append(f"Needs the `{result.needs}` right: /help access.")
+        notes.append(f"Needs the {result.needs} right: /help access.")
     if result.tool:
         notes.append(f"As a tool: {result.tool}.")
     if notes:
         lines += [line(), line(("dim", " ".join(notes)), hang=2)]
     return block(*lines)
+
+
+def _draw_usage(usage: str, indent: int = 0) -> Line:
+    spans = (("", " " * indent), *split_usage(usage))
+    return Line(spans, hang=indent + 4, breaks_between_spans=True)
 
 
 @dataclass(frozen=True, slots=True)
