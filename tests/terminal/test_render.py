@@ -44,7 +44,7 @@ def test_wrapping(text: str, hang: int, expected: list[str]) -> None:
 
 def test_colours_are_carried_to_the_next_row_and_reset() -> None:
     written = render_block(
-        block(line(("error", "one two three four five"))), DisplayOptions(20, "dark")
+        block(line(("error", "one two three four five"), hang=0)), DisplayOptions(20, "dark")
     )
     assert written == b"\x1b[91mone two three four\x1b[0m\r\n\x1b[91mfive\x1b[0m\r\n"
 
@@ -67,7 +67,7 @@ def test_marks_become_ascii() -> None:
 
 
 def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
-    heard = block(line(("error", "x" * 45)))
+    heard = block(line(("error", "x" * 45), hang=0))
     assert rows(heard, DisplayOptions(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
 
 

@@ -135,7 +135,12 @@ async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None
             assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
 
 
-PAGES = ["", *(entry.name for entry in (*GROUPS, *VERBS)), *load_help_topics()]
+PAGES = [
+    "",
+    *(group.name for group in GROUPS),
+    *(verb.name for verb in VERBS),
+    *load_help_topics(),
+]
 SECOND_COLUMN = re.compile(r" +\S.*? {2,}(?=\S)")
 OPTION = re.compile(r"\[[^]]*\]\S*")
 

@@ -112,8 +112,11 @@ class Block:
         return "\n".join(line.plain() for line in self.lines)
 
 
-def line(*parts: str | Span, hang: int = 0) -> Line:
-    """Make a line from plain strings and (style, text) pairs."""
+def line(*parts: str | Span, hang: int = 2) -> Line:
+    """Make a line from plain strings and (style, text) pairs.
+
+    The rest of a message that is too long for a row is indented, at every place alike.
+    """
     return Line(tuple(("", part) if isinstance(part, str) else part for part in parts), hang)
 
 

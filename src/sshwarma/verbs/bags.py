@@ -84,13 +84,18 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         known = things.find_child(tx.conn, bag_id, plain, "data")
         if known is not None:
             things.update_thing(tx, known.id, content=text)
+            announce(tx, "changed")
             return False
         _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
+        announce(tx, "made")
         return True
 
-    notice = "" if mine else f"put {plain}"
-    return PutResult(plain, bag_name, await caller.change(store, notice), size)
+    def announce(tx: Change, done: str) -> None:
+        if not mine:
+            caller.append_notice(tx, f"{done} {plain}")
+
+    return PutResult(plain, bag_name, await caller.change(store), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,9 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     """
     plain = names.check_thing_name(name)
     if not _is_url(uri):
-        raise Invalid(f"{uri[:60]!a} is not a URL.", hint="As in https://example.org/page")
+        raise Invalid(
+            f"{uri[:60]!a} is not a URL.", hint="Use one such as https://example.org/page."
+        )
 
     def store(tx: Change) -> bool:
         known = things.find_child(tx.conn, caller.room_id, plain, "reference")
@@ -175,7 +182,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
         )
         return True
 
-    made = await caller.change(store, f"put {plain} → {uri}")
+    made = await caller.change(store, f"linked {plain} → {uri}")
     return PutResult(plain, (await caller.room()).name, made, len(uri))
 
 
@@ -248,7 +255,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
-    examples=("/move prompt:style to home", "/move todo me"),
+    examples=("/move prompt:style to home", "/move todo to me"),
     scope=TokenScope.BUILD,
 )
 async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:

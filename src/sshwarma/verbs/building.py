@@ -148,7 +148,7 @@ def draw_room_text(result: RoomText) -> Block:
     scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room vibe.
+    """Show or set the vibe of this room.
 
     The vibe is the mood of the room in one line. People see it in /look, models in their context.
 
@@ -174,7 +174,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room description.
+    """Show or set the description of this room.
 
     Args:
         text: the new description (default: show the current one); - empties it.

@@ -145,7 +145,7 @@ def _format_source(notes: Iterable[str]) -> str:
     default=True,
 )
 async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
-    """Query inventory.
+    """Show what is equipped.
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without

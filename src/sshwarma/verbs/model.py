@@ -170,7 +170,7 @@ async def set_model(
     Args:
         name: the model, as in @NAME.
         field: a setting, as `/model show` names it.
-        value: rest of the line; `-` takes the default back, `none` removes a limit.
+        value: rest of the line; - restores the default, none removes a limit.
     """
     keep_keys_out({"field": field})  # before any words about it
     entry, agent = _find_roster_entry(caller, name)
@@ -185,7 +185,7 @@ async def set_model(
     words = _strip_quotes(value)
     if not words.strip():
         raise Invalid(
-            f"/model set {agent.name} {chosen} needs a value.", hint="- takes the default back."
+            f"/model set {agent.name} {chosen} needs a value.", hint="- restores the default."
         )
     keep_keys_out({chosen: words})
     changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)

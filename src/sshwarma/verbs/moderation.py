@@ -36,20 +36,19 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         reason: text of the notice to them and to the room.
     """
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name)
+    other = await _find_lower_ranked(caller, name, "kick")
     if not any(link.room_id == here.id for link in caller.world.presence.connections_of(other.id)):
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
         raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
-    why = f": {reason}" if reason else "."
+    why = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} put {other.name} out{why}", author_id=None
         )
-        tx.publish_on_commit(
-            AgentEvicted(other.id, f"{caller.agent.name} put you out of {here.name}{why}", here.id)
-        )
+        told = f"{caller.agent.name} put you out of {here.name}{why or '.'}"
+        tx.publish_on_commit(AgentEvicted(other.id, told, here.id))
 
     await caller.change(work)
     return Confirmation(f"{other.name} was put out.")
@@ -69,7 +68,7 @@ async def mute(
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default 60); off ends it.
+        minutes: duration in minutes (default 60), or forever; off ends it.
         reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "muted")
@@ -89,7 +88,7 @@ async def ban(
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default forever); off ends it.
+        minutes: duration in minutes, or forever (default forever); off ends it.
         reason: text of the notice to them and to the room.
     """
     return await _mute_or_ban(caller, name, minutes, reason, "banned")
@@ -99,18 +98,23 @@ async def _mute_or_ban(
     caller: Caller, name: str, minutes: str, reason: str | None, how: Literal["muted", "banned"]
 ) -> Confirmation:
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name)
+    other = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
     column = f"{how}_until"
+    where = f"{'in' if how == 'muted' else 'from'} {here.name}"
     if minutes == "off":
+        member = here.members.get(other.id)
+        if (getattr(member, column, None) or 0) <= now_ms():
+            raise Conflict(f"{other.name} is not {how} {where}.")
         await caller.change(
             lambda tx: access.set_member(
                 tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
-            )
+            ),
+            f"un{how} {other.name}",
         )
-        return Confirmation(f"{other.name} is no longer {how} in {here.name}.")
+        return Confirmation(f"{other.name} is no longer {how} {where}.")
     length = _parse_minutes(minutes)
     until = now_ms() + length * MINUTE_MS
-    why = f": {reason}" if reason else "."
+    why = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         access.set_member(
@@ -121,12 +125,12 @@ async def _mute_or_ban(
         )
         if how == "banned":
             tx.publish_on_commit(
-                AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id)
+                AgentEvicted(other.id, f"You are banned from {here.name}{why or '.'}", here.id)
             )
 
     await caller.change(work)
     span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
-    return Confirmation(f"{other.name} is {how} in {here.name} {span}.")
+    return Confirmation(f"{other.name} is {how} {where} {span}.")
 
 
 def _parse_minutes(text: Minutes | str) -> int:
@@ -134,17 +138,18 @@ def _parse_minutes(text: Minutes | str) -> int:
         return PERMANENT_BAN_MINUTES
     digits = str(text)
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
+        most = PERMANENT_BAN_MINUTES
         raise Invalid(
-            f"{str(text)[:40]} is not a number of minutes.", hint="Use a number, forever or off."
+            f"minutes: must be from 1 to {most}, forever or off (got {ascii(text)[:40]})."
         )
     return int(text)
 
 
-async def _find_lower_ranked(caller: Caller, name: str) -> Agent:
+async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
     """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
     other = caller.world.agents.find(name)
     if other.id == caller.agent.id:
-        raise Invalid("That is you.", hint="/leave goes to the lobby.")
+        raise Invalid(f"You cannot {verb} yourself.")
     now = now_ms()
     here = await caller.room()
     if Right.ADMIN in here.rights_of(other, now) and caller.agent.role != "owner":

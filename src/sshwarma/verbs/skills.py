@@ -234,7 +234,7 @@ async def edit_skill(
     "rename",
     needs=Right.ENTER,
     scope=TokenScope.BUILD,
-    examples=("/skill rename reviewer critic",),
+    examples=("/skill rename reviewer = critic",),
 )
 async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirmation:
     """Rename a skill.
