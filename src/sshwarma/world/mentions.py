@@ -37,8 +37,8 @@ def describe_unknown_mention(text: str, agents: Iterable[Agent]) -> str:
         return ""
     if not starting:
         return f"There is no agent {word}: nobody was called."
-    if len(word) < MIN_PREFIX_CHARACTERS:
-        least = MIN_PREFIX_CHARACTERS
+    if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
+        least = MIN_MENTION_PREFIX_CHARACTERS
         return (
             f"@{word} is too short: type at least {least} letters of {' or '.join(starting[:4])}."
         )
