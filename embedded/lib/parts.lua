@@ -7,7 +7,7 @@ local M = {}
 function M.persona(s)
   local about = s.agent.description:gsub("%.$", "")
   if about == s.agent.name then about = "" end
-  local text = "You are " .. s.agent.name .. (about ~= "" and ": " .. about or "") .. "."
+  local text = "You are " .. s.agent.name .. "." .. (about ~= "" and " You run on " .. about .. "." or "")
   if s.agent.prompt ~= "" then text = text .. "\n\n" .. s.agent.prompt end
   return text
 end

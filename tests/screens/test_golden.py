@@ -114,7 +114,7 @@ def test_hostile_lines(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
 def test_help_on_a_verb(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.enter("/help portal")
-    screen.wait_for("Needs the `build` right")
+    screen.wait_for("Needs the build right")
     shows(screen, f"help-{columns}x{rows}")
 
 

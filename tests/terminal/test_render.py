@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from sshwarma.terminal.render import MAX_RENDERINGS, DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, block, line
 from sshwarma.terminal.width import text_width
+from sshwarma.verbs.views import draw_columns, split_usage
 
 PLAIN = DisplayOptions(20, "mono", True, False)
 
@@ -28,6 +31,7 @@ def rows(heard: Block, look: DisplayOptions = PLAIN) -> list[str]:
         ("w" * 45, 0, ["w" * 20, "w" * 20, "w" * 5]),
         ("ab " + "w" * 25, 2, ["ab " + "w" * 17, "  " + "w" * 8]),
         ("    indented text that wraps", 4, ["    indented text", "    that wraps"]),
+        ("eighteen columns → naïveté…", 0, ["eighteen columns →", "naïveté…"]),
         ("日本語日本語日本語日本語", 0, ["日本語日本語日本語日", "本語"]),
         ("twenty chars exactly " * 2, 0, ["twenty chars exactly", "twenty chars exactly"]),
         (" " * 30, 0, [""]),
@@ -40,7 +44,7 @@ def test_wrapping(text: str, hang: int, expected: list[str]) -> None:
 
 def test_colours_are_carried_to_the_next_row_and_reset() -> None:
     written = render_block(
-        block(line(("error", "one two three four five"))), DisplayOptions(20, "dark")
+        block(line(("error", "one two three four five"), hang=0)), DisplayOptions(20, "dark")
     )
     assert written == b"\x1b[91mone two three four\x1b[0m\r\n\x1b[91mfive\x1b[0m\r\n"
 
@@ -63,7 +67,7 @@ def test_marks_become_ascii() -> None:
 
 
 def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
-    heard = block(line(("error", "x" * 45)))
+    heard = block(line(("error", "x" * 45), hang=0))
     assert rows(heard, DisplayOptions(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
 
 
@@ -77,6 +81,65 @@ def test_a_folded_line_is_one_row_as_long_as_there_is_room() -> None:
         "head a text t... /expand 7"
     ]
     assert rows(Block((folded,)), DisplayOptions(20, "mono")) == ["head a tex… /expand", "  7"]
+
+
+def table(*texts: str, indent: int = 2) -> Block:
+    return block(*draw_columns([("name", "12 rows", text) for text in texts], indent=indent))
+
+
+def test_the_last_column_wraps_below_itself_if_there_is_room() -> None:
+    assert rows(table("one two three four five six seven eight"), DisplayOptions(60, "mono")) == [
+        "  name  12 rows  one two three four five six seven eight"
+    ]
+    assert rows(table("one two three four five six seven eight"), DisplayOptions(54, "mono")) == [
+        "  name  12 rows  one two three four five six seven",
+        "                 eight",
+    ]
+
+
+def test_the_last_column_gets_rows_of_its_own_if_the_others_are_wide() -> None:
+    narrow = DisplayOptions(24, "mono")
+    assert rows(table("short"), narrow) == ["  name  12 rows  short"]
+    assert rows(table("short", "", "one two three four five"), narrow) == [
+        "  name  12 rows",
+        "    short",
+        "  name  12 rows",
+        "  name  12 rows",
+        "    one two three four",
+        "    five",
+    ]
+    assert rows(table("short", "one two three", indent=8), DisplayOptions(20, "mono")) == [
+        "        name",
+        "          12 rows",
+        "          short",
+        "        name",
+        "          12 rows",
+        "          one two",
+        "          three",
+    ]
+
+
+def test_a_last_column_that_may_be_cut_is_cut_if_there_is_room() -> None:
+    cells = [("name", "12 rows", "one two three four five six")]
+    cut = block(*draw_columns(cells, cut_last=True))
+    assert rows(cut, DisplayOptions(36, "mono")) == ["  name  12 rows  one two three four…"]
+    assert rows(cut, DisplayOptions(24, "mono")) == ["  name  12 rows", "    one two three four …"]
+
+
+def test_a_usage_breaks_between_options() -> None:
+    usage = Line(tuple(split_usage("/mcp add NAME [--header HEADER]… [--env ENV]…")), hang=4)
+    usage = replace(usage, breaks_between_spans=True)
+    assert rows(block(usage), DisplayOptions(30, "mono")) == [
+        "/mcp add NAME",
+        "    [--header HEADER]…",
+        "    [--env ENV]…",
+    ]
+    assert rows(block(usage), DisplayOptions(20, "mono")) == [
+        "/mcp add NAME",
+        "    [--header",
+        "    HEADER]…",
+        "    [--env ENV]…",
+    ]
 
 
 def test_several_styles_at_once() -> None:

@@ -125,7 +125,7 @@ def test_resize_down_and_up_wraps_again(sit: Sit) -> None:
     alice.hear("the quick brown fox jumps over the lazy dog")
     alice.type("half")
     alice.resize(24, 10)
-    assert alice.rows() == ["the quick brown fox", "jumps over the lazy dog", "> half"]
+    assert alice.rows() == ["the quick brown fox", "  jumps over the lazy", "  dog", "> half"]
     alice.resize(60, 10)
     assert alice.rows() == ["the quick brown fox jumps over the lazy dog", "> half"]
     assert alice.cursor() == (6, 1)

@@ -25,8 +25,8 @@ def test_lines_of_a_paragraph_become_one(text: str, lines: list[str]) -> None:
     [
         ("  enter      be in the room", 13),
         ("  /room private  only members", 17),
-        ("  no second column", 2),
-        ("  one whose first column is far too long  for that", 2),
+        ("  no second column", 6),
+        ("  one whose first column is very long, but has a second  one", 57),
         ("plain", 0),
     ],
 )
@@ -35,3 +35,9 @@ def test_what_wraps_is_aligned_with_the_second_column(text: str, hang: int) -> N
     assert line.hang == hang
     (line,) = reflowed(text, indent=2)
     assert line.hang == hang + 2
+
+
+def test_what_is_indented_to_the_second_column_continues_it() -> None:
+    text = "  side    system, or\n          conversation\n\n  budget  tokens\n    more"
+    drawn = block(*reflowed(text)).plain().split("\n")
+    assert drawn == ["  side    system, or conversation", "", "  budget  tokens", "    more"]

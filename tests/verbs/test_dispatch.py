@@ -213,6 +213,46 @@ async def test_whoever_is_banned_cannot_act_from_where_they_stood(
         assert "banned from den for another 5 min: spam" in (await refused(bob, line)).message
 
 
+async def test_a_ban_and_a_mute_are_said_and_ended_in_the_same_words(
+    alice: Someone, bob: Someone
+) -> None:
+    said = await do(alice, "/ban bob 5")
+    assert said.text == "bob is banned from lobby for 5 min."
+    assert (await do(alice, "/ban bob off")).text == "bob is no longer banned from lobby."
+    assert (await do(alice, "/mute bob forever")).text == "bob is muted in lobby for good."
+    assert (await do(alice, "/mute bob off")).text == "bob is no longer muted in lobby."
+    history = await do(alice, "/history")
+    assert [(entry.who, entry.text) for entry in history.entries if entry.kind == "notice"] == [
+        ("sshwarma", "alice banned bob"),
+        ("alice", "unbanned bob"),
+        ("sshwarma", "alice muted bob"),
+        ("alice", "unmuted bob"),
+    ]
+    for line, message in (
+        ("/mute bob off", "bob is not muted in lobby."),
+        ("/ban bob off", "bob is not banned from lobby."),
+        ("/mute alice", "You cannot mute yourself."),
+        ("/ban alice", "You cannot ban yourself."),
+        ("/kick alice", "You cannot kick yourself."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got '0')."),
+    ):
+        assert (await refused(alice, line)).message == message
+
+
+async def test_a_mention_that_calls_nobody_is_said_to_its_sender(
+    alice: Someone, bob: Someone, qwen: Someone
+) -> None:
+    for line, note in (
+        ("@nobody hi", "There is no agent nobody: nobody was called."),
+        ("@q hi", "@q is too short: type at least 3 letters of qwen."),
+        ("@bob hi", ""),
+        ("mail@nobody.example", ""),
+        ("@bob and @nobody", ""),
+    ):
+        assert (await do(alice, line)).note == note
+    await do(alice, "hello")
+
+
 async def test_nav_off_holds_models_and_not_people(
     world: World, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
@@ -224,7 +264,7 @@ async def test_nav_off_holds_models_and_not_people(
     for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
         refusal = await refused(qwen, line)
         assert refusal.message == (
-            "Navigation is off in this room: models and agents cannot leave it by tool."
+            "Navigation is off in this room: models and agents cannot leave it."
         )
     with pytest.raises(Forbidden, match="Navigation is off"):
         await invoke(qwen.caller, "go", {"direction": "out"})

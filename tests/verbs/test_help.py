@@ -12,7 +12,9 @@ import pytest
 import pytest_asyncio
 
 from sshwarma import verbs
-from sshwarma.terminal.render import DisplayOptions, render_block
+from sshwarma.terminal.render import DisplayOptions, render_block, wrap_line
+from sshwarma.terminal.text import Line
+from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
 from support.people import Someone, arrive, do, opened, refused
@@ -37,7 +39,7 @@ async def alice(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 def sentences(docstring: str) -> list[str]:
     """The sentences of a docstring, each on one line, without the names that begin an argument's
     description and without the full stop that a summary loses."""
-    text = inspect.cleandoc(docstring)
+    text = inspect.cleandoc(docstring).replace("`", "")
     summary, _, rest = text.partition("\n")
     rest = re.sub(r"^Args:$", "", rest, flags=re.MULTILINE)
     rest = re.sub(r"^    \w+: ", "\n\n", rest, flags=re.MULTILINE)
@@ -131,3 +133,51 @@ async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None
             refusal = await refused(alice, f"/help {topic}")
             assert refusal.message == f"No help on {topic}."
             assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
+
+
+PAGES = [
+    "",
+    *(group.name for group in GROUPS),
+    *(verb.name for verb in VERBS),
+    *load_help_topics(),
+]
+SECOND_COLUMN = re.compile(r" +\S.*? {2,}(?=\S)")
+OPTION = re.compile(r"\[[^]]*\]\S*")
+
+
+def indentation(row: str) -> int:
+    return len(row) - len(row.lstrip())
+
+
+def check_hang(text: str, rows: list[str]) -> None:
+    """Rows after the first are below the second column, or at least indented further."""
+    column = SECOND_COLUMN.match(text)
+    beside = column is not None and len(rows[0]) > column.end()
+    least = column.end() if column is not None and beside else indentation(text) + 2
+    for row in rows[1:]:
+        assert indentation(row) >= least, rows
+
+
+@at_widths
+@pytest.mark.parametrize("page", PAGES)
+async def test_wrapped_rows_of_every_page_hang(alice: Someone, page: str, columns: int) -> None:
+    drawn = draw_result(await do(alice, f"/help {page}".strip()))
+    for part in drawn.lines:
+        assert isinstance(part, Line)
+        text = part.plain()
+        rows = list(wrap_line(part, DisplayOptions(width=columns + 1, plain=True)))
+        options = [option for option in OPTION.findall(text) if len(option) <= columns - 6]
+        if text.startswith(("/", "  /")) and not any("[[" in option for option in options):
+            assert all(any(option in row for row in rows) for option in options), rows
+        indented = text.startswith(" ") and page in load_help_topics()
+        if indented or part.last_column is not None or part.breaks_between_spans:
+            check_hang(text, rows)
+        else:
+            assert all(indentation(row) >= part.hang for row in rows[1:]), rows
+
+
+@pytest.mark.parametrize("topic", load_help_topics())
+def test_a_topic_needs_no_wrapping_of_columns_at_80(topic: str) -> None:
+    text = load_help_topics()[topic]
+    assert "`" not in text
+    assert [line for line in text.split("\n") if line.startswith(" ") and len(line) > 78] == []

@@ -92,7 +92,9 @@ async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> Non
         "  user  NULL   two lines and tabs",
         "1 row.",
     ]
-    assert shown(await do(bob, "/sql SELECT role FROM messages WHERE 0")) == "No rows: role"
+    assert (
+        shown(await do(bob, "/sql SELECT role FROM messages WHERE 0")) == "0 rows. Columns: role."
+    )
     numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT 300)"
     screen = shown(await do(bob, f"/sql {numbers} SELECT x, printf('%.*c', 2000, 'y') FROM t"))
     assert "more not shown" in screen and "cut at 1000 characters: substr() reads on" in screen
@@ -193,9 +195,10 @@ async def test_stats_add_up_by_model(world: World, alice: Someone, qwen: Someone
     screen = shown(found)
     for words in (
         "Used in lobby:", "2 answers", "110 in", "22 out", "132 tokens", "$0.5000 and 1 unpriced",
-        "1 estimated", "1 undone", "total", "3 answers", "Tool calls: 3, 3 errors", "a:b",
+        "1 estimated", "1 dropped", "total", "3 answers", "Tool calls: 3, 3 errors", "a:b",
     ):  # fmt: skip
         assert words in screen
+    assert {"    1 estimated", "    1 dropped"} <= set(screen.split("\n"))
 
 
 async def test_stats_of_one_model_and_of_every_room(
@@ -335,3 +338,19 @@ def test_a_snippet_shows_the_words_that_were_found(before: int, after: int) -> N
     assert len(cut) <= MAX_MATCH_SNIPPET_CHARACTERS + 1
     assert cut.startswith("…") == (before > MAX_MATCH_SNIPPET_CHARACTERS)
     assert cut.endswith("…") == (after > MAX_MATCH_SNIPPET_CHARACTERS)
+
+
+async def test_a_search_says_whether_more_rows_match(alice: Someone) -> None:
+    for number in range(3):
+        await do(alice, f"relay box {number}")
+    some = await do(alice, "/search relay --n 2")
+    assert (len(some.entries), some.more) == (2, True)
+    screen = shown(some).split("\n")
+    assert screen[0] == "The newest 2 matches:"
+    assert "More rows match; a larger n shows them." in screen
+    every = await do(alice, "/search relay --n 3")
+    assert (len(every.entries), every.more) == (3, False)
+    assert shown(every).startswith("Found 3, newest first:\n")
+    assert (await refused(alice, "/search ..")).hint == (
+        'Use words, such as relay box, or "exact words".'
+    )

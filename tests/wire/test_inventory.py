@@ -204,7 +204,7 @@ def test_who_may_not_build_may_not_equip_drop_or_put(alice: Person, bob: Person,
 def test_examine_prints_the_seeds_block_and_the_parameters(alice: Person, room: str) -> None:
     lines = alice.run("examine sshwarma:say").lines
     assert lines[:4] == [
-        "sshwarma:say - Send message to room",
+        "sshwarma:say - Say something to the room",
         "Kind: tool",
         "Location: internal (container)",
         "Status: available",

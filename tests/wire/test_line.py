@@ -52,6 +52,28 @@ def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
     assert {entry["kind"] for entry in alice.json("history")["entries"]} == {"presence"}
 
 
+def test_a_command_points_at_the_word_as_it_was_typed(alice: Person) -> None:
+    done = alice.run("jion den")
+    assert done.status == 2
+    assert done.err == "  jion den\n  ^^^^\nUnknown verb /jion. Did you mean /join?\n"
+    done = alice.run("/jion den")
+    assert done.err.startswith("  /jion den\n  ^^^^^\n")
+    assert alice.run("nosuch").err.endswith("Unknown verb /nosuch. /help lists the verbs.\n")
+
+
+def test_a_command_without_a_terminal_says_which_flags_it_takes(alice: Person) -> None:
+    done = alice.run("look --jsn")
+    assert done.status == 2
+    assert done.err.endswith("/look has no flag --jsn. It has --json --room ROOM --stdin.\n")
+    done = alice.run("portal n den --bth")
+    assert "It has --both --json --room ROOM --stdin." in done.err
+    done = alice.run("look --room")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "--room needs ROOM. Example: ssh HOST look --room workshop\n"
+    done = alice.run("edit me:todo")
+    assert (done.status, done.err) == (2, "/edit needs a terminal. /put replaces the text.\n")
+
+
 # -- settings and aliases
 
 

@@ -25,7 +25,7 @@ def test_the_guide_answers_with_a_tool_call_in_both_terminals(
     for screen in (hers, his):
         screen.wait_for("guide → sshwarma:who")
         screen.wait_for("✓ sshwarma:who ")
-        screen.wait_for("guide: Connected now:")
+        screen.wait_for("guide: Who is here:")
         screen.wait_for(f"    {bob.name} ")
     his.wait_for_input(f"{room}> half a li")
     hers.enter("/expand")

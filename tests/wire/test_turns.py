@@ -107,6 +107,8 @@ def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
     assert sorted(kinds[1:-1]) == ["tool.call"] * 2 + ["tool.result"] * 2
     roles = [row["role"] for row in shown["rows"]]
     assert (roles[0], roles[-1], roles.count("tool")) == ("user", "assistant", 2)
+    assert {row["tool"] for row in shown["rows"][1:-1]} == {"sshwarma:look"}
+    assert "  tool.call sshwarma:look, " in ann.does(f"message show {turn['short']}")
     assert ann.run("message show nonsense").status != 0
     assert ann.run("message drop ffffff").status != 0
 
@@ -144,12 +146,12 @@ def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, othe
     assert "STATE" not in ann.does("history")
     his = other.sit(room=studio)
     said = ann.does("undo")
-    assert "Took back turn" in said
-    his.wait_for(f"took back qwen's answer to {ann.name}")
+    assert "Dropped turn" in said
+    his.wait_for(f"dropped qwen's answer to {ann.name}")
     assert ann.json("state @qwen")["text"] == "Goal: remember one"
     assert "remember two" not in layers(ann)["log"]
     refused = other.run("undo")
-    assert "You have asked no model" in refused.err
+    assert "There is no question of yours here to undo." in refused.err
     ann.does("state clear @qwen")
     assert ann.json("state")["text"] == ""
     ann.does("context rebuild @qwen")
@@ -171,6 +173,12 @@ def test_asking_again_makes_a_branch_and_one_can_go_back(
     assert asked.count("answer to second") == 0
     forks = ann.json("branch list")["forks"]
     assert [[turn["on"] for turn in fork] for fork in forks] == [[False, True]]
+    assert [turn["answer"] for turn in forks[0]] == ["answer to second"] * 2
+    heading, question, *answers, _, last = ann.run("branch list").lines
+    assert heading == f"Branches of {studio}:"
+    assert question == f"  {ann.name}: @qwen second"
+    assert [line.endswith("  answer to second") for line in answers] == [True, True]
+    assert last == "/branch switch TURN goes to another."
     ann.does(f"branch switch {old}")
     (fork,) = ann.json("branch list")["forks"]
     assert [turn["on"] for turn in fork] == [True, False]
@@ -231,12 +239,12 @@ def test_taking_back_says_what_there_is_to_take_back(
     ann: Person, studio: str, house: Server, model: Model
 ) -> None:
     refused = ann.run("retry @qwen")
-    assert "You have asked qwen nothing here that could be asked again" in refused.err
+    assert "There is no question of yours to qwen here to ask again." in refused.err
     house.owner.does(f"model add twin compatible scripted --url {model.url}")
     ann.does("@qwen @twin hello")
     assert "The question stays, with what qwen answered." in ann.does("undo")
     assert "The question stays" not in ann.does("undo")
-    assert "is undone already" in ann.run("undo").err
+    assert "is dropped already" in ann.run("undo").err
 
 
 @covers("history show", "undo")
@@ -246,7 +254,7 @@ def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, st
     screen.wait_for("answer to say that")
     screen.enter("/history 20")
     screen.wait_for(re.compile(r"^\d\d:\d\d \d+ qwen: answer to say this$", re.M))
-    screen.wait_for(re.compile(r"^\d\d:\d\d \d+ undone qwen: answer to say \*\*that\*\*$", re.M))
+    screen.wait_for(re.compile(r"^\d\d:\d\d \d+ dropped qwen: answer to say \*\*that\*\*$", re.M))
     assert "qwen: answer to say **this**" in ann.does("history 20")
     assert ann.does("history show 20") == ann.does("history 20")
     entries = ann.json("history 20")["entries"]
@@ -346,6 +354,10 @@ def test_verbs_of_turns_are_refused_where_nothing_was_asked(
 ) -> None:
     server = serve()
     alone = server.person("alone")
-    for command in ("undo", "retry", "branch switch ffffff", "clone nowhere", "context show"):
+    for command in ("undo", "retry", "branch switch ffffff", "clone nowhere", "wrap"):
         assert alone.run(command).status != 0, command
+    assert alone.does("context show") == "Window of lobby: 5, the last 5 turns are sent\n"
+    assert alone.run("wrap @guide").err == (
+        "guide is not a language model: it reads only the question.\n"
+    )
     alone.hang_up()

@@ -75,7 +75,7 @@ def test_the_example_session(screen: Screen) -> None:
     ]
 
     assert answer(screen, "/examine sshwarma:history")[:4] == [
-        "sshwarma:history - View conversation",
+        "sshwarma:history - Show the conversation",
         "Kind: tool",
         "Location: internal (container)",
         "Status: available",

@@ -170,7 +170,7 @@ async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
     def check(conn: Any) -> None:
         assert things.get_live_thing(conn, "lobby").description == "mine"
         who = things.get_live_thing(conn, "tool_who")
-        assert (who.enabled, who.description) == (False, "List participants!")
+        assert (who.enabled, who.description) == (False, "List who is connected!")
         gone = things.get_thing(conn, "tool_rooms")
         assert gone is not None and gone.deleted_at is not None
         on = {
@@ -226,9 +226,9 @@ async def test_the_tree_a_world_begins_with(world: World) -> None:
             tool = things.get_live_thing(conn, f"tool_{name}")
             assert (tool.parent_id, tool.name) == ("internal", name)
             assert tool.qualified_name == f"sshwarma:{name}"
-        assert things.get_live_thing(conn, "tool_look").description == "Describe current room"
-        assert things.get_live_thing(conn, "tool_say").description == "Send message to room"
-        assert things.get_live_thing(conn, "tool_who").description == "List participants"
+        assert things.get_live_thing(conn, "tool_look").description == "Show this room"
+        assert things.get_live_thing(conn, "tool_say").description == "Say something to the room"
+        assert things.get_live_thing(conn, "tool_who").description == "List who is connected"
 
     await world.store.read(check)
     assert not await world.change(lambda tx: bootstrap_world(tx, tool_specs()))

@@ -91,7 +91,7 @@ def classify_error(
         when = "in the middle of its answer" if error.has_begun else "before its first token"
         return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {when}"))
     if isinstance(error, StreamTruncated):
-        return _connection_failure(settings, has_begun=True)
+        return _connection_failure(settings, error, has_begun=True)
     if isinstance(error, EmptyAnswer):
         if "length" in error.args:
             words = f"{model} reached its token limit before it began to answer"
@@ -115,7 +115,7 @@ def classify_error(
         return ModelFailure(
             BackendError(f"{model} does not support this: {_shorten_detail(str(error), key)}")
         )
-    return _connection_failure(settings, has_begun=has_begun)
+    return _connection_failure(settings, error, has_begun=has_begun)
 
 
 def _classify_api_error(
@@ -142,7 +142,7 @@ def _classify_api_error(
         when = f"; try again in {after:.0f} s" if after else ""
         return _retryable_failure(f"{where} is rate limiting{when}", after, "rate limited")
     if isinstance(error, known.ModelConnectionError):
-        return _connection_failure(settings, has_begun=has_begun)
+        return _connection_failure(settings, error, has_begun=has_begun)
     status = getattr(error, "status_code", None)
     if isinstance(error, known.ModelUnavailableError | known.ModelServerError) or (
         isinstance(status, int) and (status >= 500 or status in (408, 409))
@@ -159,13 +159,29 @@ def _retryable_failure(message: str, after: float | None, why: str) -> ModelFail
     return ModelFailure(BackendError(message), tries, after, why)
 
 
-def _connection_failure(settings: ModelSettings, *, has_begun: bool) -> ModelFailure:
-    where = base_url_of(settings)
+def _connection_failure(
+    settings: ModelSettings, error: Exception, *, has_begun: bool
+) -> ModelFailure:
+    where, lost = base_url_of(settings), "the connection to its provider was lost"
     if has_begun:
-        return ModelFailure(BackendError(f"lost the connection to {where}"))
+        return ModelFailure(BackendError(lost))
+    if _is_connection_lost(error):
+        return ModelFailure(BackendError(lost), MAX_MODEL_ATTEMPTS, reason="connection lost")
     return ModelFailure(
         BackendError(f"cannot reach {where}"), MAX_MODEL_ATTEMPTS, reason="unreachable"
     )
+
+
+def _is_connection_lost(error: BaseException) -> bool:
+    """Return whether a connection was made before it failed."""
+    import httpx2
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (httpx2.ReadError, httpx2.RemoteProtocolError)):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _error_detail(error: ModelAPIError, key: Secret) -> str:

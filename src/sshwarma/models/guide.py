@@ -47,21 +47,21 @@ def _make_rule(tool: str, says: str, *ways: str) -> GuideRule:
 GUIDE_RULES: Final = (
     _make_rule(
         "who",
-        "Connected now:",
+        "",
         r"\bwho\b.*\b(here|there|around|online|connected)\b",
         r"\bwho\?$",
     ),
     _make_rule(
         "inventory",
-        "Equipment:",
+        "",
         r"\bequip(ped|ment)?\b",
         r"\binventory\b",
         r"\b(what|which) tools\b",
     ),
-    _make_rule("rooms", "The rooms:", r"\b(which|what|list|other)\b.*\brooms?\b"),
+    _make_rule("rooms", "", r"\b(which|what|list|other)\b.*\brooms?\b"),
     _make_rule(
         "exits",
-        "From here:",
+        "",
         r"\bexits?\b",
         r"\bwhere (can|could) (i|we) go\b",
         r"\bway out\b",
@@ -74,9 +74,7 @@ GUIDE_RULES: Final = (
         r"\bwhat is (here|this place|this room)\b",
         r"\bdescribe\b.*\broom\b",
     ),
-    _make_rule(
-        "journal", "From the journal:", r"\bdeci(ded|sions?)\b", r"\bjournal\b", r"\bnotes?\b"
-    ),
+    _make_rule("journal", "", r"\bdeci(ded|sions?)\b", r"\bjournal\b", r"\bnotes?\b"),
     _make_rule(
         "history",
         "Lately:",

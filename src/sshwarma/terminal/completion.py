@@ -143,6 +143,7 @@ class CandidateMenu:
             if candidate.note:
                 parts.append(("dim", "  " + candidate.note))
             if number == top + height - 1 and height < count:
-                parts.append(("dim", f"  ({self.index + 1} of {count})"))
+                place = f"{self.index + 1} of {count}" if self.index >= 0 else f"{count} in all"
+                parts.append(("dim", f"  ({place})"))
             lines.append(line(*parts))
         return lines

@@ -37,6 +37,12 @@ _ASCII_MARKS: Final = str.maketrans(
 
 _WORD: Final = re.compile(" +|[^ ]+")
 
+_UNSPACED: Final = re.compile("[^\u0000-\u058f\u1e00-\u2bff]")
+"""Characters of scripts that may lack spaces between words: not Latin, Greek, Cyrillic, marks."""
+
+STACKED_INDENT_COLUMNS: Final = 2
+"""Columns by which the last column of a table is indented below the columns before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
@@ -131,16 +137,18 @@ def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
 
 def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
     """Yield the rows of one logical line, coloured."""
+    if line.last_column is not None and _is_stacked(line, look):
+        for part in _stack_columns(line, line.last_column):
+            yield from wrap_line(part, look)
+        return
     spans = _escape_spans(line.spans, look)
-    flat = "".join(text for _, text in spans)
-    size = text_width(flat)
+    size = _spans_width(spans)
     if size > look.columns and line.fold is not None:
         style, text = spans[line.fold]
         room = look.columns - size + text_width(text)
         kept = room if room >= MIN_FOLD_COLUMNS else look.columns // 3
         spans[line.fold] = (style, clip_text(text, kept, "…" if look.utf8 else "..."))
-        flat = "".join(text for _, text in spans)
-        size = text_width(flat)
+        size = _spans_width(spans)
     if size <= look.columns:
         yield style_spans(spans, look)
         return
@@ -148,9 +156,42 @@ def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
     edge, used = clip_spans(_escape_spans(line.edge, look), look, most)
     pad = style_spans(edge, look) + " " * max(0, min(line.hang, most) - used)
     used = max(used, min(line.hang, most))
-    rows = _row_bounds(flat, look.columns, used)
+    words = _split_words(spans, look.columns - used if line.breaks_between_spans else 0)
+    rows = _row_bounds("".join(text for _, text in spans), words, look.columns, used)
     for number, row in enumerate(_cut_spans(spans, rows)):
         yield (pad if number else "") + style_spans(row, look)
+
+
+def _is_stacked(line: Line, look: DisplayOptions) -> bool:
+    """Return whether the last column of a row of a table gets rows of its own.
+
+    It does if a row of the table is too long, and the columns before take more than a third of the
+    screen; or more than two thirds, if the last column can be cut.
+    """
+    head = max(line.hang, _spans_width(_escape_spans(line.spans[: line.last_column], look)))
+    share = head if line.fold is None else head / 2
+    widest = max(line.widest, _spans_width(_escape_spans(line.spans, look)))
+    return widest > look.columns and share > look.columns / 3
+
+
+def _stack_columns(line: Line, last_column: int) -> Iterator[Line]:
+    """Yield a row of a table as two lines: the columns before the last, and the last."""
+    spans = list(line.spans[:last_column])
+    flat = "".join(text for _, text in spans)
+    hang = len(flat) - len(flat.lstrip(" ")) + STACKED_INDENT_COLUMNS
+    while spans and not spans[-1][1].strip(" "):
+        spans.pop()
+    if spans:
+        spans[-1] = (spans[-1][0], spans[-1][1].rstrip(" "))
+        yield Line(tuple(spans), hang, breaks_between_spans=True)
+    last = line.spans[last_column:]
+    if last:
+        fold = None if line.fold is None else line.fold - last_column + 1
+        yield Line((("", " " * hang), *last), hang, fold=fold)
+
+
+def _spans_width(spans: Sequence[Span]) -> int:
+    return text_width("".join(text for _, text in spans))
 
 
 def _escape_spans(spans: Sequence[Span], look: DisplayOptions) -> list[Span]:
@@ -188,33 +229,50 @@ def _lay_out_table(table: Table, look: DisplayOptions) -> Iterator[Line]:
         yield Line(tuple(spans))
 
 
-def _row_bounds(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
+def _split_words(spans: Sequence[Span], whole: int) -> Iterator[str]:
+    """Yield the words of the joined spans, and the spaces between them.
+
+    A span of at most `whole` columns is one word, also if it has spaces.
+    """
+    if not whole:
+        yield from _WORD.findall("".join(text for _, text in spans))
+        return
+    for _, text in spans:
+        if text.strip(" ") and text_width(text) <= whole:
+            yield text
+        else:
+            yield from _WORD.findall(text)
+
+
+def _row_bounds(
+    text: str, words: Iterable[str], columns: int, hang: int
+) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each row: first `columns` wide, then `columns - hang`.
 
-    Rows break at spaces, which are dropped there. An ASCII word that fits in one row moves to the
-    next row whole; other scripts break between any two clusters.
+    Rows break at spaces, which are dropped there. A word that fits in one row moves to the next row
+    whole, if its script has spaces between words; other scripts break between any two clusters.
     """
     start = end = used = 0
     room = columns
-    for match in _WORD.finditer(text):
-        word = match[0]
+    after = 0  # the end of the word
+    for word in words:
+        at, after = after, after + len(word)
         size = text_width(word)
         if used + size <= room:
-            end, used = match.end(), used + size
+            end, used = after, used + size
             continue
-        if word[0] == " ":
+        if not word.strip(" "):
             # Drop the spaces at which the row breaks. Spaces at the start of the line are kept
             # and the row breaks after them.
             yield start, end
-            start, used, room = match.end(), 0, columns - hang
+            start, used, room = after, 0, columns - hang
             end = start
             continue
-        if size <= columns - hang and word.isascii() and used:
+        if size <= columns - hang and used and not _UNSPACED.search(word):
             yield start, _strip_end(text, start, end)
-            start, used, room = match.start(), size, columns - hang
-            end = match.end()
+            start, used, room = at, size, columns - hang
+            end = after
             continue
-        at = match.start()
         for cluster in split_clusters(word):
             size = cluster_width(cluster)
             if used + size > room:

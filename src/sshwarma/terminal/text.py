@@ -32,8 +32,8 @@ Span: TypeAlias = tuple[Style, str]
 
 _COLUMN: Final = re.compile(r" +\S.*? {2,}(?=\S)")
 
-MAX_HANG_COLUMNS: Final = 28
-"""Columns that wrapped text is moved to the right at most."""
+_CODE_HANG_COLUMNS: Final = 4
+"""Columns by which the rest of an indented line without a second column is indented further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,19 @@ class Line:
         hang: columns by which continuation rows are indented when the line is wrapped.
         edge: spans that begin each continuation row, such as quote marks; part of `hang`.
         fold: index of the span that is cut before a too long line is wrapped.
+        last_column: index of the span that begins the last column of a row of a table. If the row
+            is too long and the columns before are wide, that column gets rows of its own.
+        widest: columns of the longest row of the table, so that all rows are laid out alike.
+        breaks_between_spans: whether rows break between spans only, unless a span is too wide.
     """
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
     edge: tuple[Span, ...] = ()
     fold: int | None = None
+    last_column: int | None = None
+    widest: int = 0
+    breaks_between_spans: bool = False
 
     def plain(self) -> str:
         """Return the text without styles, unescaped."""
@@ -105,8 +112,11 @@ class Block:
         return "\n".join(line.plain() for line in self.lines)
 
 
-def line(*parts: str | Span, hang: int = 0) -> Line:
-    """Make a line from plain strings and (style, text) pairs."""
+def line(*parts: str | Span, hang: int = 2) -> Line:
+    """Make a line from plain strings and (style, text) pairs.
+
+    The rest of a message that is too long for a row is indented, at every place alike.
+    """
     return Line(tuple(("", part) if isinstance(part, str) else part for part in parts), hang)
 
 
@@ -135,31 +145,60 @@ def reflowed(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[L
     """Yield a text with fixed line breaks as Lines that wrap at the screen width.
 
     The lines of a paragraph become one Line. An empty line, an indented line, a heading or an item
-    of a list begins a new one. An indented line is not joined with others; if it has a second
-    column, wrapped text is aligned with that.
+    of a list begins a new one. Indented lines with a second column are rows of a table; a line that
+    is indented as far as the second column of the line before continues that column.
     """
     paragraph: list[str] = []
+    table: list[str] = []
     for part in text.split("\n"):
+        if table and not (part.strip() and part.startswith(" ")):
+            yield from _indented_lines(table, style, indent)
+            table = []
         own_line = not part.strip() or part.startswith((" ", "# ", "- "))
         if own_line and paragraph:
             yield from text_lines(" ".join(paragraph), style, indent=indent)
             paragraph = []
         if not own_line or part.startswith("- "):
             paragraph.append(part.strip())
-        elif part.strip():
-            yield line(" " * indent, (style, part), hang=indent + _second_column(part))
-        else:
+        elif not part.strip():
             yield line()
+        elif not part.startswith(" "):
+            yield line(" " * indent, (style, part), hang=indent)
+        elif table and _indentation(part) == _second_column(table[-1]):
+            table[-1] += f" {part.strip()}"
+        else:
+            table.append(part)
+    yield from _indented_lines(table, style, indent)
     if paragraph:
         yield from text_lines(" ".join(paragraph), style, indent=indent)
 
 
-def _second_column(part: str) -> int:
-    """Return the column where the second column of an indented line begins.
+def _indented_lines(parts: list[str], style: Style, indent: int) -> Iterable[Line]:
+    """Yield indented lines; those with the same second column are rows of one table."""
+    columns = [_second_column(part) for part in parts]
+    widest: dict[int | None, int] = {}
+    for part, column in zip(parts, columns, strict=True):
+        widest[column] = max(widest.get(column, 0), indent + len(part))
+    pad = " " * indent
+    for part, column in zip(parts, columns, strict=True):
+        if column is None:
+            hang = indent + _indentation(part) + _CODE_HANG_COLUMNS
+            yield line(pad, (style, part), hang=hang)
+        else:
+            head, text = part[:column], part[column:]
+            yield Line(
+                (("", pad), (style, head), (style, text)),
+                hang=indent + column,
+                last_column=2,
+                widest=widest[column],
+            )
 
-    Return the indentation if there is no second column, or it is too far right for a narrow screen.
-    """
-    column = _COLUMN.match(part)
-    if column is not None and column.end() <= MAX_HANG_COLUMNS:
-        return column.end()
+
+def _indentation(part: str) -> int:
     return len(part) - len(part.lstrip())
+
+
+def _second_column(part: str) -> int | None:
+    """Return where the second column of an indented line begins; None without one."""
+    column = _COLUMN.match(part)
+    return column.end() if column is not None else None

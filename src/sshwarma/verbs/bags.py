@@ -26,7 +26,7 @@ BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
 TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", "home"))]
 
 
-OWN_BAG_RIGHTS: Final = "Needs the `build` right, for your own bag only `enter`"
+OWN_BAG_RIGHTS: Final = "Needs the build right, for your own bag only enter"
 """Rights of a verb that changes the bag of the room or that of the caller."""
 
 
@@ -89,13 +89,18 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         known = things.find_child(tx.conn, bag_id, plain, "data")
         if known is not None:
             things.update_thing(tx, known.id, content=text)
+            announce(tx, "changed")
             return False
         _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
+        announce(tx, "made")
         return True
 
-    notice = f"put {plain}" if bag_id == caller.room_id else ""
-    return PutResult(plain, bag_name, await caller.change(store, notice), size)
+    def announce(tx: Change, done: str) -> None:
+        if bag_id == caller.room_id:
+            caller.append_notice(tx, f"{done} {plain}")
+
+    return PutResult(plain, bag_name, await caller.change(store), size)
 
 
 async def _resolve_new_name(caller: Caller, name: str) -> tuple[str, str, str]:
@@ -205,7 +210,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
         )
         return True
 
-    made = await caller.change(store, f"put {plain} → {uri}")
+    made = await caller.change(store, f"linked {plain} → {uri}")
     return PutResult(plain, (await caller.room()).name, made, len(uri))
 
 
@@ -283,8 +288,8 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Needs the `build` right in the rooms that the thing leaves and enters",
-    examples=("/move prompt:style to home", "/move todo me"),
+    rights_note="Needs the build right in the rooms that the thing leaves and enters",
+    examples=("/move prompt:style to home", "/move todo to me"),
     scope=TokenScope.BUILD,
 )
 async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:

@@ -45,14 +45,14 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
 
     The new answer replaces the old one, which stays as a branch: /branch goes back to it. If
     models were asked more since, those turns stay and the old answer is dropped instead:
-    /message restore brings it back.
+    /message restore restores it.
 
     Args:
         model: the model to ask again (default: the one that answered you last).
     """
     answering = services_of(caller).turns
     wanted = caller.world.agents.find_model(model) if model else None
-    old = await find_newest_own(caller, "asked again", wanted)
+    old = await find_newest_own(caller, "ask again", wanted)
     agent = caller.world.agents.get(old.agent_id)
     if agent is None or not answering.can_answer(agent):
         raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
@@ -106,24 +106,29 @@ class BranchList:
 
 @view(BranchList)
 def draw_branch_list(result: BranchList) -> Block:
-    """Draw the forks of a conversation, a line for each turn, the one in use marked."""
+    """Draw each question with its answers, the one in use marked."""
     if not result.forks:
         return block(line("The conversation of ", ("room", result.room), " has no branches."))
     lines: list[Line] = [line(("heading", f"Branches of {result.room}:"))]
     for fork in result.forks:
+        lines.append(line("  ", ("name", fork[0].by), f": {fork[0].snippet}", hang=4))
         lines += draw_columns(
             (
-                ("ok", "●") if turn.on else ("dim", "○"),
-                ("mark", turn.short),
-                ("time", format_clock(turn.at)),
-                f"{turn.by} → {turn.agent}",
-                ("warn", "" if turn.status == "completed" else turn.status),
-                turn.snippet,
-            )
-            for turn in fork
+                (
+                    ("ok", "●") if turn.on else ("dim", "○"),
+                    ("mark", turn.short),
+                    ("time", format_clock(turn.at)),
+                    f"{turn.by} → {turn.agent}",
+                    ("warn", "" if turn.status == "completed" else turn.status),
+                    turn.answer or ("dim", "no answer"),
+                )
+                for turn in fork
+            ),
+            indent=4,
+            cut_last=True,
         )
         lines.append(line())
-    lines.append(line(("dim", "/branch switch ID goes to another.")))
+    lines.append(line(("dim", "/branch switch TURN goes to another.")))
     return block(*lines)
 
 
@@ -131,7 +136,9 @@ branch = group(
     "branch",
     section="Models",
     default="list",
-    doc="""Other answers to the same question, and the conversation after them.
+    doc="""List and switch branches of the conversation.
+
+    A branch is another answer to the same question, and the conversation after it.
 
     /retry makes a branch. Models are sent the branch that you switched to, for everybody here.
     """,

@@ -143,13 +143,13 @@ def draw_room_text(result: RoomText) -> Block:
     "vibe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Setting it needs the `build` right",
+    rights_note="Setting it needs the build right",
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
     scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room vibe.
+    """Show or set the vibe of this room.
 
     The vibe is the mood of the room in one line. People see it in /look, models in their context.
 
@@ -171,12 +171,12 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     "describe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Setting it needs the `build` right",
+    rights_note="Setting it needs the build right",
     examples=("/describe", "/describe A long bench under north light."),
     scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Get/set room description.
+    """Show or set the description of this room.
 
     Args:
         text: the new description (default: show the current one); - empties it.

@@ -12,10 +12,11 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_result, view
-from sshwarma.verbs.wrap import Wrapped, compose_for, find_model
+from sshwarma.verbs.wrap import Wrapped, compose_for, find_default_model, find_model
 from sshwarma.world import notes, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.wrap import window
 
@@ -64,7 +65,7 @@ context = group(
     default="show",
     doc="""Show and set what models are sent of this room's conversation.
 
-    The window is a number of turns, each a question with its whole answer: 0 is all of them, -1 is
+    The window is a number of turns, each a question with its whole answer: 0 is all turns, -1 is
     no turn. What was said after the last turn is always sent. A turn that is too long is
     shortened.
     """,
@@ -80,7 +81,12 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     Args:
         model: the model (default: the one that answered last here).
     """
-    wrapped, composed = await compose_for(caller, await find_model(caller, model))
+    room = await caller.room()
+    agent = await find_model(caller, model) if model else await find_default_model(caller)
+    if agent is None:
+        size = _window_of(room)
+        return ContextDetails(room.name, size, _describe_window(size), (), None)
+    wrapped, composed = await compose_for(caller, agent)
     names = caller.world.agents
     selected = tuple(
         SelectedTurn(
@@ -91,7 +97,6 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
         )
         for turn in composed.turns
     )
-    room = await caller.room()
     return ContextDetails(
         room.name, composed.window_size, _describe_window(composed.window_size), selected, wrapped
     )
@@ -100,7 +105,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
 @context.verb(
     "window",
     needs=Right.ENTER,
-    rights_note="Setting it needs the `build` right",
+    rights_note="Setting it needs the build right",
     tool=False,
     examples=("/context window", "/context window 10", "/context window 0"),
 )
@@ -108,11 +113,11 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
     """Show or set the window of this room.
 
     Args:
-        size: number of turns, at most 1000; 0 for all of them, -1 for no turn.
+        size: number of turns, at most 1000; 0 for all turns, -1 for no turn.
     """
     room = await caller.room()
     if size is None:
-        known = window.DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
+        known = _window_of(room)
         return Confirmation(f"The window of {room.name} is {known}: {_describe_window(known)}.")
     await caller.require(Right.BUILD)
     await caller.change(
@@ -120,6 +125,10 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
         f"set the window to {size}: {_describe_window(size)}",
     )
     return Confirmation(f"The window of {room.name} is {size}: {_describe_window(size)}.")
+
+
+def _window_of(room: Room) -> int:
+    return window.DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
 
 
 def _describe_window(size: int) -> str:

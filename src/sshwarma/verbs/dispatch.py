@@ -77,9 +77,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:
-        raise Forbidden(
-            "Navigation is off in this room: models and agents cannot leave it by tool."
-        )
+        raise Forbidden("Navigation is off in this room: models and agents cannot leave it.")
     caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)

@@ -30,11 +30,12 @@ def parse_docstring(text: str) -> Docstring:
     """Parse a docstring in Google style.
 
     Only lines below `Args:` describe parameters, so no sentence of the text is mistaken for one.
+    Backticks are dropped: the text is shown as it is, not as Markdown.
 
     Raises:
         ValueError: if a line below `Args:` is neither a parameter nor the continuation of one.
     """
-    text = inspect.cleandoc(text)
+    text = inspect.cleandoc(text).replace("`", "")
     section = _SECTION.search(text)
     body, arguments = (text[: section.start()], text[section.end() :]) if section else (text, "")
     summary, _, detail = body.partition("\n")

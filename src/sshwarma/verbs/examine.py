@@ -148,7 +148,7 @@ def _draw_calls(details: ThingDetails) -> list[Line]:
     examples=("/examine sshwarma:look", "/examine prompt:code-style", "/examine @alice"),
 )
 async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
-    """Thing details.
+    """Show a thing.
 
     Shows the parameters, recent calls and statistics of a tool, the text of data, the URL of a
     reference, and the contents of a room, an agent or a namespace.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from sshwarma.common.close_names import find_close_names
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound
 
@@ -19,6 +19,22 @@ _QUOTED: Final = {
     '"': re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL),
 }
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+class UnknownVerb(NotFound):
+    """A typed line that begins with no verb."""
+
+
+class UnknownFlag(Invalid):
+    """A flag that a verb does not have. `flags`: those that it has."""
+
+    def __init__(self, verb: Verb, name: str, span: tuple[int, int]) -> None:
+        self.flags = tuple(f"--{option}" for option in verb.flags)
+        super().__init__(
+            f"/{verb.name} has no flag --{name[:40]}.",
+            hint=f"It has {' '.join(self.flags) or 'no flags'}.",
+            span=span,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +54,16 @@ def split_verb(line: str) -> tuple[Verb, int]:
     """Return the verb that a line begins with, and the index after its name.
 
     Raises:
-        NotFound: if no verb has that name; the hint lists the nearest names.
+        UnknownVerb: if no verb has that name; the hint lists the nearest names.
         Invalid: if a group needs an action; the message lists its actions.
     """
     first = _WORD.match(line)
     name = first[0] if first else ""
     entry = find_entry(name)
     if first is None or entry is None:
-        near = difflib.get_close_matches(_strip_slash(name), verb_names(), n=3, cutoff=0.55)
+        near = find_close_names(_strip_slash(name), verb_names())
         hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
-        raise NotFound(
+        raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
             hint=hint or "/help lists the verbs.",
             span=(0, len(name)),
@@ -72,7 +88,7 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
             hint=f"/help {group.name} describes them.",
             span=(len(line.rstrip()),) * 2,
         )
-    near = difflib.get_close_matches(second[0].lower(), group.actions, n=1, cutoff=0.55)
+    near = find_close_names(second[0].lower(), group.actions)
     hint = f"Did you mean /{group.name} {near[0]}?" if near else f"It has {actions}."
     raise Invalid(
         f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, span=second.span()
@@ -200,12 +216,7 @@ def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
     name, equals, value = word.text.removeprefix("--").partition("=")
     parameter = verb.flags.get(name)
     if parameter is None:
-        options = " ".join(f"--{option}" for option in verb.flags) or "no flags"
-        raise Invalid(
-            f"/{verb.name} has no flag --{name[:40]}.",
-            hint=f"It has {options}.",
-            span=(word.start, word.end),
-        )
+        raise UnknownFlag(verb, name, (word.start, word.end))
     if parameter.boolean:
         return parameter, (value if equals else True), word.end
     if equals and value[:1] not in ("'", '"'):

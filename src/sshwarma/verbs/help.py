@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Annotated
 
 import sshwarma
+from sshwarma.common.close_names import find_close_names
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
@@ -19,7 +19,7 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, split_usage, view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.resources import resource_dir
@@ -81,7 +81,7 @@ def draw_help_group(result: HelpGroup) -> Block:
         lines += [line(), *reflowed(result.detail, indent=2)]
     lines.append(line())
     for usage, summary in result.verbs:
-        lines += [line("  ", ("verb", usage), hang=6), line("    ", summary, hang=4)]
+        lines += [_draw_usage(usage, indent=2), line("    ", summary, hang=4)]
     notes = [f"/help {result.name} ACTION tells more."]
     if result.default:
         notes.append(f"/{result.name} alone is /{result.name} {result.default}.")
@@ -109,7 +109,7 @@ class HelpVerb:
 @view(HelpVerb)
 def draw_help_verb(result: HelpVerb) -> Block:
     """Draw the usage, text, arguments and examples of one verb."""
-    lines: list[Line] = [line(("verb", result.usage), hang=4), line(f"  {result.summary}", hang=2)]
+    lines: list[Line] = [_draw_usage(result.usage), line(f"  {result.summary}", hang=2)]
     if result.detail:
         lines += [line(), *reflowed(result.detail, indent=2)]
     if result.arguments:
@@ -126,6 +126,11 @@ def draw_help_verb(result: HelpVerb) -> Block:
     if notes:
         lines += [line(), line(("dim", " ".join(notes)), hang=2)]
     return block(*lines)
+
+
+def _draw_usage(usage: str, indent: int = 0) -> Line:
+    spans = (("", " " * indent), *split_usage(usage))
+    return Line(spans, hang=indent + 4, breaks_between_spans=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +218,7 @@ async def show_help(
     text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near = difflib.get_close_matches(
-        first.lower(), [*verb_names(), *load_help_topics()], n=3, cutoff=0.5
-    )
+    near = find_close_names(first, [*verb_names(), *load_help_topics()])
     hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
     raise NotFound(f"No help on {topic[:40]}.", hint=hint)
 

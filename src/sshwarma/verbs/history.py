@@ -44,7 +44,7 @@ class HistoryEntry:
     room: str = ""
     meta: dict[str, Any] | None = None
     turn: str | None = None  # the turn it belongs to
-    dropped: bool = False  # whether it was undone
+    dropped: bool = False  # whether models are no longer sent it
     marked: bool = False  # whether its Markdown is drawn for the caller
 
 
@@ -92,10 +92,11 @@ def draw_tool_stats(stats: ToolStats) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Rows that match a search, newest first."""
+    """Rows that match a search, newest first. `more`: whether older rows match too."""
 
     words: str
     entries: tuple[HistoryEntry, ...]
+    more: bool = False
 
 
 @view(SearchResults)
@@ -103,8 +104,10 @@ def draw_search_results(results: SearchResults) -> Block:
     """Draw the rows that match a search, each cut to one line around a match."""
     if not results.entries:
         return block(line(f"No row that you may read matches {results.words}."))
+    count = len(results.entries)
+    found = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
     return block(
-        line(("heading", f"Found {len(results.entries)}, newest first:")),
+        line(("heading", f"{found}:")),
         *draw_columns(
             (
                 ("time", format_clock(entry.at)),
@@ -115,6 +118,7 @@ def draw_search_results(results: SearchResults) -> Block:
             )
             for entry in results.entries
         ),
+        *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
         line(("dim", "In its room, /history --at NUMBER shows the rows around it.")),
     )
 
@@ -155,7 +159,7 @@ async def show_history(
     tools: Flag = False,
     stats: Flag = False,
 ) -> HistoryPage | ToolStats:
-    """View conversation.
+    """Show the conversation.
 
     Shows the newest rows of this room with their times. The first line shows how to read older
     rows.
@@ -232,7 +236,7 @@ async def search_history(
     Args:
         text: the words.
         n: number of rows (default 20, at most 1000).
-        dropped: also rows that were undone.
+        dropped: also rows that were dropped.
     """
     return await _search_rows(caller, text, n, dropped=dropped)
 
@@ -249,13 +253,13 @@ async def find(
     """Find rows by their words.
 
     Searches every room you may enter and your private messages, newest first. A row must have all
-    the words; the last may be the start of one; double quotes keep words together. Rows that were
-    undone are left out, and so are calls of this search.
+    the words; the last may be the start of one; double quotes keep words together. Dropped rows
+    are left out, and so are calls of this search.
 
     Args:
         text: the words.
         n: number of rows (default 20, at most 1000).
-        dropped: also rows that were undone.
+        dropped: also rows that were dropped.
     """
     return await _search_rows(caller, text, n, dropped=dropped)
 
@@ -275,8 +279,9 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
 
     def look(conn: Connection) -> list[search.SearchHit]:
         logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
-        return search.search_rows(conn, words, logs, n, dropped=dropped)
+        return search.search_rows(conn, words, logs, n + 1, dropped=dropped)
 
+    hits = await world.store.read(look)
     return SearchResults(
         words,
         tuple(
@@ -285,8 +290,9 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
                 turn=hit.turn_id,
                 dropped=hit.dropped,
             )
-            for hit in await world.store.read(look)
+            for hit in hits[:n]
         ),
+        more=len(hits) > n,
     )
 
 
@@ -346,7 +352,7 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
             who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
     place = [("time", format_clock(entry.at)), ("dim", f" {entry.seq} ")]
     if entry.dropped:
-        place.append(("warn", "undone "))
+        place.append(("warn", "dropped "))
         style = "dim"
     if entry.marked and not entry.dropped:
         return render_markdown(*place, *who, text=entry.text)

@@ -139,14 +139,14 @@ def _format_source(notes: Iterable[str]) -> str:
     "inv",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note="Needs the `enter` right, `admin` for defaults",
+    rights_note="Needs the enter right, admin for defaults",
     aliases=("inventory", "i"),
     tool="inventory",
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
     default=True,
 )
 async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
-    """Query inventory.
+    """Show what is equipped.
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without

@@ -67,7 +67,7 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
 
 @entry_verb("note", example="/note the relay box is 10.0.0.9")
 async def note(caller: Caller, text: Text) -> JournalNote:
-    """Add note.
+    """Add a note to the journal.
 
     Args:
         text: what to keep in this room's journal.
@@ -77,7 +77,7 @@ async def note(caller: Caller, text: Text) -> JournalNote:
 
 @entry_verb("decide", example="/decide we ship on Friday")
 async def decide(caller: Caller, text: Text) -> JournalNote:
-    """Record decision.
+    """Add a decision to the journal.
 
     Args:
         text: what was decided.
@@ -87,7 +87,7 @@ async def decide(caller: Caller, text: Text) -> JournalNote:
 
 @entry_verb("idea", example="/idea cache the route")
 async def idea(caller: Caller, text: Text) -> JournalNote:
-    """Capture idea.
+    """Add an idea to the journal.
 
     Args:
         text: the idea.
@@ -97,7 +97,7 @@ async def idea(caller: Caller, text: Text) -> JournalNote:
 
 @entry_verb("milestone", example="/milestone first green run")
 async def milestone(caller: Caller, text: Text) -> JournalNote:
-    """Mark milestone.
+    """Add a milestone to the journal.
 
     Args:
         text: what was reached.
@@ -144,7 +144,7 @@ async def journal(
     kind: JournalKind = "all",
     n: Count = 20,
 ) -> Journal:
-    """Read journal.
+    """Show the journal.
 
     Args:
         kind: note, decision, idea, milestone or all (default all).

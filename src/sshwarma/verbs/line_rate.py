@@ -37,8 +37,8 @@ class LineRateLimiter:
     def __len__(self) -> int:
         return len(self._window)
 
-    def check(self, agent_id: str) -> None:
-        """Count one line.
+    def check(self, agent_id: str, after: str = "") -> None:
+        """Count one line. `after` replaces what the refusal says to do after the wait.
 
         Raises:
             RateLimited: if the agent has sent too many; the line is not counted.
@@ -49,5 +49,5 @@ class LineRateLimiter:
                 f"That is more than {self._window.limit} {self._unit}"
                 f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
                 retry_after_seconds=wait,
-                hint=f"Wait {math.ceil(wait)} s; {self._after}.",
+                hint=f"Wait {math.ceil(wait)} s; {after or self._after}.",
             )

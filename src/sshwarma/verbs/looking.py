@@ -105,7 +105,7 @@ def draw_room_seen(room: RoomDetails) -> Block:
     default=True,
 )
 async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | ThingDetails:
-    """Describe current room.
+    """Show this room.
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
     With a thing, the same as /examine.
@@ -183,7 +183,7 @@ def draw_room_list(result: RoomList) -> Block:
 
 @verb("rooms", section="Looking", examples=("/rooms",), default=True)
 async def rooms(caller: Caller) -> RoomList:
-    """List rooms.
+    """List the rooms.
 
     Sorted by name, with the number of people in each. Only members see a private room.
     """
@@ -246,7 +246,7 @@ def draw_who_list(result: PersonList) -> Block:
 
 @verb("who", section="Looking", examples=("/who",), default=True)
 async def who(caller: Caller) -> PersonList:
-    """List participants.
+    """List who is connected.
 
     Everyone connected now, with room, door (ssh or mcp) and idle time. A private room
     that you may not enter is left out.

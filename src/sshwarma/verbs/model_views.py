@@ -313,7 +313,7 @@ def _total_cost(used: UsageTotal) -> float | None:
 
 
 def _format_usage(tokens: int, cost: float | None) -> str:
-    return f"{tokens} tokens, {'cost not known' if cost is None else f'${cost:.4f}'}"
+    return f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.4f}'}"
 
 
 def format_setting(value: object, nothing: str = "none") -> str:

@@ -36,7 +36,11 @@ def draw_model_list(result: ModelList) -> Block:
     return block(
         line(("heading", "Models:")),
         *draw_columns(
-            (("model", f"@{known.name}"), ("dim", known.model), known.description)
+            (
+                ("model", f"@{known.name}"),
+                ("dim", known.model),
+                "" if known.description in (known.name, known.model) else known.description,
+            )
             for known in result.models
         ),
     )

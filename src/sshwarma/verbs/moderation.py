@@ -41,15 +41,14 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         raise NotFound(f"{other.name} is not in {here.name}.")
     if here.id == "lobby":
         raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
-    why = f": {reason}" if reason else "."
+    why = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         rows.append_row(
             tx, here.id, "notice", f"{caller.agent.name} put {other.name} out{why}", author_id=None
         )
-        tx.publish_on_commit(
-            AgentEvicted(other.id, f"{caller.agent.name} put you out of {here.name}{why}", here.id)
-        )
+        told = f"{caller.agent.name} put you out of {here.name}{why or '.'}"
+        tx.publish_on_commit(AgentEvicted(other.id, told, here.id))
 
     await caller.change(work)
     return Confirmation(f"{other.name} was put out.")
@@ -109,12 +108,13 @@ async def _mute_or_ban(
         await caller.change(
             lambda tx: access.set_member(
                 tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
-            )
+            ),
+            f"un{how} {other.name}",
         )
         return Confirmation(f"{other.name} is no longer {how} {where}.")
     length = _parse_minutes(minutes)
     until = now_ms() + length * MINUTE_MS
-    why = f": {reason}" if reason else "."
+    why = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         access.set_member(
@@ -125,7 +125,7 @@ async def _mute_or_ban(
         )
         if how == "banned":
             tx.publish_on_commit(
-                AgentEvicted(other.id, f"You are banned from {here.name}{why}", here.id)
+                AgentEvicted(other.id, f"You are banned from {here.name}{why or '.'}", here.id)
             )
 
     await caller.change(work)
@@ -138,18 +138,18 @@ def _parse_minutes(text: Minutes | str) -> int:
         return PERMANENT_BAN_MINUTES
     digits = str(text)
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
+        most = PERMANENT_BAN_MINUTES
         raise Invalid(
-            f"minutes: must be from 1 to {PERMANENT_BAN_MINUTES}, forever or off"
-            f" (got {str(text)[:40]})."
+            f"minutes: must be from 1 to {most}, forever or off (got {ascii(text)[:40]})."
         )
     return int(text)
 
 
-async def _find_lower_ranked(caller: Caller, name: str, action: str) -> Agent:
+async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
     """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
     other = caller.world.agents.find(name)
     if other.id == caller.agent.id:
-        raise Invalid(f"You cannot {action} yourself.")
+        raise Invalid(f"You cannot {verb} yourself.")
     now = now_ms()
     here = await caller.room()
     if Right.ADMIN in here.rights_of(other, now) and caller.agent.role != "owner":

@@ -52,7 +52,7 @@ def draw_moved(moved: MoveResult) -> Block:
     scope=TokenScope.ACT,
 )
 async def join(caller: Caller, room: RoomName) -> MoveResult:
-    """Join room.
+    """Go to a room.
 
     Works from any room. If the room does not exist or you may not enter it, you stay where you
     are. /create makes a room.
@@ -67,7 +67,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     "leave", section="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT
 )
 async def leave(caller: Caller) -> MoveResult:
-    """Leave room.
+    """Go back to the lobby.
 
     Goes back to the lobby.
     """
@@ -84,7 +84,7 @@ async def leave(caller: Caller) -> MoveResult:
     scope=TokenScope.ACT,
 )
 async def go(caller: Caller, direction: ExitName) -> MoveResult:
-    """Navigate exit.
+    """Take an exit.
 
     Args:
         direction: n s e w u d ne nw se sw in out, or the name of an exit.
@@ -110,7 +110,7 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     moves=True,
 )
 async def create(caller: Caller, room: Word) -> MoveResult:
-    """Create room.
+    """Create a room and go there.
 
     You own the new room and go there. It gets the equipment of `defaults`.
 
@@ -204,7 +204,7 @@ def draw_exits(result: ExitList) -> Block:
 
 @verb("exits", section="Moving", needs=Right.ENTER, examples=("/exits",), default=True)
 async def exits_here(caller: Caller) -> ExitList:
-    """List exits."""
+    """List the exits of this room."""
     room = await caller.room()
     return ExitList(room.name, tuple((way.direction, way.to_name) for way in room.exits))
 
@@ -270,7 +270,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """Whether models and agents may move out of a room by tool."""
+    """Whether models and agents may leave a room."""
 
     room: str
     on: bool
@@ -278,8 +278,8 @@ class Navigation:
 
 @view(Navigation)
 def draw_navigation(result: Navigation) -> Block:
-    """Draw whether models may move out of a room by tool."""
-    what = "may move out of it by tool" if result.on else "stay where they are"
+    """Draw whether models may leave a room."""
+    what = "may leave it" if result.on else "cannot leave it"
     return block(
         line(
             "Navigation is ",
@@ -295,7 +295,7 @@ nav = group(
     "nav",
     section="Moving",
     default="show",
-    doc="""Show or set whether models may move out of this room by tool.
+    doc="""Show or set whether models may leave this room.
 
     The setting applies to agents over MCP too, but not to people.
     """,
@@ -304,20 +304,20 @@ nav = group(
 
 @nav.verb("show", needs=Right.ENTER, tool=False, examples=("/nav", "/nav show"))
 async def show_navigation(caller: Caller) -> Navigation:
-    """Show whether models may move out of this room by tool."""
+    """Show whether models may leave this room."""
     room = await caller.room()
     return Navigation(room.name, room.models_can_move)
 
 
 @nav.verb("on", needs=Right.BUILD, tool=False, examples=("/nav on",))
 async def allow_navigation(caller: Caller) -> Navigation:
-    """Let models and agents move out of this room by tool."""
+    """Let models and agents leave this room."""
     return await _set_navigation(caller, "on")
 
 
 @nav.verb("off", needs=Right.BUILD, tool=False, examples=("/nav off",))
 async def forbid_navigation(caller: Caller) -> Navigation:
-    """Stop models and agents from moving out of this room by tool."""
+    """Keep models and agents from leaving this room."""
     return await _set_navigation(caller, "off")
 
 

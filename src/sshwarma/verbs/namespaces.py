@@ -26,7 +26,7 @@ from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.things import Thing
 
-MAKER_RIGHTS: Final = "Needs the `admin` right for what somebody else made"
+MAKER_RIGHTS: Final = "Needs the admin right for what somebody else made"
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:

@@ -195,10 +195,11 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
 
     result_row, kept = await caller.world.store.read(read)
     if result_row is None or not result_row.meta.get("attachments"):
-        where = f"Row {row} has" if row is not None else "The newest tool results here have"
-        raise NotFound(
-            f"{where} no attachment.", hint="A tool result that has one names /attachment."
-        )
+        if row is None:
+            raise NotFound("No tool result here has an attachment.")
+        if result_row is None:
+            raise NotFound(f"There is no row {row} here.")
+        raise NotFound(f"Row {row} has no attachment.")
     of = len(result_row.meta["attachments"])
     if kept is None:
         why = "was deleted to save space" if number <= of else f"not found: the row has {of}"
@@ -269,7 +270,9 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
     one = found[0]
     if start and start >= len(one.content):
-        raise Invalid(f"Row {one.seq} has {format_count(len(one.content), 'character')}.")
+        length = len(one.content)
+        has = f"row {one.seq} has {format_count(length, 'character')}"
+        raise Invalid(f"--start must be at most {max(0, length - 1)} ({has}; got {start}).")
     end = start + (
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
     )

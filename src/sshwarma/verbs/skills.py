@@ -35,7 +35,7 @@ from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-SKILL_RIGHTS: Final = "Needs the `admin` right for a skill that somebody else made"
+SKILL_RIGHTS: Final = "Needs the admin right for a skill that somebody else made"
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
@@ -243,7 +243,7 @@ async def edit_skill(
     needs=Right.ENTER,
     rights_note=SKILL_RIGHTS,
     scope=TokenScope.BUILD,
-    examples=("/skill rename reviewer critic",),
+    examples=("/skill rename reviewer = critic",),
 )
 async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirmation:
     """Rename a skill.

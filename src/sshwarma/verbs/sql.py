@@ -169,7 +169,7 @@ class QueryResult:
 def draw_selected(selected: QueryResult) -> Block:
     """Draw the rows of a SELECT as a table, and how to read the rest."""
     if not selected.rows:
-        return block(line("No rows: ", ("dim", ", ".join(selected.columns))))
+        return block(line("0 rows. ", ("dim", f"Columns: {', '.join(selected.columns)}.")))
     last = len(selected.columns) - 1
     lines = draw_columns(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -18,6 +19,10 @@ from sshwarma.world.statistics import SkillUse, ToolCount, UsageTotals
 
 BAR_COLUMNS = 20
 """Columns of the bar of a tool that got every call."""
+
+
+_NamedUsage: TypeAlias = tuple[Span, str, UsageTotals]
+"""The usage of a model or a room, with its name and the names of the agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +75,15 @@ def draw_stats(stats: UsageStats) -> Block:
         lines.append(
             line(("dim", f"  {_format_minute(stats.since)} to {_format_minute(stats.until)} UTC"))
         )
-    uses = [_draw_usage(("model", use.model), ", ".join(use.agents), use) for use in stats.spent]
+    uses: list[_NamedUsage] = [
+        (("model", use.model), ", ".join(use.agents), use) for use in stats.spent
+    ]
     if len(uses) > 1:
-        uses.append(_draw_usage(("mark", "total"), "", stats.total))
-    lines += draw_columns(uses)
+        uses.append((("mark", "total"), "", stats.total))
+    lines += _usage_lines(uses)
     if stats.rooms:
         lines += [line(("heading", "By room:"))]
-        lines += draw_columns(_draw_usage(("room", use.room), "", use) for use in stats.rooms)
+        lines += _usage_lines([(("room", use.room), "", use) for use in stats.rooms])
     if stats.tools:
         errors = f", {stats.errors} errors" if stats.errors else ""
         lines += [
@@ -93,12 +100,22 @@ def draw_stats(stats: UsageStats) -> Block:
     return block(*lines)
 
 
+def _usage_lines(uses: list[_NamedUsage]) -> list[Line]:
+    """Draw a row for each use, and below it which of its answers are counted differently."""
+    lines: list[Line] = []
+    for row, (_, _, use) in zip(draw_columns(_draw_usage(*use) for use in uses), uses, strict=True):
+        lines.append(row)
+        notes = [
+            f"{count} {what}"
+            for count, what in ((use.estimated, "estimated"), (use.undone, "dropped"))
+            if count
+        ]
+        if notes:
+            lines.append(line("    ", ("dim", ", ".join(notes)), hang=4))
+    return lines
+
+
 def _draw_usage(head: Span, name: str, use: UsageTotals) -> tuple[str | Span, ...]:
-    notes = [
-        f"{count} {what}"
-        for count, what in ((use.estimated, "estimated"), (use.undone, "undone"))
-        if count
-    ]
     return (
         head,
         ("name", name),
@@ -107,7 +124,6 @@ def _draw_usage(head: Span, name: str, use: UsageTotals) -> tuple[str | Span, ..
         f"{use.completion_tokens} out",
         format_count(use.total_tokens, "token"),
         _format_dollars(use),
-        ("dim", ", ".join(notes)),
     )
 
 
@@ -115,7 +131,9 @@ def _format_dollars(use: UsageTotals) -> str:
     if use.cost is None:
         return "cost unknown" if use.answers else ""
     unknown = use.answers - use.priced
-    return f"${use.cost:.4f}" + (f" and {unknown} unpriced" if unknown else "")
+    return (f"${use.cost:.4f}" if use.cost else "$0") + (
+        f" and {unknown} unpriced" if unknown else ""
+    )
 
 
 def _format_activity(skill: SkillUse) -> str:
@@ -149,14 +167,14 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     "stats",
     section="Models",
     needs=Right.ENTER,
-    rights_note="Needs the `enter` right, `admin` for --all",
+    rights_note="Needs the enter right, admin for --all",
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
 async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
     """Show usage in this room: answers, tokens, cost, tool calls and skills.
 
     Answers and tokens of each model, their cost where the price is known, tool calls, and active
-    skills. Undone answers are counted too.
+    skills. Dropped answers are counted too.
 
     Args:
         model: only this model.

@@ -13,7 +13,7 @@ from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
-from sshwarma.world import private_messages, rows, turns
+from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -55,7 +55,7 @@ def sender_note_lines(message: SentMessage) -> list[Line]:
 
 @verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
 async def say(caller: Caller, text: Text) -> SentMessage:
-    """Send message to room.
+    """Say something to the room.
 
     A line without a slash is said. To say a line that begins with a slash, type two slashes.
     @NAME calls somebody: a person's terminal rings, a model answers.
@@ -92,13 +92,14 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     opened_ids = tuple(turn.id for turn in opened)
     silent = answering.unavailable_mentions(words, caller.agent)
     note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
+    unknown = mentions.describe_unknown_mention(words, caller.world.agents)
     return SentMessage(
         name,
         row.seq,
         caller.agent.name,
         row.content,
         turns=opened_ids,
-        note=f"{note} /models shows who answers." if note else "",
+        note=f"{note} /models shows who answers." if note else unknown,
     )
 
 
@@ -234,7 +235,9 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
 
 async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
     if recipient.id == caller.agent.id:
-        raise Invalid("That is you.", hint="/note keeps something for later.")
+        raise Invalid(
+            "You cannot send yourself a private message.", hint="/note keeps something for later."
+        )
     if recipient.disabled:
         raise NotFound(f"{recipient.name} cannot be reached.")
     words = _clean_text(caller, text)

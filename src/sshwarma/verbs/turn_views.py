@@ -14,6 +14,8 @@ class TurnListed:
 
     Attributes:
         short: the end of its id, enough to name it.
+        snippet: the start of the question.
+        answer: the start of the answer; "" without one.
         at: time of its start, in milliseconds since 1970.
         status: completed, cancelled, open or dropped.
         on: whether it is part of the current conversation.
@@ -25,6 +27,7 @@ class TurnListed:
     by: str
     agent: str
     snippet: str
+    answer: str
     rows: int
     tokens: int
     status: str
@@ -48,15 +51,18 @@ def draw_turn_list(result: TurnList) -> Block:
         line(("heading", f"Turns of {result.room}, newest last:")),
         *draw_columns(
             (
-                ("mark", turn.short),
-                ("time", format_clock(turn.at)),
-                f"{turn.by} → {turn.agent}",
-                format_count(turn.rows, "row"),
-                format_count(turn.tokens, "token"),
-                ("warn", _flag(turn)),
-                turn.snippet,
-            )
-            for turn in result.turns
+                (
+                    ("mark", turn.short),
+                    ("time", format_clock(turn.at)),
+                    f"{turn.by} → {turn.agent}",
+                    format_count(turn.rows, "row"),
+                    format_count(turn.tokens, "token"),
+                    ("warn", _flag(turn)),
+                    turn.snippet,
+                )
+                for turn in result.turns
+            ),
+            cut_last=True,
         ),
     )
 
@@ -69,7 +75,12 @@ def _flag(turn: TurnListed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A row of a turn. `role`: the name of its part in a provider's API."""
+    """A row of a turn.
+
+    Attributes:
+        role: the name of its part in a provider's API.
+        tool: name of the tool, for a call or its result.
+    """
 
     seq: int
     role: str
@@ -77,6 +88,7 @@ class TurnRow:
     kind: str
     tokens: int
     text: str
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,7 @@ def draw_turn(shown: TurnShown) -> Block:
     lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
     for row in shown.rows:
         head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
-        lines.append(line(*head.spans, ("dim", f"  {row.kind}, {row.tokens} tokens")))
+        about = f"{row.kind} {row.tool}".rstrip()
+        lines.append(line(*head.spans, ("dim", f"  {about}, {row.tokens} tokens")))
         lines += lines_with_head("  ", text=row.text)
     return block(*lines)

@@ -52,7 +52,9 @@ message = group(
     "message",
     section="Models",
     default="list",
-    doc="""Turns of this room: each a question with the answer, tool calls included.
+    doc="""List, show, drop and restore turns.
+
+    A turn is a question with its whole answer, tool calls included.
 
     A dropped turn is no longer sent to models. It stays stored, in the history, and can be
     restored. You drop and restore turns that you asked; an owner of the room those of others too.
@@ -103,7 +105,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
         return count, restore_notes(tx, caller, found)
 
     count, noted = await caller.change(
-        drop, f"took out {agent}'s answer to {asker} ({found.short_id})"
+        drop, f"dropped {agent}'s answer to {asker} ({found.short_id})"
     )
     notes = _describe_notes(agent) if noted else ""
     return Confirmation(f"Dropped turn {found.short_id}: {format_count(count, 'row')}.{notes}")
@@ -117,7 +119,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     examples=("/message restore 1f03ac",),
 )
 async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
-    """Restore a turn that was dropped or undone.
+    """Restore a turn that was dropped.
 
     Args:
         turn: the end of its id, as /message list shows it.
@@ -131,7 +133,7 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
         return count, sync_notes(tx, caller, found.agent_id)
 
     count, noted = await caller.change(
-        restore, f"put back {agent}'s answer to {asker} ({found.short_id})"
+        restore, f"restored {agent}'s answer to {asker} ({found.short_id})"
     )
     notes = _describe_notes(agent) if noted else ""
     return Confirmation(f"Restored turn {found.short_id}: {format_count(count, 'row')}.{notes}")
@@ -143,11 +145,11 @@ async def _find(caller: Caller, turn: str) -> Turn:
 
 @verb("undo", section="Models", needs=Right.TALK, tool=False, examples=("/undo",))
 async def undo(caller: Caller) -> Confirmation:
-    """Undo your last question and its answer.
+    """Drop your last question and its answer.
 
     Neither is sent to models any more, and the notes that the model had before are restored. An
-    owner of the room takes back the newest turn, also if another person asked. /message restore
-    brings a turn back.
+    owner of the room drops the newest turn, also if another person asked. /message restore
+    restores it.
     """
     turn = await find_newest_to_undo(caller)
     answering = services_of(caller).turns
@@ -167,16 +169,15 @@ async def undo(caller: Caller) -> Confirmation:
 
     asker, agent = participant_names(caller, turn)
     count, noted, others = await caller.change(
-        work, f"took back {agent}'s answer to {asker} ({turn.short_id})"
+        work, f"dropped {agent}'s answer to {asker} ({turn.short_id})"
     )
-    taken = format_count(count, "row")
-    words = [f"Took back turn {turn.short_id}: {agent}'s answer to {asker}, {taken}."]
+    dropped = format_count(count, "row")
+    words = [f"Dropped turn {turn.short_id}: {agent}'s answer to {asker}, {dropped}."]
     if others:
         by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
         words.append(f"The question stays, with what {by} answered.")
     words.append(
-        f"{_describe_notes(agent) if noted else ''}"
-        f" /message restore {turn.short_id} brings it back."
+        f"{_describe_notes(agent) if noted else ''} /message restore {turn.short_id} restores it."
     )
     return Confirmation(" ".join(word.strip() for word in words))
 
@@ -207,23 +208,20 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
     """
     rights = (await caller.room()).rights_of(caller.agent, now_ms())
     if Right.MODERATE not in rights:
-        return await find_newest_own(caller, "taken back")
+        return await find_newest_own(caller, "undo")
     path = await caller.world.store.read(lambda conn: turns.read_path(conn, caller.room_id, 1))
     if path:
         return path[-1]
     if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
-        raise NotFound(
-            "Every question here is undone already.",
-            hint="/message list shows it.",
-        )
-    raise NotFound("No model has been asked anything here.")
+        raise NotFound("Every question here is dropped already.", hint="/message list shows them.")
+    raise NotFound("There is no question here to undo.")
 
 
 async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
     """Find the newest turn that the caller asked in the conversation.
 
     `model` limits the search to turns of one model. `wish` completes the message of the refusal:
-    "You have asked no model anything here that could be `asked again`."
+    "There is no question of yours here to `ask again`."
 
     Raises:
         NotFound: if there is no such turn.
@@ -235,8 +233,8 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
         if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
             return turn
     if model is not None:
-        raise NotFound(f"You have asked {model.name} nothing here that could be {wish}.")
-    raise NotFound(f"You have asked no model anything here that could be {wish}.")
+        raise NotFound(f"There is no question of yours to {model.name} here to {wish}.")
+    raise NotFound(f"There is no question of yours here to {wish}.")
 
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
@@ -325,15 +323,11 @@ def make_turn_list_item(
             kind=row.kind,
             tokens=estimate_tokens(row.content),
             text=row.content,
+            tool=str(row.meta.get("tool", "")) if row.kind.startswith("tool.") else "",
         )
         for row in turns.read_rows_with_request(conn, turn)
     )
-    flat = " ".join(rows[0].text.split()) if rows else ""
-    snippet = (
-        flat
-        if len(flat) <= MAX_TURN_SNIPPET_CHARACTERS
-        else flat[: MAX_TURN_SNIPPET_CHARACTERS - 1] + "…"
-    )
+    answers = [row.text for row in rows[1:] if row.who == agent and row.kind == "chat"]
     size = sum(row.tokens for row in rows)
     listed = TurnListed(
         id=turn.id,
@@ -341,13 +335,22 @@ def make_turn_list_item(
         at=turn.created_at,
         by=asker,
         agent=agent,
-        snippet=snippet,
+        snippet=_cut_snippet(rows[0].text) if rows else "",
+        answer=_cut_snippet(answers[-1]) if answers else "",
         rows=len(rows),
         tokens=size,
         status=turn.status,
         on=on and turn.status != "dropped",
     )
     return listed, rows
+
+
+def _cut_snippet(text: str) -> str:
+    """Join a text to one line of at most MAX_TURN_SNIPPET_CHARACTERS."""
+    flat = " ".join(text.split())
+    if len(flat) <= MAX_TURN_SNIPPET_CHARACTERS:
+        return flat
+    return flat[: MAX_TURN_SNIPPET_CHARACTERS - 1] + "…"
 
 
 def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:

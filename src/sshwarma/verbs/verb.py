@@ -40,8 +40,9 @@ class Parameter:
 
     @property
     def usage(self) -> str:
-        """The parameter in a usage line: `NAME`, `[NAME]`, `[--flag VALUE]`."""
-        word = "|".join(self.choices) or self.option.upper()
+        """The parameter in a usage line: `NAME`, `[NAME]`, `[--long-flag FLAG]`."""
+        name = self.option.rpartition("-")[2] if self.flag else self.option
+        word = "|".join(self.choices) or name.upper()
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
             return f"[{shown}]{'…' if self.many else ''}"
@@ -113,7 +114,7 @@ class Verb:
     @property
     def rights(self) -> str:
         """The rights that it needs, as help states them, without a full stop; "" if none."""
-        return self.rights_note or (f"Needs the `{self.needs}` right" if self.needs else "")
+        return self.rights_note or (f"Needs the {self.needs} right" if self.needs else "")
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -5,8 +5,9 @@ Pipes and models get the same Block as plain text, without styles. `log_rows` dr
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter
 
 from sshwarma.common.program_text import drop_commands
 from sshwarma.terminal.render import render_plain
-from sshwarma.terminal.text import Block, Line, Span, block
+from sshwarma.terminal.text import Block, Line, Span, block, line
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any], Block]] = {}
@@ -24,6 +25,8 @@ _drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
 
 EMPTY_BLOCK: Final = Block()
 
+
+_USAGE_PART: Final = re.compile(r" +|\[[^]]*\]\S*|[^ ]+")
 
 MAX_COLUMN_CHARACTERS: Final = 48
 """Characters of a column of a table; a wider cell shifts the rest of its own row."""
@@ -71,7 +74,7 @@ class Confirmation:
 @view(Confirmation)
 def draw_done(confirmation: Confirmation) -> Block:
     """Draw the sentence of a confirmation."""
-    return block(confirmation.text)
+    return block(line(confirmation.text, hang=2))
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:
@@ -84,11 +87,14 @@ def join_names(items: Iterable[str], style: str) -> list[Span]:
     return spans
 
 
-def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> list[Line]:
+def draw_columns(
+    rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2, cut_last: bool = False
+) -> list[Line]:
     """Draw a table; columns are as wide as their cells, up to MAX_COLUMN_CHARACTERS.
 
     A wider cell shifts only the rest of its own row; the last column is not padded. Use it for
-    names and numbers, one screen column a character; free text belongs in the last column.
+    names and numbers, one screen column a character; free text belongs in the last column, which
+    `cut_last` cuts to the rest of the row.
     """
     cells = [[cell if isinstance(cell, tuple) else ("", cell) for cell in row] for row in rows]
     if not cells:
@@ -97,18 +103,37 @@ def draw_columns(rows: Iterable[tuple[str | Span, ...]], *, indent: int = 2) -> 
         max((len(row[i][1]) for row in cells if len(row[i][1]) <= MAX_COLUMN_CHARACTERS), default=0)
         for i in range(len(cells[0]) - 1)
     ]
-    pad = " " * indent
     hang = indent + sum(widths) + 2 * len(widths)
-    made = []
-    for row in cells:
-        spans: list[Span] = [("", pad)]
-        for (style, text), width in zip(row[:-1], widths, strict=True):
-            spans += [(style, text), ("", " " * (max(width - len(text), 0) + 2))]
-        spans.append(row[-1])
-        while spans and not spans[-1][1].strip():
-            spans.pop()
-        made.append(Line(tuple(spans), hang=min(hang, 30)))
-    return made
+    made = [_join_cells(row, widths, indent) for row in cells]
+    widest = max(sum(len(text) for _, text in spans) for spans in made)
+    last = 1 + 2 * len(widths)
+    return [
+        Line(
+            spans,
+            hang=hang,
+            fold=last if cut_last and len(spans) > last else None,
+            last_column=last if widths else None,
+            widest=widest,
+        )
+        for spans in made
+    ]
+
+
+def _join_cells(row: list[Span], widths: list[int], indent: int) -> tuple[Span, ...]:
+    """Join the cells of a row, padded to the widths of their columns."""
+    spans: list[Span] = [("", " " * indent)]
+    for (style, text), width in zip(row[:-1], widths, strict=True):
+        spans += [(style, text), ("", " " * (max(width - len(text), 0) + 2))]
+    spans.append(row[-1])
+    while spans and not spans[-1][1].strip():
+        spans.pop()
+    return tuple(spans)
+
+
+def split_usage(usage: str) -> Iterator[Span]:
+    """Yield a usage line as spans, so that a row does not break inside an option's brackets."""
+    for part in _USAGE_PART.findall(usage):
+        yield ("verb", part)
 
 
 def format_kind(kind: str) -> str:

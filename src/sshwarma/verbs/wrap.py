@@ -18,7 +18,7 @@ from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Unavailable
+from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
@@ -54,25 +54,16 @@ class Wrapped:
     cached_tokens: int
     budget: int
     notices: tuple[str, ...]
-    is_language_model: bool
 
 
 @view(Wrapped)
 def draw_wrapped(wrapped: Wrapped) -> Block:
     """Draw the context that a model would be sent: its size, tools and layers."""
-    if not wrapped.is_language_model:
-        return block(line(("warn", wrapped.notices[0])))
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
     if wrapped.cached_tokens:
-        lines.append(
-            line(
-                (
-                    "dim",
-                    f"The first {wrapped.cached_tokens} are as in the last request",
-                )
-            )
-        )
+        same = f"The first {wrapped.cached_tokens} tokens are the same as in the last request."
+        lines.append(line(("dim", same)))
     lines += [
         line(),
         line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
@@ -106,43 +97,56 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
         NotFound: if there is no such model.
         Invalid: if the agent is not a model.
     """
+    if name is None:
+        known = await find_default_model(caller)
+        if known is None:
+            raise NotFound("No model has answered here yet.", hint="Name one: /models lists them.")
+        return known
+    return caller.world.agents.find_model(name)
+
+
+async def find_default_model(caller: Caller) -> Agent | None:
+    """Find the model that answered last here, or else the only one; None if there is neither.
+
+    The guide does not count: it is not a language model.
+    """
     answering = services_of(caller).turns
-    if name is not None:
-        return caller.world.agents.find_model(name)
 
     def last(conn: Connection) -> str | None:
         newest = turns.read_path(conn, caller.room_id, 1)
         return newest[0].agent_id if newest else None
 
     known = caller.world.agents.get(await caller.world.store.read(last))
-    if known is not None:
+    if known is not None and not reads_only_question(caller, known):
         return known
     models = [
         agent
         for agent in caller.world.agents
         if answering.can_answer(agent) and answering.context_tokens_of(agent)
     ]
-    if len(models) == 1:
-        return models[0]
-    raise NotFound("No model has answered here yet.", hint="Name one: /models lists them.")
+    return models[0] if len(models) == 1 else None
+
+
+def reads_only_question(caller: Caller, agent: Agent) -> bool:
+    """Return whether an agent answers, but is not a language model that is sent a context."""
+    answering = services_of(caller).turns
+    return answering.can_answer(agent) and not answering.context_tokens_of(agent)
 
 
 async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
     """Compose the context that a model would be sent if the caller mentioned it now.
 
     Raises:
+        Conflict: if the agent is not a language model.
         Unavailable: if it cannot be composed.
     """
+    if reads_only_question(caller, agent):
+        raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
     services = services_of(caller)
     answering = services.turns
-    budget = answering.context_tokens_of(agent) if answering.can_answer(agent) else None
-    is_language_model = budget != 0
-    notices = (
-        []
-        if is_language_model
-        else [f"{agent.name} is not a language model: it reads only the question."]
-    )
-    budget = budget or DEFAULT_CONTEXT_TOKENS
+    budget = DEFAULT_CONTEXT_TOKENS
+    if answering.can_answer(agent):
+        budget = answering.context_tokens_of(agent)
     as_model = Caller(
         world=caller.world,
         services=services,
@@ -178,7 +182,6 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
         total_tokens=composed.tokens + composed.tool_tokens,
         cached_tokens=composed.count_shared_tokens(before) if before is not None else 0,
         budget=budget,
-        notices=(*notices, *composed.notices),
-        is_language_model=is_language_model,
+        notices=tuple(composed.notices),
     )
     return wrapped, composed

@@ -28,6 +28,25 @@ def has_mention(text: str, name: str) -> bool:
     )
 
 
+def describe_unknown_mention(text: str, agents: Iterable[Agent]) -> str:
+    """Explain why the mention that begins a text calls nobody; "" without one, or if it does."""
+    found = _MENTION.match(text)
+    word = found[1].lower().rstrip("-_") if found is not None else ""
+    starting = sorted(agent.name for agent in agents if word and agent.name.startswith(word))
+    if not word or word in starting:
+        return ""
+    if not starting:
+        return f"There is no agent {word}: nobody was called."
+    if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
+        least = MIN_MENTION_PREFIX_CHARACTERS
+        return (
+            f"@{word} is too short: type at least {least} letters of {' or '.join(starting[:4])}."
+        )
+    if len(starting) > 1:
+        return f"@{word} is ambiguous: type more of {' or '.join(starting[:4])}."
+    return ""
+
+
 def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
     """Return the agents a text mentions, in its order. A prefix of several names is ignored."""
     by_name = {agent.name: agent for agent in agents}

@@ -108,7 +108,7 @@ def parse_direction(word: str) -> str:
     full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
     if not NAME_PATTERN.fullmatch(full):
         raise Invalid(
-            f"{ascii(word)[1:41]} is not a direction.",
+            f"{word[:40]!a} is not a direction.",
             hint="Use n s e w u d ne nw se sw in out, or a name of letters, digits, - and _.",
         )
     return full

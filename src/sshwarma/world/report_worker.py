@@ -1,15 +1,14 @@
 """Runs one SQL query in a process of its own, which reads only the rows that the asker may.
 
-`reports` starts it; it uses only the standard library and `report_access`, which holds two lines of
-defence. The third is the process: the kernel limits time, memory and file size, so one endless
-`replace()`, which no handler inside SQLite could stop, ends with the process.
+`reports` starts it; besides `report_access`, which holds two lines of defence, it uses little more
+than the standard library. The third is the process: the kernel limits time, memory and file size,
+so one endless `replace()`, which no handler inside SQLite could stop, ends with the process.
 
 In: one JSON object on stdin (see `main`). Out: one JSON object on stdout, a result or a failure.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -23,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from sshwarma.common.close_names import find_close_names
 from sshwarma.world.report_access import RestrictedDatabase
 
 CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
@@ -151,7 +151,7 @@ def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
         return
     relations = scope.read_relations()
     names = relations if unknown[1] == "table" else {c for cs in relations.values() for c in cs}
-    yield from difflib.get_close_matches(unknown[2].lower(), sorted(names), n=3, cutoff=0.5)
+    yield from find_close_names(unknown[2], names)
 
 
 def _truncate_text(text: str, limit: int) -> str:

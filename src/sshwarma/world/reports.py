@@ -276,7 +276,7 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
         return Invalid(
             f"There is no {kind} {name[:60]}.",
             span=_find_word_span(sql, name),
-            hint=_suggest_names(near),
+            hint="Use a function of SQLite." if kind == "function" else _suggest_names(near),
         )
     if "because it is a view" in text:
         return Forbidden("Queries can only read.")

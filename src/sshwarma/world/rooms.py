@@ -30,7 +30,7 @@ class Room:
     description: str = ""
     vibe: str = ""
     mode: AccessMode = "open"
-    models_can_move: bool = True  # whether models may move out of it by tool
+    models_can_move: bool = True  # whether models may leave it
     context_size: int | None = None  # turns that models see; None for the default
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()

@@ -98,7 +98,7 @@ class Transcript:
             case kind:
                 label = kind.removeprefix("journal.")
                 text = clip_text(row.content, self.max_text_characters, row.seq)
-                return f"[{name} noted a {label}: {text}]"
+                return f"[{name} added the {label}: {text}]"
 
     def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
         return clip_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,9 +18,10 @@ from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import render_plain
-from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
+from sshwarma.terminal.text import Block, Line, Span, block, line, lines_with_head
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, WorldError
@@ -27,6 +29,8 @@ from sshwarma.world.events import QuestionAsked
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.world import World
+
+_WORD: Final = re.compile(" +|[^ ]+")
 
 INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 """Delay before typed lines are stored in input histories, all in one unit of work."""
@@ -140,11 +144,16 @@ def draw_refusal(refused: WorldError, typed: str = "") -> Block:
         start, end = refused.span
         lines.append(line("  ", typed))
         lines.append(line("  ", " " * start, ("error", "^" * max(1, end - start))))
-    words = [("error", refused.message)]
-    if refused.hint:
-        words.append(("dim", f" {refused.hint}"))
-    lines.append(line(*words, hang=2))
+    lines.append(_refusal_line(refused))
     return block(*lines)
+
+
+def _refusal_line(refused: WorldError) -> Line:
+    """Draw the message and the hint; a usage in the hint breaks between options."""
+    spans: list[Span] = [("error", part) for part in _WORD.findall(refused.message)]
+    if refused.hint:
+        spans += [("dim", part) for _, part in split_usage(f" {refused.hint}")]
+    return Line(tuple(spans), hang=2, breaks_between_spans=True)
 
 
 def draw_question(event: QuestionAsked) -> Block:

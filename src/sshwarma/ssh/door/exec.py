@@ -24,8 +24,9 @@ from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
+from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.grammar import find_typed, split_verb
+from sshwarma.verbs.grammar import UnknownFlag, UnknownVerb, find_typed, split_verb
 from sshwarma.verbs.registry import find_entry
 from sshwarma.verbs.run import AttachmentData
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
@@ -46,6 +47,7 @@ _FLAG: Final = r"(?P<flag>\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+)
 _DOOR_FLAG: Final = re.compile(_FLAG)
 _LAST_FLAG: Final = re.compile(rf"{_FLAG}\s*$")
 _FIRST_FLAG: Final = re.compile(rf"^\s*(?:[^\s-]\S*)?{_FLAG}")
+_DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
 
 class ExecHandler(TaskHandler):
@@ -102,8 +104,9 @@ class ExecHandler(TaskHandler):
         self._channel.exit(status)
 
     async def _run_line(self, command: str) -> int:
-        line, room_name = self._door_flags(command.strip())
+        line = command.strip()
         try:
+            line, room_name = self._door_flags(line)
             caller = self._context.make_caller(self._agent_id, "exec", None)
             caller = await caller.in_accessible_room()
             if room_name:
@@ -112,13 +115,15 @@ class ExecHandler(TaskHandler):
                 return await self._confirm_registered(caller, line)
             line = await self._as_line(caller, line)
             piped = await self._text_from_pipe(line)
-            self._context.line_rate.check(self._agent_id)
+            self._context.line_rate.check(self._agent_id, "run the command again")
             result = await run_line(caller, line, piped)
+            if isinstance(result, EditDraft) and not self._json:
+                raise Invalid("/edit needs a terminal.", hint="/put replaces the text.")
             if isinstance(result, SentMessage) and result.turns:
                 result = await wait_for_answers(caller, result)
         except WorldError as refused:
             await self._refuse(refused, line)
-            return 2 if isinstance(refused, Invalid) else 1
+            return 2 if isinstance(refused, (Invalid, UnknownVerb)) else 1
         if self._json:
             await self._print_json(dump_json(result))
         elif isinstance(result, AttachmentData) and not self._channel.has_pty:
@@ -134,6 +139,9 @@ class ExecHandler(TaskHandler):
 
         They are read at the end of the command, before its first argument, and anywhere if the
         verb takes no free text. Within a text, and after ` -- `, they belong to the text.
+
+        Raises:
+            Invalid: if the command ends with `--room` and no name.
         """
         own, separator, program = f" {command}".partition(" -- ")
         room = ""
@@ -146,6 +154,8 @@ class ExecHandler(TaskHandler):
             else:
                 room = found["room"]
             own = own[: found.start("flag")] + own[found.end("flag") :]
+        if re.search(r"\s--room=?\s*$", own) and not self._takes_text(own):
+            raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
         return f"{own}{separator}{program}".strip(), room
 
     @staticmethod
@@ -187,9 +197,22 @@ class ExecHandler(TaskHandler):
             return command
         known = find_entry(first) is not None or first.lower() in caller.agent.aliases
         if not known and await commands.find_typed_command(caller, f"/{command}") is None:
-            split_verb(f"/{command}")  # raises, naming the nearest
+            self._check_verb(command)
             raise NotFound("The command is empty.", hint="Example: ssh HOST look")
         return f"/{command}"
+
+    def _check_verb(self, command: str) -> None:
+        """Raise unless a command without a slash begins with a verb.
+
+        Raises:
+            WorldError: naming the nearest verb, with the span of the word in the command.
+        """
+        try:
+            split_verb(f"/{command}")
+        except WorldError as refused:
+            if refused.span is not None:
+                refused.span = (max(0, refused.span[0] - 1), max(0, refused.span[1] - 1))
+            raise
 
     async def _text_from_pipe(self, line: str) -> str | None:
         """Read standard input if the verb takes text.
@@ -233,6 +256,8 @@ class ExecHandler(TaskHandler):
         return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
+        if isinstance(refused, UnknownFlag):
+            refused.hint = f"It has {' '.join((*refused.flags, *_DOOR_FLAGS))}."
         if self._json:
             await self._print_json(
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}
