@@ -81,7 +81,7 @@ async def test_the_prefix_of_a_name_chooses_the_bag(
     assert [(await do(alice, f"/examine {bag}:z")).content for bag in ("home", "room", "me")] == [
         "1", "2", "3",
     ]  # fmt: skip
-    assert await notices(world) == ["put z"], "what is put elsewhere is nothing to this room"
+    assert await notices(world) == ["made z"], "what is put elsewhere is nothing to this room"
     assert (await do(alice, "/edit home:z")).line == "/put home:z = 1"
     assert "build right in home" in (await refused(bob, "/put home:z = x")).message
     assert isinstance(await refused(bob, "/edit home:z"), Forbidden)

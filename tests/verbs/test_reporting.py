@@ -352,5 +352,5 @@ async def test_a_search_says_whether_more_rows_match(alice: Someone) -> None:
     assert (len(every.entries), every.more) == (3, False)
     assert shown(every).startswith("Found 3, newest first:\n")
     assert (await refused(alice, "/search ..")).hint == (
-        'Use words, such as relay box, or "exact words".'
+        'Use words such as relay box, or "exact words".'
     )

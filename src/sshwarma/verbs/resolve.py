@@ -14,7 +14,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.things import Thing
 
 CONTEXT_RIGHTS: Final = (
-    "Needs the `build` right for room, `admin` for another agent, `enter` for yourself"
+    "Needs the build right for room, admin for another agent, enter for yourself"
 )
 """Rights of a verb that changes the equipment of a context; see `resolve_context`."""
 

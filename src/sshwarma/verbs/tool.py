@@ -33,7 +33,7 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 TOOL_RIGHTS: Final = (
-    "Needs the `build` right for a tool of this room, `admin` for a built-in tool and for one of a"
+    "Needs the build right for a tool of this room, admin for a built-in tool and for one of a"
     " namespace that somebody else made"
 )
 
