@@ -121,6 +121,16 @@ async def test_a_draft_of_what_one_may_not_change_is_not_opened(
         ("/drop room nosuch", "There is no thing nosuch in this room. /inv lists what is there."),
         ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
         ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
+        (
+            "/history --before x",
+            "/history show: --before: must be a whole number (got 'x')."
+            " Usage: /history show [--before ROW] [N]",
+        ),
+        (
+            "/token new a --days 0",
+            "/token new: --days: must be at least 1 (got '0')."
+            " Usage: /token new LABEL [--scope read|act|build] [--days DAYS]",
+        ),
         ("/mute alice", "You cannot mute yourself."),
         ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got 0)."),
         ("/namespace set git auto_load maybe", "auto_load: choose one of: on, off (got maybe)."),

@@ -65,7 +65,7 @@ def test_look_and_examine_work_for_every_kind(
     assert "URI: https://example.org/d" in alice.does("examine design")
     missing = alice.run("examine nothing-of-that-name")
     assert missing.status == 1
-    assert "There is no nothing-of-that-name here." in missing.err
+    assert "There is no thing nothing-of-that-name here." in missing.err
 
 
 @covers("rooms", "room private")
@@ -86,7 +86,7 @@ def test_rooms_are_listed_by_name_with_people_and_private_ones_only_to_members(
     theirs = bob.run("rooms").out
     assert first in theirs
     assert second not in theirs
-    assert second not in bob.run(f"join {second}").err.replace(f"named {second}", "")
+    assert second not in bob.run(f"join {second}").err.replace(f"no room {second}", "")
 
 
 @covers("who")

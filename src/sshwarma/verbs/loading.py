@@ -154,9 +154,9 @@ def _explain_missing_state(namespace: NamespaceListed) -> str:
         case ():
             return "is not available now" if namespace.enabled else "is disabled"
         case (single,):
-            return f"needs the state {single}, which is not set here"
+            return f"needs {single}, which does not hold here"
         case several:
-            return f"needs the states {', '.join(several)}, which are not set here"
+            return f"needs {', '.join(several)}, which do not hold here"
 
 
 def _suggest_next_step(namespace: NamespaceListed) -> str:
