@@ -6,7 +6,7 @@ import pytest
 
 from sshwarma.common.close_names import find_close_names
 
-VERBS = ["help", "inv", "join", "look", "reply", "schema", "search", "who"]
+VERBS = ["help", "inv", "join", "look", "reply", "schema", "search", "state", "token", "who"]
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ VERBS = ["help", "inv", "join", "look", "reply", "schema", "search", "who"]
         ("SEARHC", ["search"]),
         ("lok", ["look"]),
         ("nosuch", []),
+        ("take", []),
         ("", []),
     ],
 )

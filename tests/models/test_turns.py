@@ -358,12 +358,12 @@ async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) ->
 
     def begin_and_stop(*given: Any, **named: Any) -> None:
         begin(*given, **named)
-        assert house.turns.stop("lobby") == ["qwen"]
+        assert house.turns.stop("lobby", by="alice") == ["qwen"]
         assert house.turns.stop("lobby") == ["qwen"]
 
     house.turns.start_turn = begin_and_stop
     made = await house.says("alice", "@qwen wait")
-    assert [row.content for row in made] == ["@qwen wait", "was stopped"]
+    assert [row.content for row in made] == ["@qwen wait", "was stopped by alice"]
     assert (await house.statuses(), asked, house.turns.stop("lobby")) == (["cancelled"], [], [])
 
 

@@ -280,7 +280,7 @@ def test_a_stopped_answer_leaves_no_line_behind(
     hers.enter("@qwen a tale")
     hers.wait_for("qwen: Once upon")
     hers.press("ctrl-c")
-    hers.wait_for("qwen was stopped")
+    hers.wait_for(f"qwen was stopped by {ann.name}")
     hers.wait_for(lambda: not re.search(SPINNER, hers.text))
     assert hers.count("qwen: Once upon") == 1
 

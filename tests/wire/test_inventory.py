@@ -256,7 +256,7 @@ def test_things_move_between_bags(alice: Person, room: str) -> None:
 def test_there_is_no_take_and_no_give(alice: Person) -> None:
     for verb in ("take", "give"):
         done = alice.run(f"{verb} x")
-        assert done.status == 1
+        assert done.status == 2
         assert f"Unknown verb /{verb}." in done.err
 
 

@@ -63,15 +63,9 @@ def test_who_answers_what_it_is_told_and_what_it_cost(alice: Person, room: str) 
     assert "guide" in [model["name"] for model in alice.json("models")["models"]]
     alice.does(f"describe --room {room} A bench under north light.")
     alice.does(f"say --room {room} hello there")
-    wrapped = alice.json(f"wrap @guide --room {room}")
-    layers = {layer["name"]: layer for layer in wrapped["layers"]}
-    assert "north light" in layers["room"]["text"]
-    assert "hello there" in layers["log"]["text"]
-    assert "sshwarma__who" in wrapped["tools"]
-    assert "guide is not a language model" in wrapped["notices"][0]
-    assert wrapped["total_tokens"] > wrapped["tool_tokens"] > 0
-    shown = alice.does(f"wrap @guide --room {room}")
-    assert shown == "guide is not a language model: it reads only the question.\n"
+    refusal = alice.run(f"wrap @guide --room {room}")
+    assert refusal.err == "guide is not a language model: it reads only the question.\n"
+    assert refusal.out == ""
     assert alice.json(f"stats --room {room}")["spent"] == []
 
 
@@ -126,6 +120,20 @@ def slow_house(serve: Callable[..., Server], slow_model: SlowModel) -> Server:
     return serve(models=json.dumps([model]))
 
 
+@covers("wrap")
+def test_what_a_model_is_sent_is_shown_layer_by_layer(slow_house: Server) -> None:
+    owner = slow_house.owner
+    owner.does("describe A bench under north light.", "say hello there")
+    wrapped = owner.json("wrap @tale")
+    layers = {layer["name"]: layer for layer in wrapped["layers"]}
+    assert "north light" in layers["room"]["text"]
+    assert "hello there" in layers["log"]["text"]
+    assert "sshwarma__who" in wrapped["tools"]
+    assert wrapped["notices"] == []
+    assert wrapped["total_tokens"] > wrapped["tool_tokens"] > 0
+    assert owner.json("wrap") == wrapped
+
+
 @covers("stop")
 def test_an_answer_streams_while_it_comes_and_stops_when_told(
     slow_house: Server, slow_model: SlowModel
@@ -139,7 +147,7 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
     hers.press("ctrl-c")
     assert slow_model.left.wait(30)
     for screen in (hers, his):
-        screen.wait_for("tale was stopped")
+        screen.wait_for(f"tale was stopped by {teller.name}")
     his.wait_for(lambda: his.count("Once upon a time") == 1)  # not what was coming besides
     hers.enter("@tale again")
     his.wait_for("tale: Once upon a time")

@@ -193,7 +193,7 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
     screen.enter("@blinks speak at length")
     screen.wait_for("blinks: a word or two")
     boss.does("model off blinks")
-    screen.wait_for("blinks was stopped")
+    screen.wait_for(f"blinks was stopped by {boss.name}")
     assert boss.run("model off blinks").status == 1
     answer(boss, "@blinks hello when off")
     assert not mock.asked("hello when off")

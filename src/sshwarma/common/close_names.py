@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-MIN_SIMILARITY: Final = 0.65
-"""Similarity of a suggested name, from 0 to 1: two letters swapped in a name of three is 0.67."""
+MIN_SIMILARITY: Final = 0.7
+"""Similarity of a suggested name, from 0 to 1; a name of the same letters is always similar."""
 
 MAX_LAG: Final = 0.05
 """A name is left out if it is less similar than the best by more than this."""
@@ -23,5 +23,10 @@ def find_close_names(word: str, names: Iterable[str]) -> list[str]:
         key=lambda score: (-score[0], score[1]),
     )
     best = scored[0][0] if scored else 0.0
-    least = max(MIN_SIMILARITY, best - MAX_LAG)
-    return [name for score, name in scored if score >= least][:MAX_SUGGESTIONS]
+    near = [
+        name
+        for score, name in scored
+        if score >= best - MAX_LAG
+        and (score >= MIN_SIMILARITY or (wanted and sorted(name) == sorted(wanted)))
+    ]
+    return near[:MAX_SUGGESTIONS]

@@ -102,6 +102,7 @@ class RunningTurn:
         self.hops = hops
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
+        self._stopped_by = ""
         self.task: asyncio.Task[None] | None = None
         self._deps = deps
         self._world = deps.world
@@ -121,8 +122,12 @@ class RunningTurn:
         self._live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
-    def stop(self) -> None:
-        """Stop the turn at any point; one whose task has not run yet ends when it does."""
+    def stop(self, by: str = "") -> None:
+        """Stop the turn at any point; one whose task has not run yet ends when it does.
+
+        `by` is the name of the agent that stopped it; "" if the server did.
+        """
+        self._stopped_by = self._stopped_by or by
         self.stopped = True
         if self.task is not None and self._is_started and not self._is_finishing:
             self._is_finishing = True
@@ -138,7 +143,8 @@ class RunningTurn:
             self._budget = await self._deps.budgets.begin_turn(self.agent.id)
             await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
-            status, note = "cancelled", "was stopped"
+            status = "cancelled"
+            note = f"was stopped by {self._stopped_by}" if self._stopped_by else "was stopped"
         except BudgetExceeded as over:
             note = str(over)
         except (BackendError, WorldError) as failed:

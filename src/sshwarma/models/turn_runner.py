@@ -132,11 +132,11 @@ class TurnRunner:
         self._running[turn.id] = running_turn
         running_turn.start()
 
-    async def stop_turn(self, turn_id: str) -> None:
-        """Stop one turn and wait for its end; do nothing if it is not running."""
+    async def stop_turn(self, turn_id: str, by: str) -> None:
+        """Stop one turn, for the agent named `by`, and wait for its end; nothing if it has."""
         running_turn = self._running.get(turn_id)
         if running_turn is not None:
-            running_turn.stop()
+            running_turn.stop(by)
             await self.wait_until_ended(turn_id)
 
     async def wait_until_ended(self, turn_id: str) -> None:
@@ -146,7 +146,12 @@ class TurnRunner:
             await asyncio.wait({running_turn.task})
 
     def stop(
-        self, room_id: str | None, *, agent_id: str | None = None, opened_by: str | None = None
+        self,
+        room_id: str | None,
+        *,
+        agent_id: str | None = None,
+        opened_by: str | None = None,
+        by: str = "",
     ) -> list[str]:
         """Stop turns of a room, or of all rooms; return the names of the stopped models.
 
@@ -154,6 +159,7 @@ class TurnRunner:
             room_id: The room; None for all.
             agent_id: Only turns of this model.
             opened_by: Only turns that this agent opened or that began with it.
+            by: Name of the agent that stops them, for the notice.
         """
         found = [
             running_turn
@@ -163,7 +169,7 @@ class TurnRunner:
             and opened_by in (None, running_turn.turn.opened_by, running_turn.person_id)
         ]
         for running_turn in found:
-            running_turn.stop()
+            running_turn.stop(by)
         return [running_turn.agent.name for running_turn in found]
 
     async def wait_for_stopped(self, room_id: str) -> None:

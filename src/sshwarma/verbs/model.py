@@ -373,7 +373,7 @@ def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
 
 
 def _stop_turns(caller: Caller, agent: Agent) -> None:
-    services_of(caller).turns.stop(None, agent_id=agent.id)
+    services_of(caller).turns.stop(None, agent_id=agent.id, by=caller.agent.name)
 
 
 def _strip_quotes(text: str) -> str:

@@ -113,7 +113,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     agent_id = caller.world.agents.find_model(name).id if name else None
     owns = Right.MODERATE in room.rights_of(caller.agent, 0)
     opened_by = None if owns else caller.agent.id
-    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by)
+    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name)
     if not stopped:
         waiting = answering.waiting_agent_ids(room.id, agent_id)
         if not waiting:

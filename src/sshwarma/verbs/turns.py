@@ -153,9 +153,9 @@ async def undo(caller: Caller) -> Confirmation:
     """
     turn = await find_newest_to_undo(caller)
     answering = services_of(caller).turns
-    await answering.stop_turn(turn.id)
+    await answering.stop_turn(turn.id, caller.agent.name)
     for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
-        await answering.stop_turn(called.id)
+        await answering.stop_turn(called.id, caller.agent.name)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         known = turns.find_turn(tx.conn, caller.room_id, turn.id)

@@ -179,7 +179,8 @@ class ShellHandler(ChannelHandler):
     def _stop_answers(self) -> bool:
         """Stop the models' answers to this agent here; return whether any was running."""
         turns = self._context.services.turns
-        return bool(turns.stop(self._room_view.room_id, opened_by=self._agent_id))
+        by = self._world.agents.name_of(self._agent_id)
+        return bool(turns.stop(self._room_view.room_id, opened_by=self._agent_id, by=by))
 
     def _leave(self) -> None:
         self._farewell("Goodbye.")
