@@ -305,7 +305,7 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
     tail = await house.world.last_rows("lobby", 3)
     assert [(row.kind, row.content) for row in tail[1:]] == [
         ("chat", "Once upon a time"),
-        ("notice", "was stopped"),
+        ("notice", "was stopped by bob"),
     ]
     assert await house.statuses() == ["cancelled"]
 

@@ -124,7 +124,7 @@ async def test_a_draft_of_what_one_may_not_change_is_not_opened(
         (
             "/history --before x",
             "/history show: --before: must be a whole number (got 'x')."
-            " Usage: /history show [--before ROW] [N]",
+            " Usage: /history show [N] [--before BEFORE] [--at AT] [--row ROW] [--tools] [--stats]",
         ),
         (
             "/token new a --days 0",
@@ -132,7 +132,7 @@ async def test_a_draft_of_what_one_may_not_change_is_not_opened(
             " Usage: /token new LABEL [--scope read|act|build] [--days DAYS]",
         ),
         ("/mute alice", "You cannot mute yourself."),
-        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got 0)."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got '0')."),
         ("/namespace set git auto_load maybe", "auto_load: choose one of: on, off (got maybe)."),
         ("/namespace remove sshwarma", "sshwarma is built in and cannot be removed."),
         (

@@ -139,7 +139,9 @@ def _parse_minutes(text: Minutes | str) -> int:
     digits = str(text)
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
         most = PERMANENT_BAN_MINUTES
-        raise Invalid(f"minutes: must be from 1 to {most}, forever or off (got {str(text)[:40]}).")
+        raise Invalid(
+            f"minutes: must be from 1 to {most}, forever or off (got {ascii(text)[:40]})."
+        )
     return int(text)
 
 
