@@ -143,7 +143,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     screen.wait_for("The sum of 19 and 23 is 42.")
     screen.wait_for("sum: It is 42.")
     seen = guest.does("examine everything:get-sum")
-    assert "Location: everything (mcp)" in seen
+    assert "Location: everything (MCP server)" in seen
     assert "Status: available" in seen
     assert "2 calls, 0 errors" in seen
 
