@@ -279,7 +279,9 @@ def test_a_command_needs_no_terminal_and_prints_text_or_json(alice: Person, room
     assert alice.json("inv")["of"] == room
     assert alice.json("/look")["name"] == room
     assert alice.run("say hello there").out == f"{alice.name}: hello there\n"
-    assert alice.run("@everyone hello").out == f"{alice.name}: @everyone hello\n"
+    everyone = alice.run("@everyone hello").out
+    assert everyone.startswith(f"{alice.name}: @everyone hello\n")
+    assert "There is no agent everyone: nobody was called." in everyone
 
 
 def test_a_refused_command_exits_non_zero_and_says_why_on_standard_error(
@@ -289,7 +291,7 @@ def test_a_refused_command_exits_non_zero_and_says_why_on_standard_error(
     assert (wrong.status, wrong.out) == (1, "")
     assert "There is no exit nowhere here." in wrong.err
     unknown = alice.run("lok")
-    assert unknown.status == 1
+    assert unknown.status == 2
     assert "/look" in unknown.err
     usage = alice.run("portal north")
     assert usage.status == 2
