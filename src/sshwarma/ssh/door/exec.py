@@ -11,7 +11,6 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 import structlog
@@ -43,10 +42,8 @@ LATE_PIPE_MESSAGE: Final = (
     b"Piped input ignored: nothing arrived in the first 0.3 s. Use --stdin to wait for it.\n"
 )
 
-_FLAG: Final = r"(?P<flag>\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+)))(?=\s|$)"
-_DOOR_FLAG: Final = re.compile(_FLAG)
-_LAST_FLAG: Final = re.compile(rf"{_FLAG}\s*$")
-_FIRST_FLAG: Final = re.compile(rf"^\s*(?:[^\s-]\S*)?{_FLAG}")
+_DOOR_FLAG: Final = re.compile(r"\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)")
+_FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")
 _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
 
@@ -144,17 +141,20 @@ class ExecHandler(TaskHandler):
             Invalid: if the command ends with `--room` and no name.
         """
         own, separator, program = f" {command}".partition(" -- ")
+        takes_text = self._takes_text(own)
+        start, end = _find_text(own) if takes_text else (len(own), len(own))
         room = ""
-        patterns = (_LAST_FLAG, _FIRST_FLAG) if self._takes_text(own) else (_DOOR_FLAG,)
-        while (found := _search_any(patterns, own)) is not None:
-            if found["name"] == "json":
-                self._json = True
-            elif found["name"] == "stdin":
-                self._waits = True
-            else:
-                room = found["room"]
-            own = own[: found.start("flag")] + own[found.end("flag") :]
-        if re.search(r"\s--room=?\s*$", own) and not self._takes_text(own):
+        for part in (own[:start], own[end:]):
+            for found in _DOOR_FLAG.finditer(part):
+                if found["name"] == "json":
+                    self._json = True
+                elif found["name"] == "stdin":
+                    self._waits = True
+                else:
+                    room = found["room"]
+        head, tail = (_DOOR_FLAG.sub("", part) for part in (own[:start], own[end:]))
+        own = head + own[start:end] + tail
+        if not takes_text and re.search(r"\s--room=?\s*$", own):
             raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
         return f"{own}{separator}{program}".strip(), room
 
@@ -289,5 +289,30 @@ class ExecHandler(TaskHandler):
         return "\r\n" if self._channel.has_pty else "\n"
 
 
-def _search_any(patterns: Iterable[re.Pattern[str]], text: str) -> re.Match[str] | None:
-    return next((found for one in patterns if (found := one.search(text)) is not None), None)
+def _find_text(command: str) -> tuple[int, int]:
+    """Return the span of a command between the flags after its verb and those at its end.
+
+    One pass over the words: a command may consist of thousands of flags.
+    """
+    words = list(re.finditer(r"\S+", command))
+    first, last = 0, len(words)
+    if words and not words[0][0].startswith("-"):
+        first = 1
+    while (taken := _count_flag_words(words, first, last)) > 0:
+        first += taken
+    while last > first:
+        if _FLAG_WORD.fullmatch(words[last - 1][0]):
+            last -= 1
+        elif last - first > 1 and words[last - 2][0] == "--room":
+            last -= 2
+        else:
+            break
+    start = words[first - 1].end() if first else 0
+    return start, words[last - 1].end() if last > first else start
+
+
+def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
+    """Return how many words the flag at `first` has; 0 if there is none."""
+    if first < last and _FLAG_WORD.fullmatch(words[first][0]):
+        return 1
+    return 2 if first + 1 < last and words[first][0] == "--room" else 0
