@@ -152,14 +152,9 @@ async def delete_room(caller: Caller, name: Word) -> Confirmation:
             "Deleting a room puts everyone out.", hint=f"To confirm, type /room delete {here.name}"
         )
 
-    def work(tx: Change) -> None:
-        things.delete_thing(tx, things.get_live_thing(tx.conn, here.id))
-        for link in {link.agent_id for link in caller.world.presence if link.room_id == here.id}:
-            tx.publish_on_commit(
-                AgentEvicted(link, f"{here.name} was deleted by {caller.agent.name}.", here.id)
-            )
-
-    await caller.change(work)
+    await caller.change(lambda tx: things.delete_thing(tx, things.get_live_thing(tx.conn, here.id)))
+    reason = f"{here.name} was deleted by {caller.agent.name}."
+    movement.evict_everyone(caller.world, here.id, reason)
     return Confirmation(f"Deleted {here.name}.")
 
 

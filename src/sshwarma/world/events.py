@@ -103,11 +103,22 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvicted:
-    """An agent's connections must end (`room_id` None), or leave one room, for `reason`."""
+    """An agent's connections must end (`room_id` None), or leave one room, for `reason`.
+
+    Out of the lobby there is nowhere to go: a connection in it ends.
+    """
 
     agent_id: str
     reason: str
     room_id: str | None = None
+
+    def ends_connection(self, room_id: str) -> bool:
+        """Return whether a connection in that room must end."""
+        return self.room_id is None or self.room_id == room_id == "lobby"
+
+    def moves_connection(self, room_id: str) -> bool:
+        """Return whether a connection in that room must go to the lobby."""
+        return self.room_id == room_id != "lobby"
 
 
 Event: TypeAlias = (

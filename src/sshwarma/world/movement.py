@@ -61,7 +61,7 @@ def _may_enter(room: Room, agent: Agent, now: int) -> bool:
     return Right.ENTER in room.rights_of(agent, now)
 
 
-async def evict_if_closed(world: World, agent_id: str, room_id: str) -> bool:
+async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str = "") -> bool:
     """Put an agent out of a room that it may not enter now; return whether it was put out.
 
     Call it after its presence has changed: a change of the room's access in the meantime evicts
@@ -71,17 +71,21 @@ async def evict_if_closed(world: World, agent_id: str, room_id: str) -> bool:
     room = await world.room(room_id)
     if agent is None or _may_enter(room, agent, now_ms()):
         return False
-    world.publish(AgentEvicted(agent_id, f"You may no longer be in {room.name}.", room_id))
+    reason = reason or f"You may no longer be in {room.name}."
+    world.publish(AgentEvicted(agent_id, reason, room_id))
     return True
 
 
 async def evict_strangers(world: World, room_id: str, reason: str) -> None:
     """Put out everyone in a room who may not enter it now. Call it after the change."""
-    room = await world.room(room_id)
-    for agent_id in {link.agent_id for link in world.presence if link.room_id == room_id}:
-        agent = world.agents.get(agent_id)
-        if agent is not None and not _may_enter(room, agent, now_ms()):
-            world.publish(AgentEvicted(agent_id, reason, room_id))
+    for present in world.presence.in_room(room_id):
+        await evict_if_closed(world, present.agent_id, room_id, reason)
+
+
+def evict_everyone(world: World, room_id: str, reason: str) -> None:
+    """Put out everyone in a room. Call it after the room was deleted."""
+    for present in world.presence.in_room(room_id):
+        world.publish(AgentEvicted(present.agent_id, reason, room_id))
 
 
 async def _room_exists(world: World, room_id: str) -> bool:

@@ -12,7 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from sshwarma.common.background import BackgroundTasks, ignore_outcome
@@ -25,6 +25,7 @@ from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.world import movement, tokens
 from sshwarma.world.access import TokenScope
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
 from sshwarma.world.events import AgentEvicted, AgentsChanged
@@ -99,17 +100,8 @@ class McpConnection:
         link = self.client.link
         if agent is None or agent.disabled or link is None or self.ended.is_set():
             raise Forbidden(self.reason or "Your access has ended.")
-        return Caller(
-            world=clients.world,
-            services=clients.services,
-            limits=clients.limits,
-            agent=agent,
-            room_id=link.room_id,
-            door="mcp",
-            link=link,
-            scope=self.scope,
-            on_progress=report,
-        )
+        caller = clients.make_caller(agent, link.room_id, link)
+        return replace(caller, scope=self.scope, on_progress=report)
 
     async def run_call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a call in its own task; cancel it if the request or the connection ends.
@@ -275,19 +267,26 @@ class ConnectedAgents:
             raise
         return connection
 
+    def make_caller(
+        self, agent: Agent, room_id: str, link: AgentConnection | None = None
+    ) -> Caller:
+        """Return an agent as a caller of this door, in a room."""
+        return Caller(
+            world=self.world,
+            services=self.services,
+            limits=self.limits,
+            agent=agent,
+            room_id=room_id,
+            door="mcp",
+            link=link,
+        )
+
     async def _arrive(self, client: ConnectedAgent) -> None:
         agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
             raise Forbidden("Your account is disabled.")
         if client.link is None:
-            caller = Caller(
-                world=self.world,
-                services=self.services,
-                limits=self.limits,
-                agent=agent,
-                room_id=agent.room_id,
-                door="mcp",
-            )
+            caller = self.make_caller(agent, agent.room_id)
             room_id = (await caller.in_accessible_room()).room_id
             client.link = AgentConnection(agent.id, room_id, "mcp")
             await movement.record_arrival(self.world, client.link)
@@ -315,9 +314,9 @@ class ConnectedAgents:
         def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
                 here = client.link.room_id if client.link is not None else ""
-                if event.room_id is None or event.room_id == here == "lobby":
+                if event.ends_connection(here):
                     client.end_connections(event.reason)
-                elif event.room_id == here:
+                elif event.moves_connection(here):
                     self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)
@@ -329,15 +328,7 @@ class ConnectedAgents:
         agent = self.world.agents.get(client.agent_id)
         if agent is not None and client.link is not None:
             await movement.move_out_of_room(
-                Caller(
-                    world=self.world,
-                    services=self.services,
-                    limits=self.limits,
-                    agent=agent,
-                    room_id=client.link.room_id,
-                    door="mcp",
-                    link=client.link,
-                )
+                self.make_caller(agent, client.link.room_id, client.link)
             )
 
     def _check_account(self, client: ConnectedAgent) -> None:

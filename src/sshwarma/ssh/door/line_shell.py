@@ -150,12 +150,17 @@ class LineShellHandler(TaskHandler):
             self._on_room_event(event)
         elif isinstance(event, QuestionAsked):
             self._print(draw_question(event))
-        elif isinstance(event, AgentEvicted) and event.room_id in (None, self._connection.room_id):
+        elif isinstance(event, AgentEvicted):
+            self._on_evicted(event)
+
+    def _on_evicted(self, event: AgentEvicted) -> None:
+        here = self._connection.room_id
+        if event.ends_connection(here):
             self._print(block(line(event.reason)))
-            if event.room_id in (None, "lobby"):  # out of the lobby there is nowhere to go
-                self._link.close(event.reason)
-            else:
-                self._context.background.spawn(self._move_out())
+            self._link.close(event.reason)
+        elif event.moves_connection(here):
+            self._print(block(line(event.reason)))
+            self._context.background.spawn(self._move_out())
 
     async def _move_out(self) -> None:
         caller = self._context.make_caller(self._agent_id, "ssh", self._connection)

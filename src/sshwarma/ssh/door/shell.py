@@ -310,12 +310,12 @@ class ShellHandler(ChannelHandler):
             self._on_question(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
-        elif event.room_id is None or event.room_id == self._connection.room_id == "lobby":
-            if self._room_view.room_id:
-                self._farewell(event.reason)  # out of the lobby there is nowhere to go
+        elif event.ends_connection(self._connection.room_id):
+            if event.room_id is None or self._room_view.room_id:
+                self._farewell(event.reason)
             else:  # nothing is drawn yet
                 self._link.close(event.reason)
-        elif event.room_id == self._connection.room_id:
+        elif event.moves_connection(self._connection.room_id):
             self._background(self._on_moved_out(event.reason))
 
     def _on_question(self, event: QuestionAsked) -> None:
