@@ -40,7 +40,8 @@ def test_answers_parse_as_json(alice: Person, room: str) -> None:
 def test_refusals_parse_as_json(alice: Person, room: str, command: str, code: str) -> None:
     done = alice.run(f"{command} --json")
     shown = json.loads(done.out)
-    assert (shown["error"], done.status) == (code, 2 if code == "invalid" else 1)
+    is_usage_error = code == "invalid" or command == "zzz"
+    assert (shown["error"], done.status) == (code, 2 if is_usage_error else 1)
     assert shown["message"]
 
 

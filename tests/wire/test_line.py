@@ -270,9 +270,13 @@ def test_a_line_over_the_limit_is_refused_with_the_limit_and_kept(alice: Person,
     screen.wait_for("the line has 16385 bytes; the limit is 16384")
     screen.press("backspace", "enter")
     screen.wait_for(lambda: screen.input == f"{room}>")
+    # A line that is shown in the room was stored before; so were the lines sent before it.
+    screen.type("and no more")
+    screen.press("enter")
+    screen.wait_for(f"{alice.name}: and no more")
     texts = [e["text"] for e in alice.json(f"history --room {room}")["entries"]
              if e["kind"] == "chat"]  # fmt: skip
-    assert texts == ["x" * 16_383]
+    assert texts == ["x" * 16_383, "and no more"]
     screen.paste("y" * 70_000)
     screen.wait_for("the limit is 65536 bytes")
     screen.wait_for_prompt(room)

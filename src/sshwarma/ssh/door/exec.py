@@ -312,7 +312,7 @@ def _find_text(command: str) -> tuple[int, int]:
 
 
 def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
-    """Return how many words the flag at `first` has; 0 if there is none."""
+    """Return how many words the flag at `first` has; 0 if that word is not a flag."""
     if first < last and _FLAG_WORD.fullmatch(words[first][0]):
         return 1
     return 2 if first + 1 < last and words[first][0] == "--room" else 0
