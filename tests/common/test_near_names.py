@@ -28,3 +28,32 @@ ROOMS = ["lobby", "home", "den", "workshop", "Attic"]
 )
 def test_only_a_near_name_is_suggested(typed: str, near: list[str]) -> None:
     assert find_near_names(typed, ROOMS) == near
+
+
+VERBS = ["help", "inv", "join", "look", "reply", "schema", "search", "state", "token", "who"]
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("jion", ["join"]),
+        ("hepl", ["help"]),
+        ("SEARHC", ["search"]),
+        ("lok", ["look"]),
+        ("nosuch", []),
+        ("take", []),
+        ("", []),
+    ],
+)
+def test_only_close_names_are_suggested(word: str, near: list[str]) -> None:
+    assert find_near_names(word, VERBS) == near
+
+
+def test_two_letters_that_are_swapped_in_a_short_name_are_close() -> None:
+    assert find_near_names("dne", ["den", "lobby", "home"]) == ["den"]
+    assert find_near_names("x", []) == []
+
+
+def test_of_very_many_names_the_first_are_compared() -> None:
+    names = [f"room-{number}" for number in range(1_000_000)]
+    assert "room-77" in find_near_names("rom-77", names)

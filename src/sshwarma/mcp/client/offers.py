@@ -94,24 +94,25 @@ class Offers:
 
     async def _wait_until_ended(self, caller: Caller, offer: _OfferedLines) -> None:
         """Wait until an offer ends, or the caller loses the right to offer in the room."""
+        async with asyncio.TaskGroup() as tasks:
+            watch = tasks.create_task(self._watch_right(caller, offer))
+            await offer.ended.wait()
+            watch.cancel()
+
+    async def _watch_right(self, caller: Caller, offer: _OfferedLines) -> None:
+        """End an offer when the caller loses the build right in the room."""
         changed = asyncio.Event()
-        bus = self._world.bus
-        stops = [
-            bus.on_agent(caller.agent.id, lambda event: changed.set()),
-            bus.on_event(WorldChanged, lambda event: changed.set()),
-        ]
-        ended = asyncio.create_task(offer.ended.wait())
+        stops = (
+            self._world.bus.on_agent(caller.agent.id, lambda event: changed.set()),
+            self._world.bus.on_event(WorldChanged, lambda event: changed.set()),
+        )
         try:
-            while not ended.done():
-                if not await self._may_offer(caller):
-                    offer.reason = "You no longer have the build right there."
-                    return
-                waiting = asyncio.create_task(changed.wait())
-                await asyncio.wait((ended, waiting), return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+            while await self._may_offer(caller):
+                await changed.wait()
                 changed.clear()
+            offer.reason = "You no longer have the build right there."
+            offer.ended.set()
         finally:
-            ended.cancel()
             for stop in stops:
                 stop()
 
