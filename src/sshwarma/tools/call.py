@@ -135,8 +135,7 @@ class _CheckedCall:
 
     tool: str
     arguments: dict[str, Any]
-    thing: Thing | None = None
-    refused: WorldError | None = None
+    outcome: Thing | WorldError
 
 
 class Tools:
@@ -179,8 +178,8 @@ class Tools:
         if within is not None:
             turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
         checked = await self._check_call(caller, name, arguments, refusal)
-        if checked.refused is not None and turn_id is None:
-            raise checked.refused
+        if isinstance(checked.outcome, WorldError) and turn_id is None:
+            raise checked.outcome
         if place is not None:
             await place.wait_to_begin()
         call = await self._world.change(
@@ -227,22 +226,22 @@ class Tools:
             _count_nested_call(caller.call_stack, tool)
             return _CheckedCall(tool, check_arguments(thing, arguments), thing)
         except WorldError as error:
-            return _CheckedCall(tool, arguments, refused=error)
+            return _CheckedCall(tool, arguments, error)
 
     async def _run_recorded(
         self, caller: Caller, call: Row, checked: _CheckedCall
     ) -> tuple[CallResultKind, ToolResult]:
         """Run a call that is recorded, unless it was refused; show its progress in the room."""
-        if checked.thing is None:
-            refused = checked.refused or NotFound(f"There is no tool {checked.tool}.")
-            return "error", ToolResult(_error_text(caller, refused), is_error=True)
+        thing = checked.outcome
+        if isinstance(thing, WorldError):
+            return "error", ToolResult(_error_text(caller, thing), is_error=True)
         inside = caller.inside_call(checked.tool, call.turn_id, call.id)
         if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
-            return await self._carry_out(inside, checked.thing, checked.arguments)
+            return await self._carry_out(inside, thing, checked.arguments)
         with CallProgress(caller, call) as progress:
             inside = replace(inside, on_progress=progress.report)
-            return await self._carry_out(inside, checked.thing, checked.arguments)
+            return await self._carry_out(inside, thing, checked.arguments)
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]

@@ -42,6 +42,6 @@ class VerbToolProvider(ToolProvider):
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        if caller.door in PEOPLE_DOORS:
-            return ToolResult(render_plain(draw_result(result)), dump_json(result))
-        return ToolResult(render_for_program(result), dump_json(result))
+        is_person = caller.door in PEOPLE_DOORS
+        text = render_plain(draw_result(result)) if is_person else render_for_program(result)
+        return ToolResult(text, dump_json(result))
