@@ -8,16 +8,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from sshwarma.common.validation_text import describe_requirement
+
 _LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
 TABLE_LISTS: Final = ("models", "mcp")
 """Settings that are lists of tables: `[[models]]`, `[[mcp]]`."""
 
 _REQUIREMENTS: Final = {
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
     "finite_number": "must be a number",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -26,14 +23,11 @@ _REQUIREMENTS: Final = {
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
     "dict_type": "must be a table",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} words",
 }
-"""What a value must be, by the type of pydantic's error."""
+"""What a value of a settings file must be, by the type of pydantic's error."""
 
 
 def describe_settings_errors(
@@ -74,26 +68,19 @@ def _describe_requirement(
     kind: str, context: Mapping[str, Any], path: Sequence[str | int]
 ) -> str | None:
     """Return what the value must be; None for other errors."""
-    if kind == "literal_error":
-        return f"choose one of: {_list_choices(str(context['expected']))}"
     if kind == "tuple_type":
         field = next((part for part in reversed(path) if isinstance(part, str)), "")
         if field in TABLE_LISTS:
             return f"must be tables headed [[{field}]]"
         example = _LIST_EXAMPLES.get(field)
         return f"must be a list, such as {example}" if example else "must be a list"
-    if kind not in _REQUIREMENTS:
-        return None
+    if kind in _REQUIREMENTS:
+        return _REQUIREMENTS[kind].format_map(context)
     whole = {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in context.items()
     }
-    return _REQUIREMENTS[kind].format_map(whole)
-
-
-def _list_choices(expected: str) -> str:
-    """Rewrite pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
-    return expected.replace("'", "").replace(" or ", ", ")
+    return describe_requirement(kind, whole)
 
 
 def _describe_setting(

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from sshwarma.common.close_names import find_close_names
+from sshwarma.common.near_names import find_near_names
+from sshwarma.common.validation_text import describe_requirement
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound
 
@@ -61,7 +62,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
     name = first[0] if first else ""
     entry = find_entry(name)
     if first is None or entry is None:
-        near = find_close_names(_strip_slash(name), verb_names())
+        near = find_near_names(_strip_slash(name), verb_names())
         hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
         raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
@@ -88,7 +89,7 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
             hint=f"/help {group.name} describes them.",
             span=(len(line.rstrip()),) * 2,
         )
-    near = find_close_names(second[0].lower(), group.actions)
+    near = find_near_names(second[0].lower(), group.actions)
     hint = f"Did you mean /{group.name} {near[0]}?" if near else f"It has {actions}."
     raise Invalid(
         f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, span=second.span()
@@ -294,27 +295,10 @@ def describe_error(detail: Any) -> str:
             return "unknown argument"
         case "string_type":
             return f"must be text (got {given})"
-        case "literal_error":
-            return f"choose one of: {_plain_choices(context['expected'])} (got {given})"
-        case "int_parsing" | "int_type" | "int_from_float":
-            return f"must be a whole number (got {given})"
-        case "float_parsing" | "float_type":
-            return f"must be a number (got {given})"
-        case "greater_than":
-            return f"must be more than {context['gt']} (got {given})"
         case "less_than":
             return f"must be less than {context['lt']} (got {given})"
-        case "greater_than_equal":
-            return f"must be at least {context['ge']} (got {given})"
-        case "less_than_equal":
-            return f"must be at most {context['le']} (got {given})"
-        case _:
-            return str(detail["msg"])
-
-
-def _plain_choices(expected: str) -> str:
-    """Rewrite pydantic's `'a', 'b' or 'c'` as `a, b, c`."""
-    return expected.replace("'", "").replace(" or ", ", ")
+    must = describe_requirement(kind, context)
+    return f"{must} (got {given})" if must is not None else str(detail["msg"])
 
 
 def _describe_parameter(parameter: Parameter) -> str:

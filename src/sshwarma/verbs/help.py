@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import sshwarma
-from sshwarma.common.close_names import find_close_names
+from sshwarma.common.near_names import find_near_names
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
@@ -218,7 +218,7 @@ async def show_help(
     text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near = find_close_names(first, [*verb_names(), *load_help_topics()])
+    near = find_near_names(first, [*verb_names(), *load_help_topics()])
     hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
     raise NotFound(f"No help on {topic[:40]}.", hint=hint)
 

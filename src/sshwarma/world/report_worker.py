@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from sshwarma.common.close_names import find_close_names
+from sshwarma.common.near_names import find_near_names
 from sshwarma.world.report_access import RestrictedDatabase
 
 CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
@@ -151,7 +151,7 @@ def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
         return
     relations = scope.read_relations()
     names = relations if unknown[1] == "table" else {c for cs in relations.values() for c in cs}
-    yield from find_close_names(unknown[2], names)
+    yield from find_near_names(unknown[2], names)
 
 
 def _truncate_text(text: str, limit: int) -> str:

@@ -1,0 +1,27 @@
+"""Sentences about invalid values: what pydantic's errors mean, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_REQUIREMENTS: Final = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+"""What a value must be, by the type of pydantic's error."""
+
+
+def describe_requirement(kind: str, context: Mapping[str, Any]) -> str | None:
+    """Return what a value must be: "must be at least 1"; None for other types of errors."""
+    if kind == "literal_error":
+        choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return f"choose one of: {choices}"
+    must = _REQUIREMENTS.get(kind)
+    return must.format_map(context) if must is not None else None
