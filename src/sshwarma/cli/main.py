@@ -20,6 +20,7 @@ EXIT_INTERRUPTED: Final = 130
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+@click.version_option(sshwarma.__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Collect the subcommands."""
 
