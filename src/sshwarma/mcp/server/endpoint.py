@@ -34,7 +34,7 @@ from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.bearer import authenticate_bearer
-from sshwarma.world.errors import Forbidden, Unavailable, WorldError
+from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldError
 from sshwarma.world.tokens import Token
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -143,6 +143,9 @@ class McpEndpoint:
                 self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             connection = await self._clients.open_connection(token.agent_id, token, stays=stays)
+        except RateLimited as busy:
+            await _send_refusal(send, 429, busy.program_text, busy.retry_after_seconds)
+            return
         except Unavailable as busy:
             await _send_refusal(send, 429, busy.program_text)
             return
@@ -252,7 +255,9 @@ def _make_user(token: Token) -> AuthenticatedUser:
     )
 
 
-async def _send_refusal(send: Send, status: int, text: str) -> None:
+async def _send_refusal(
+    send: Send, status: int, text: str, retry_after_seconds: int = int(RATE_WINDOW_SECONDS)
+) -> None:
     body = json.dumps(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}},
         ensure_ascii=False,
@@ -264,6 +269,6 @@ async def _send_refusal(send: Send, status: int, text: str) -> None:
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
     if status == 429:
-        headers.append((b"retry-after", str(int(RATE_WINDOW_SECONDS)).encode()))
+        headers.append((b"retry-after", str(retry_after_seconds).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
