@@ -56,3 +56,20 @@ async def test_who_loses_a_role_of_the_server_is_put_out_of_rooms_it_opened(
     )
     await operations.run_operation(alice.world, "agents_role", {"name": "bob", "role": "member"})
     assert [event.room_id for event in evicted] == [vault]
+
+
+@pytest.mark.parametrize(("role", "is_put_out"), [("member", True), ("admin", False)])
+async def test_who_loses_a_role_of_a_room_is_put_out_unless_they_may_still_enter(
+    alice: Someone, bob: Someone, role: str, is_put_out: bool
+) -> None:
+    await do(alice, "/create vault")
+    await do(alice, "/room private")
+    await do(alice, "/room builder bob")
+    await operations.run_operation(alice.world, "agents_role", {"name": "bob", "role": role})
+    await do(bob, "/join vault")
+    evicted: list[Any] = []
+    bob.world.bus.on_agent(
+        bob.id, lambda event: evicted.append(event) if isinstance(event, AgentEvicted) else None
+    )
+    await do(alice, "/room remove bob")
+    assert [event.room_id for event in evicted] == ([alice.room_id] if is_put_out else [])

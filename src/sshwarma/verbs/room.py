@@ -12,7 +12,6 @@ from sshwarma.world import access, movement, things
 from sshwarma.world.access import AccessMode, Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 
@@ -185,13 +184,12 @@ async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
 
     def set_role(tx: Change) -> None:
         access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)
-        if role is None and here.mode != "open":
-            tx.publish_on_commit(
-                AgentEvicted(other.id, f"You are no longer a member of {here.name}.", here.id)
-            )
 
     notice = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
     await caller.change(set_role, notice)
+    if role is None:
+        reason = f"You are no longer a member of {here.name}."
+        await movement.evict_if_closed(caller.world, other.id, here.id, reason)
     return await _read_access(caller)
 
 
