@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from typing import Final
@@ -36,6 +36,11 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
     alike = get_close_matches(wanted, by_lower, n=limit, cutoff=MIN_SIMILARITY)
     found = dict.fromkeys((*exchanged, *alike, *longer))
     return [by_lower[option] for option in found if option != wanted][:limit]
+
+
+def suggest_names(near: Sequence[str]) -> str:
+    """Return "Did you mean look or leave?"; "" without names."""
+    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def _is_exchange(name: str, other: str) -> bool:

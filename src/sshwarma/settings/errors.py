@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from sshwarma.common.near_names import find_near_names
 from sshwarma.common.validation_text import describe_requirement
 
 _LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
@@ -113,8 +113,8 @@ def _suggest(path: Sequence[str | int], schema: type[BaseModel]) -> str:
             if found is None:
                 return ""
             schema = found
-    close = difflib.get_close_matches(str(path[-1]), schema.model_fields, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    near = find_near_names(str(path[-1]), schema.model_fields)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _section_model(annotation: Any) -> type[BaseModel] | None:

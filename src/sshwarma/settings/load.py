@@ -6,7 +6,6 @@ SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -24,6 +23,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
+from sshwarma.common.near_names import find_near_names
 from sshwarma.common.secret_detection import looks_like_key
 from sshwarma.settings.errors import TABLE_LISTS, describe_settings_errors
 from sshwarma.settings.mcp import McpSettings
@@ -171,8 +171,8 @@ def _check_variables(environ: Mapping[str, str]) -> None:
         rest = name.removeprefix(ENVIRONMENT_PREFIX)
         if rest.split("__")[0].lower() in Settings.model_fields:
             continue
-        close = difflib.get_close_matches(rest, _list_variables(), n=1)
-        hint = f" (did you mean {ENVIRONMENT_PREFIX}{close[0]}?)" if close else ""
+        near = find_near_names(rest, _list_variables())
+        hint = f" (did you mean {ENVIRONMENT_PREFIX}{near[0]}?)" if near else ""
         raise InvalidSettingsError(f"{variable}: unknown setting{hint}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from sshwarma.common.near_names import find_near_names
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.validation_text import describe_requirement
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound
@@ -63,7 +63,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
     entry = find_entry(name)
     if first is None or entry is None:
         near = find_near_names(_strip_slash(name), verb_names())
-        hint = f"Did you mean {' or '.join(f'/{other}' for other in near)}?" if near else ""
+        hint = suggest_names([f"/{other}" for other in near])
         raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
             hint=hint or "/help lists the verbs.",
@@ -90,7 +90,7 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
             span=(len(line.rstrip()),) * 2,
         )
     near = find_near_names(second[0].lower(), group.actions)
-    hint = f"Did you mean /{group.name} {near[0]}?" if near else f"It has {actions}."
+    hint = suggest_names([f"/{group.name} {other}" for other in near]) or f"It has {actions}."
     raise Invalid(
         f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, span=second.span()
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import sshwarma
-from sshwarma.common.near_names import find_near_names
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
@@ -219,7 +219,7 @@ async def show_help(
     if text is not None:
         return HelpTopic(topic.lower(), text)
     near = find_near_names(first, [*verb_names(), *load_help_topics()])
-    hint = f"Did you mean {' or '.join(near)}?" if near else "/help lists verbs and topics."
+    hint = suggest_names(near) or "/help lists verbs and topics."
     raise NotFound(f"No help on {topic[:40]}.", hint=hint)
 
 

@@ -16,7 +16,6 @@ from sshwarma.world.schema import room_members
 from sshwarma.world.store import Change
 
 AccessMode = Literal["open", "invite", "private"]
-ROOM_ROLES: Final = ("owner", "builder", "member")
 
 PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
 """Minutes after which a mute or ban counts as permanent."""

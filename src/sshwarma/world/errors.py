@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from sshwarma.common.near_names import find_near_names
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.program_text import drop_commands, names_commands
 
 MAX_SHOWN_NAME_CHARACTERS: Final = 60
@@ -113,5 +113,5 @@ def unknown_name_error(
     place = f" {where}" if where else ""
     return NotFound(
         f"There is no {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
-        hint=f"Did you mean {' or '.join(near)}?" if near else hint,
+        hint=suggest_names(near) or hint,
     )

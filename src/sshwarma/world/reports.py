@@ -27,6 +27,7 @@ from sshwarma.common.limits import (
     MAX_WAITING_REPORTS,
     REPORT_TIMEOUT_SECONDS,
 )
+from sshwarma.common.near_names import suggest_names
 from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 
@@ -264,19 +265,20 @@ def _denied_error(sql: str, action: str, name: str) -> WorldError:
 
 def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     """SQLite's own message, with the place it refers to where that is known."""
+    names = suggest_names(near) or "/schema lists the tables and columns."
     syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
     if syntax is not None:
         return Invalid(
             f"SQL syntax error at {syntax[1][:40]}.",
             span=_find_word_span(sql, syntax[1]),
-            hint=_suggest_names(near),
+            hint=names,
         )
     if unknown is not None:
         kind, name = unknown.groups()
         return Invalid(
             f"There is no {kind} {name[:60]}.",
             span=_find_word_span(sql, name),
-            hint="Use a function of SQLite." if kind == "function" else _suggest_names(near),
+            hint="Use a function of SQLite." if kind == "function" else names,
         )
     if "because it is a view" in text:
         return Forbidden("Queries can only read.")
@@ -285,10 +287,6 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     if "bindings" in text:
         return Invalid("Parameters ? and :name are not supported.", hint="Write the value itself.")
     return Invalid(f"{text[:1].upper()}{text[1:300].rstrip('.')}.")
-
-
-def _suggest_names(near: list[str]) -> str:
-    return f"Did you mean {' or '.join(near)}?" if near else "/schema lists the tables and columns."
 
 
 def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
