@@ -236,7 +236,6 @@ class App:
         signing.client_metadata = make_client_metadata(
             settings.http, self.http.port if self.http else None
         )
-        mcp.start()
         parts.push_async_callback(mcp.stop)
 
     async def _get_ready(self) -> None:

@@ -170,9 +170,26 @@ def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_nothing_imports_the_sdk_before_there_is_a_server() -> None:
-    code = "import sys, sshwarma.app; print([m for m in ('mcp', 'mcp_types') if m in sys.modules])"
+IDLE_SERVER = """
+import asyncio, os, sys
+from sshwarma.app import App
+from sshwarma.settings import load_settings
+
+async def main():
+    address = {"listen": "127.0.0.1:0"}
+    await App.start(load_settings(data_dir=sys.argv[1], ssh=address, http=address))
+    await asyncio.get_running_loop().shutdown_default_executor()  # what threads import, too
+    print([name for name in ("mcp", "mcp_types", "pydantic_ai", "openai") if name in sys.modules])
+    sys.stdout.flush()
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+def test_an_idle_server_imports_no_sdk(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.strip() == "[]"
+        [sys.executable, "-c", IDLE_SERVER, str(tmp_path)],
+        capture_output=True, text=True, check=False, env=os.environ,
+    )  # fmt: skip
+    assert (done.stdout.strip().split("\n")[-1], done.returncode) == ("[]", 0), done.stderr

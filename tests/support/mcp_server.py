@@ -211,7 +211,6 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
         world, CollectorRegistry(), HttpApi(world, services, bounds, pace), {"/mcp": door.http}
     )
     await http.start("127.0.0.1", 0)
-    door.start()
     yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.clients, workshop)
     await door.stop()
     await http.stop()

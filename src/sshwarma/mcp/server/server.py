@@ -1,7 +1,7 @@
-"""MCP server as the rest of the program uses it; loads the SDK in the background.
+"""MCP server as the rest of the program uses it; loads the SDK when the first client comes.
 
-The SDK takes seconds to import, so a thread imports it once the other doors are open. Earlier
-requests wait. This module does not import it.
+The SDK takes a second to import and 20 MiB, which a server without MCP clients never spends. A
+thread imports it; requests wait meanwhile. This module does not import it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class McpServer:
-    """Serves the world over MCP.
-
-    Call `start` when the world is open; `stop` ends all connections.
-    """
+    """Serves the world over MCP; `stop` ends all connections."""
 
     def __init__(
         self,
@@ -46,13 +43,11 @@ class McpServer:
         self._endpoint_args = (services.tools, http, line_rate)
         self._service: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
-
-    def start(self) -> None:
-        """Start loading in the background; return immediately."""
-        self._loading = asyncio.get_running_loop().create_task(self._load())
+        self._is_stopped = False
 
     async def stop(self) -> None:
         """End all connections and stop the endpoint."""
+        self._is_stopped = True
         await self.clients.stop()
         if self._loading is not None:
             self._loading.cancel()
@@ -99,12 +94,14 @@ class McpServer:
     async def _wait_until_loaded(self) -> McpEndpoint:
         if self._service is not None:
             return self._service
+        if self._is_stopped:
+            raise Unavailable("The MCP server is stopped.")
         if self._loading is None:
-            raise Unavailable("The MCP server is not running.")
+            self._loading = asyncio.get_running_loop().create_task(self._load())
         try:
             async with asyncio.timeout(MCP_LOAD_TIMEOUT_SECONDS):
                 return await asyncio.shield(self._loading)
         except TimeoutError:
             raise Unavailable(
-                "The server is still starting.", hint="Try again in a few seconds."
+                "The MCP server is still starting.", hint="Try again in a few seconds."
             ) from None
