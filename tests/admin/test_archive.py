@@ -92,7 +92,6 @@ async def test_a_backup_while_people_talk_is_one_moment(
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())
-    assert not again.is_new
     assert [agent.name for agent in again.agents] == ["alice"]
     assert len(await again.last_rows("lobby", 10)) == min(10, told[2]["rows"])
     await again.close()

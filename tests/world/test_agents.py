@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from sshwarma.world import agents, input_history, private_messages
+from sshwarma.world import world as world_module
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Conflict, Invalid, NotFound
-from sshwarma.world.events import AgentEvicted, Event
+from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
+from sshwarma.world.events import AgentEvicted, AgentsChanged, Event
 from sshwarma.world.world import World
 from support.people import Someone
 
@@ -215,3 +216,29 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
         assert private_messages.read_last_sender(conn, guest.id) is None
 
     await world.store.read(check)
+
+
+async def test_a_change_of_an_agent_takes_effect_although_a_read_failed(
+    world: World, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world_module, "AGENT_REFRESH_RETRY_SECONDS", 0.0)
+    read, failures = world.store.read, [Unavailable("The database could not be read.")]
+
+    async def fail_once(query: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await read(query)
+
+    monkeypatch.setattr(world.store, "read", fail_once)
+    published: list[Event] = []
+    changed = asyncio.Event()
+
+    def on_event(event: AgentsChanged) -> None:
+        published.append(event)
+        changed.set()
+
+    world.bus.on_event(AgentsChanged, on_event)
+    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    await asyncio.wait_for(changed.wait(), 30)
+    assert bob.agent.disabled
+    assert published == [AgentsChanged(bob.id)]

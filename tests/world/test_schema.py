@@ -143,14 +143,12 @@ async def test_a_second_start_changes_nothing(empty: Path) -> None:
     await (await World.open(empty, tool_specs())).close()
     before = dump(empty)
     again = await World.open(empty, tool_specs())
-    assert not again.is_new
     await again.close()
     assert dump(empty) == before
 
 
 async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
     world = await World.open(empty, tool_specs())
-    assert world.is_new
     alice = await arrive(world, "alice", role="owner")
     await do(alice, "/describe mine")
     await do(alice, "/unequip defaults sshwarma:look")

@@ -365,3 +365,18 @@ async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -
     assert await opened.read(lambda conn: things.get_thing(conn, "den")) is not None
     await opened.close()
     assert await asyncio.to_thread(os.listdir, tmp_path) == [name]
+
+
+async def test_what_was_written_does_not_decide_how_a_failure_is_explained(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def abandon(tx: Change) -> None:
+        tx.conn.exec_driver_sql("ROLLBACK")
+        tx.conn.execute(text("SELECT :said FROM nowhere"), {"said": "the readonly moon is full"})
+
+    with pytest.raises(Unavailable, match="The database could not be written"):
+        await kept.write(abandon)
+    logged = capsys.readouterr()
+    assert "no such table" in logged.out + logged.err
+    assert "moon" not in logged.out + logged.err
+    assert await kept.write(say("after")) == 1

@@ -51,7 +51,6 @@ class AnswerDraft:
             if text == kept:
                 break
             more = text.removeprefix(kept) if text.startswith(kept) else None
-            self._saved_text = text
 
             def work(tx: Change, text: str = text, more: str | None = more) -> None:
                 if more is None:  # shown text was removed again
@@ -60,6 +59,7 @@ class AnswerDraft:
 
             try:
                 await self._world.change(work)
+                self._saved_text = text
             except WorldError as refused:
                 log.warning("a draft could not be saved", error=str(refused))
         self._task = None

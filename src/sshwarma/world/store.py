@@ -109,7 +109,13 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
             uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
         )
 
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    engine = create_engine(
+        # Values of statements are what people said: not for logs.
+        "sqlite://",
+        creator=connect,
+        poolclass=NullPool,
+        hide_parameters=True,
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -228,14 +234,15 @@ class Store:
             for job in batch:
                 self._run(connection, driver, job, last_seq)
             driver.execute("COMMIT")
-        except (sqlite3.Error, SQLAlchemyError) as error:
+        except (sqlite3.Error, SQLAlchemyError, _AbandonedTransactionError) as error:
             self.counts.failed_commits += 1
             last_seq.clear()
             if driver.in_transaction:
                 driver.execute("ROLLBACK")
-            log.error("a commit failed", units=len(batch), error=str(error))
+            cause = _find_sqlite_error(error)
+            log.error("a commit failed", units=len(batch), error=repr(cause or error))
             for job in batch:
-                job.error = _write_error(error)
+                job.error = _write_error(cause)
         else:
             self.counts.commits += 1
             self.counts.units += len(batch)
@@ -256,8 +263,7 @@ class Store:
             raise
         except BaseException as error:
             if not driver.in_transaction:
-                # A full disk or a broken file makes SQLite abandon the whole transaction.
-                raise sqlite3.OperationalError(str(error)) from error
+                raise _AbandonedTransactionError from error
             driver.execute("ROLLBACK TO unit")
             last_seq.clear()
             job.error = error
@@ -302,11 +308,23 @@ def _driver_connection(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _write_error(error: Exception) -> Unavailable:
-    text = str(error)
-    if "full" in text:
+class _AbandonedTransactionError(Exception):
+    """SQLite ended the whole transaction: the disk is full, or the file is broken."""
+
+
+def _find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
+    """Return SQLite's own error, which SQLAlchemy's and ours wrap; None for others."""
+    while error is not None and not isinstance(error, sqlite3.Error):
+        error = error.orig if isinstance(error, DBAPIError) else error.__cause__
+    return error
+
+
+def _write_error(error: sqlite3.Error | None) -> Unavailable:
+    """Return the refusal of a change, by SQLite's result code: its text may hold users' words."""
+    code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
+    if code == "SQLITE_FULL":
         return Unavailable("The disk is full. Nothing was stored.", hint="Reading still works.")
-    if "readonly" in text or "read-only" in text:
+    if code.startswith("SQLITE_READONLY"):
         return Unavailable("The database is read-only. Nothing was stored.")
     return Unavailable("The database could not be written. Nothing was stored.")
 

@@ -17,12 +17,13 @@ from typing import Any, Final, TypeVar
 import structlog
 from cachetools import LRUCache
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.world import agents, loadout, rooms, rows, search, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
-from sshwarma.world.errors import unknown_name_error
+from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
     AgentsChanged,
     Event,
@@ -52,6 +53,9 @@ TAIL_ROWS: Final = 200
 
 MAX_TAILS: Final = 512
 """Most rooms whose tail is cached."""
+
+AGENT_REFRESH_RETRY_SECONDS: Final = 1.0
+"""Seconds until a changed agent that could not be read is read again."""
 
 INDEX_QUIET_SECONDS: Final = 1.0
 """Idle seconds after the last append before the search index catches up."""
@@ -90,7 +94,7 @@ class World:
         world.reports = Reports(path)
         try:
             await world.store.write(turns.cancel_open_turns)
-            world.is_new = await world.store.write(lambda tx: bootstrap_world(tx, tools))
+            await world.store.write(lambda tx: bootstrap_world(tx, tools))
             found, keys = await world.store.read(agents.read_agents)
         except BaseException:
             await world.store.close()
@@ -98,9 +102,6 @@ class World:
         world.agents.load(found, keys)
         world._schedule_indexing()
         return world
-
-    is_new = False
-    """Whether this start created the world."""
 
     async def close(self) -> None:
         """Wait for pending writes, then close the file."""
@@ -259,16 +260,31 @@ class World:
             self._tails.pop(happened.room_id, None)
         elif isinstance(happened, AgentsChanged):
             self._stale_agent_ids.add(happened.agent_id)
-            if self._refresh_task is None or self._refresh_task.done():
-                self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_agents())
+            self._start_refresh()
             return  # published once the directory is current
         self.bus.publish(happened)
 
+    def _start_refresh(self) -> None:
+        if not self._closing and (self._refresh_task is None or self._refresh_task.done()):
+            self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_agents())
+
     async def _refresh_agents(self) -> None:
+        """Read changed agents again.
+
+        A failed read is repeated after AGENT_REFRESH_RETRY_SECONDS: until it succeeds, a disabled
+        agent or a removed key is still accepted. The change itself is stored, so its caller gets
+        no error.
+        """
         while self._stale_agent_ids:
-            agent_id = next(iter(self._stale_agent_ids))
-            self._stale_agent_ids.discard(agent_id)
-            agent, keys = await self.store.read(partial(agents.read_agent, agent_id=agent_id))
+            agent_id = self._stale_agent_ids.pop()
+            try:
+                agent, keys = await self.store.read(partial(agents.read_agent, agent_id=agent_id))
+            except (WorldError, SQLAlchemyError) as error:
+                self._stale_agent_ids.add(agent_id)
+                log.error("an agent could not be read", agent=agent_id, error=repr(error))
+                loop = asyncio.get_running_loop()
+                loop.call_later(AGENT_REFRESH_RETRY_SECONDS, self._start_refresh)
+                return
             self.agents.refresh(agent_id, agent, keys)
             self.bus.publish(AgentsChanged(agent_id))
 
