@@ -20,7 +20,7 @@ from sshwarma.admin.operations import OPERATIONS, run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
 from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents
-from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
+from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import AgentEvicted, Event
 from sshwarma.world.world import World
 from support.people import Someone, everything
@@ -202,13 +202,16 @@ async def test_operations_at_once(world: World, data_dir: Path) -> None:
     assert len(await audit(world)) == len(letters)
 
 
-@pytest.mark.parametrize("request_line", [
-    b"", b"\n", b"nonsense\n", b"[]\n", b"null\n", b"{}\n", b'{"op": 1, "args": 2}\n',
-    b'{"op": "keys_list", "args": {"nothing": 1}}\n', b"\xff\xfe\n", b"[" * 60_000 + b"\n",
-    b"x" * (MAX_CONTROL_REQUEST_BYTES + 10) + b"\n",
+@pytest.mark.parametrize(("request_line", "message"), [
+    (b"", "not JSON"), (b"\n", "not JSON"), (b"nonsense\n", "not JSON"), (b"[]\n", "must be"),
+    (b"null\n", "must be"), (b"{}\n", "must be"), (b'{"op": 1, "args": 2}\n', "must be"),
+    (b'{"op": "nosuch", "args": {}}\n', "Unknown operation."),
+    (b'{"op": "keys_list", "args": {"nothing": 1}}\n', "unexpected keyword argument 'nothing'"),
+    (b"\xff\xfe\n", "not JSON"), (b"[" * 60_000 + b"\n", "not JSON"),
+    (b"x" * (MAX_CONTROL_REQUEST_BYTES + 10) + b"\n", f"over {MAX_CONTROL_REQUEST_BYTES} bytes"),
 ])  # fmt: skip
 async def test_a_broken_request_ends_only_itself(
-    world: World, data_dir: Path, request_line: bytes
+    world: World, data_dir: Path, request_line: bytes, message: str
 ) -> None:
     with control_socket._short_socket_path(data_dir / control_socket.SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
@@ -216,9 +219,37 @@ async def test_a_broken_request_ends_only_itself(
     writer.write_eof()
     async with asyncio.timeout(30):
         answer = await reader.read()
-    assert not answer or "error" in json.loads(answer)
+    assert message in json.loads(answer)["message"]
     writer.close()
     assert await send_request(data_dir, "agents_list", {}) == []
+
+
+@pytest.mark.process
+async def test_an_operation_that_raises_is_answered_and_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def operate(name: str, args: dict[str, Any]) -> Any:
+        raise KeyError("a bug")
+
+    server = ControlServer(tmp_path, operate)
+    await server.start()
+    with pytest.raises(WorldError, match="Its log has the reason"):
+        await send_request(tmp_path, "agents_list", {})
+    await server.stop()
+    logged = capsys.readouterr()
+    assert "KeyError" in logged.out + logged.err
+
+
+@pytest.mark.process
+async def test_a_server_that_ends_before_it_answers_is_reported(tmp_path: Path) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.close()
+
+    path = tmp_path / control_socket.SOCKET_NAME
+    async with await asyncio.start_unix_server(hang_up, path):
+        with pytest.raises(Unavailable, match="ended before it answered"):
+            await send_request(tmp_path, "agents_list", {})
 
 
 @pytest.mark.process

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import equipment, search, things
 from sshwarma.world.bootstrap import CONTAINERS, BuiltinToolSpec, bootstrap_world
-from sshwarma.world.migrate import migrate_database, newest_revision
+from sshwarma.world.migrate import UnknownSchemaError, migrate_database, newest_revision
 from sshwarma.world.schema import metadata
 from sshwarma.world.store import create_sqlite_engine
 from sshwarma.world.world import World
@@ -124,7 +124,7 @@ def test_a_file_of_a_newer_program_is_refused_and_left_alone(empty: Path) -> Non
         database.execute("UPDATE alembic_version SET version_num = '9999'")
         database.commit()
     before = dump(empty)
-    with pytest.raises(RuntimeError, match=r"9999.*newer sshwarma"):
+    with pytest.raises(UnknownSchemaError, match=r"9999.*newer sshwarma"):
         migrate_database(empty)
     assert dump(empty) == before
 

@@ -18,7 +18,7 @@ from typing import IO, Any, Final, TypeAlias
 import structlog
 
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Invalid, Unavailable, WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -76,27 +76,57 @@ class ControlServer:
     ) -> None:
         try:
             async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
-                answer = await self._answer_request(await reader.readline())
+                answer = await self._answer_request(reader)
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
-        except (
-            TimeoutError,
-            ConnectionError,
-            ValueError,
-            KeyError,
-            TypeError,
-            RecursionError,
-        ) as error:
-            log.warning("a control request failed", error=repr(error))
+        except (TimeoutError, ConnectionError) as error:
+            log.warning("a control request was not answered", error=repr(error))
         finally:
             writer.close()
 
-    async def _answer_request(self, request: bytes) -> dict[str, Any]:
-        asked = json.loads(request)
+    async def _answer_request(self, reader: asyncio.StreamReader) -> dict[str, Any]:
         try:
-            return {"result": await self._operate(str(asked["op"]), dict(asked["args"]))}
+            operation, args = _parse_request(await _read_line(reader))
+            return {"result": await self._operate(operation, args)}
         except WorldError as refused:
             return {"error": refused.code, "message": refused.message, "hint": refused.hint}
+        except TimeoutError:
+            raise
+        except Exception:
+            log.exception("a control request failed")
+            return {
+                "error": "internal",
+                "message": "The server could not do this. Its log has the reason.",
+                "hint": "",
+            }
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """Return one line.
+
+    Raises:
+        Invalid: if it is longer than MAX_CONTROL_REQUEST_BYTES.
+    """
+    try:
+        return await reader.readline()
+    except ValueError:
+        raise Invalid(f"The request has over {MAX_CONTROL_REQUEST_BYTES} bytes.") from None
+
+
+def _parse_request(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the operation's name and its arguments.
+
+    Raises:
+        Invalid: if the line is not such a request.
+    """
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Invalid("The request is not JSON.") from None
+    match request:
+        case {"op": str(operation), "args": dict(args)}:
+            return operation, args
+    raise Invalid('The request must be {"op": NAME, "args": {…}}.')
 
 
 async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
@@ -104,16 +134,23 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
 
     Raises:
         ConnectionError, FileNotFoundError: if no server is running there.
-        WorldError: the server's refusal.
+        WorldError: the server's refusal; Unavailable if it does not answer.
     """
     with _short_socket_path(data_dir / SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
     try:
         writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
         async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
-            answer = json.loads(await reader.readline())
+            line = await reader.readline()
+    except TimeoutError:
+        raise Unavailable(
+            f"The server did not answer within {CONTROL_TIMEOUT_SECONDS:g} s."
+        ) from None
     finally:
         writer.close()
+    if not line.endswith(b"\n"):
+        raise Unavailable("The server ended before it answered.")
+    answer = json.loads(line)
     if "error" in answer:
         raise WorldError(answer["message"], hint=answer.get("hint", ""))
     return answer["result"]

@@ -5,6 +5,7 @@ The same functions run inside the server, if one is running, or else on the data
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -42,6 +43,10 @@ async def run_operation(
     run = OPERATIONS.get(name)
     if run is None:
         raise NotFound("Unknown operation.", hint="The server may be an older version.")
+    try:
+        inspect.signature(run).bind(world, **args)
+    except TypeError as error:
+        raise Invalid(f"{name}: {error}.", hint="The server may be another version.") from None
     if run is invite:
         _check_codes_are_used(registration)
     return await run(world, **args)

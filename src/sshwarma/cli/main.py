@@ -92,5 +92,6 @@ def _reported_errors() -> tuple[type[Exception], ...]:
     from sshwarma.admin.control_socket import DataDirInUseError
     from sshwarma.ssh.transport.host_key import UnusableKey
     from sshwarma.world.errors import WorldError
+    from sshwarma.world.migrate import UnknownSchemaError
 
-    return (WorldError, DataDirInUseError, UnusableKey, OSError, RuntimeError)
+    return (WorldError, DataDirInUseError, UnknownSchemaError, UnusableKey, OSError)

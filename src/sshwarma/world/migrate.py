@@ -15,6 +15,10 @@ from sshwarma.world.resources import resource_dir
 from sshwarma.world.store import create_sqlite_engine
 
 
+class UnknownSchemaError(Exception):
+    """A database at a schema revision that this program does not know."""
+
+
 def migrations_dir() -> Path:
     """Return the directory of the numbered migrations."""
     return resource_dir("migrations")
@@ -43,7 +47,7 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
     """Migrate the file to a revision, in one transaction. Returns the revisions before and after.
 
     Raises:
-        RuntimeError: if the file's revision is newer than this program.
+        UnknownSchemaError: if the file's revision is newer than this program.
     """
     engine = create_sqlite_engine(path)
     try:
@@ -52,7 +56,7 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
             if revision == "head" and before == newest_revision():
                 return before, before
             if before is not None and before not in known_revisions():
-                raise RuntimeError(
+                raise UnknownSchemaError(
                     f"{path} is at schema {before}, which this version does not know:"
                     " a newer sshwarma has used it."
                 )

@@ -120,7 +120,7 @@ def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thin
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
     found = [thing_from_row(row) for row in conn.execute(query).mappings()]
-    return min(found, key=lambda thing: THING_KINDS.index(thing.kind) != 6, default=None)
+    return min(found, key=lambda thing: thing.kind != "data", default=None)
 
 
 def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:

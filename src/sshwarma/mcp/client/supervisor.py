@@ -8,6 +8,7 @@ the task that entered it. Calls run in their callers' tasks and get an error.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -83,7 +84,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._broken = ""
         self._doubtful = False
-        self._relist_at: float | None = None
+        self._relist_at = math.inf  # of time.monotonic()
         self._unsettled: list[asyncio.Future[None]] = []
         self._calls = CallQueue(settings, listener, self.log_buffer)
         self._timeouts = 0
@@ -126,7 +127,7 @@ class Supervisor:
         """Read the listing now, or connect now with full protocol discovery."""
         if self._link is None:
             self._era = "auto"
-        self._relist_at = 0.0
+        self._relist_at = time.monotonic()
         self._wake.set()
         await self.wait_until_settled(seconds)
 
@@ -232,17 +233,17 @@ class Supervisor:
 
     async def _run_connection(self) -> str:
         """Connect, list the tools and watch until the connection ends; return why."""
-        self._broken, self._relist_at = "", None
+        self._broken, self._relist_at = "", math.inf
         self._set("connecting")
         self._doubtful = self._was_up = self._unreachable = False
-        marking: list[asyncio.Task[None]] = []
+        down_tasks: list[asyncio.Task[None]] = []
         try:
-            await self._hold_connection(marking)
+            await self._hold_connection(down_tasks)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                self._lose_connection(marking)
-                await asyncio.gather(*marking, return_exceptions=True)
+                self._lose_connection(down_tasks)
+                await asyncio.gather(*down_tasks, return_exceptions=True)
                 raise
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - any error of a server ends only its link
@@ -250,13 +251,13 @@ class Supervisor:
             reason = self._broken if known else self._handle_connection_error(error)
         else:
             reason = self._broken
-        self._lose_connection(marking)
+        self._lose_connection(down_tasks)
         if self.state not in (*LOCKED_OUT_STATES, "stopped"):
             self._set("down", reason)
-        await asyncio.gather(*marking, return_exceptions=True)
+        await asyncio.gather(*down_tasks, return_exceptions=True)
         return reason
 
-    async def _hold_connection(self, marking: list[asyncio.Task[None]]) -> None:
+    async def _hold_connection(self, down_tasks: list[asyncio.Task[None]]) -> None:
         hooks = LinkCallbacks(self._on_listing_changed, self._break, self._calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
@@ -276,30 +277,30 @@ class Supervisor:
                 await self._watch(link)
             finally:
                 # Before the connection is closed, which may be slow.
-                self._lose_connection(marking)
+                self._lose_connection(down_tasks)
 
-    def _lose_connection(self, marking: list[asyncio.Task[None]]) -> None:
+    def _lose_connection(self, down_tasks: list[asyncio.Task[None]]) -> None:
         """Stop calls and mark the server unavailable, once for each connection."""
         if self._link is not None:
             self._link = None
             self._set("down", self._broken)
             # In a separate task: the broken connection may be cancelling this one.
-            marking.append(asyncio.create_task(self._listener.on_down()))
+            down_tasks.append(asyncio.create_task(self._listener.on_down()))
 
     async def _watch(self, link: ServerLink) -> None:
         timing, strikes = self._timing, 0
         now = time.monotonic()
         probe_at, refresh_at = now + timing.probe, now + timing.refresh
         while True:
-            due = min(probe_at, refresh_at, self._relist_at or refresh_at)
+            due = min(probe_at, refresh_at, self._relist_at)
             self._wake.clear()
-            if self._relist_at != 0.0 and not self._doubtful and not self._broken:
+            if not self._doubtful and not self._broken:
                 await self._wait_for_wake(due - time.monotonic())
             if self._broken:
                 return
             now = time.monotonic()
-            if now >= refresh_at or (self._relist_at is not None and now >= self._relist_at):
-                self._relist_at, refresh_at = None, now + timing.refresh
+            if now >= refresh_at or now >= self._relist_at:
+                self._relist_at, refresh_at = math.inf, now + timing.refresh
                 await self._relist(link)
             elif now >= probe_at or self._doubtful:
                 probe_at, self._doubtful = now + timing.probe, False
@@ -362,7 +363,7 @@ class Supervisor:
     # Callbacks of the connection.
 
     def _on_listing_changed(self) -> None:
-        if self._relist_at is None:
+        if self._relist_at == math.inf:
             self._relist_at = time.monotonic() + self._timing.debounce_seconds
             self._wake.set()
 
