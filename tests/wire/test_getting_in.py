@@ -343,6 +343,24 @@ def test_a_shell_without_a_terminal_takes_lines_and_gives_plain_text(
     assert "\x1b" not in text
 
 
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["with a newline", "at the end"])
+def test_a_shell_without_a_terminal_refuses_a_line_over_the_limit_whole(
+    alice: Person, room: str, end: bytes
+) -> None:
+    shell = alice.pipe()
+    lines = f"/join {room}\nbefore\n{'0123456789' * 7200}".encode()
+    if end:
+        lines += end + b"after\n"
+    text = shell.communicate(lines, timeout=30)[0].decode()
+    assert text.count("A line is over 16384 bytes, the limit. It was ignored.") == 1
+    said = [
+        entry["text"]
+        for entry in alice.json(f"history --room {room}")["entries"]
+        if entry["kind"] == "chat"
+    ]
+    assert said == (["before", "after"] if end else ["before"])
+
+
 # -- what is refused
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sshwarma.common.limits import MAX_SEARCH_WORDS
 from sshwarma.world import search
 from support.people import Someone, do, refused
 
@@ -55,9 +56,21 @@ def test_whatever_is_typed_is_a_query(words: str) -> None:
     index.close()
 
 
-async def test_very_many_words(alice: Someone) -> None:
+async def test_a_search_has_so_many_words(alice: Someone) -> None:
     await do(alice, "many " * 3000)
-    assert len(await found(alice, "many " * 2500)) == 1
+    assert len(await found(alice, "many " * MAX_SEARCH_WORDS)) == 1
+    for words in ("many " * (MAX_SEARCH_WORDS + 1), "many." * (MAX_SEARCH_WORDS + 1)):
+        error = await refused(alice, f"/search {words}")
+        assert error.message == f"A search has at most {MAX_SEARCH_WORDS} words."
+
+
+async def test_a_search_takes_so_long(alice: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(200):
+        await do(alice, f"/note penguin {number}")
+    monkeypatch.setattr(search, "SEARCH_TIMEOUT_SECONDS", -1.0)
+    assert "The search took over" in (await refused(alice, "/search penguin")).message
+    monkeypatch.undo()
+    assert len(await found(alice, "penguin")) == 20
 
 
 async def test_what_one_may_not_read_is_not_found(

@@ -22,6 +22,15 @@ DEFAULT_LINE_BYTES: Final = 16_384
 MAX_PASTE_CHARACTERS: Final = 64 * 1024
 """Characters of one paste; its beginning is kept. As long as a draft may be."""
 
+MAX_MENTION_SCAN_CHARACTERS: Final = 16_384
+"""Characters of a message, from its beginning, in which `@name` calls somebody: a typed line."""
+
+MAX_SEARCH_WORDS: Final = 64
+"""Words of one search: each more costs time in every row that has the others."""
+
+SEARCH_TIMEOUT_SECONDS: Final = 2.0
+"""Seconds that one search may take: searches share their threads with all other reads."""
+
 MAX_KEYS_PER_SECOND: Final = 10_000
 """Keys a second, beyond the burst: far above any keyboard. A paste is one key."""
 

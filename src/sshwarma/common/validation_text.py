@@ -1,7 +1,8 @@
-"""Sentences about invalid values: what pydantic's errors mean, in plain words."""
+"""Sentences about invalid values: what errors of pydantic and json mean, in plain words."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -25,3 +26,15 @@ def describe_requirement(kind: str, context: Mapping[str, Any]) -> str | None:
         return f"choose one of: {choices}"
     must = _REQUIREMENTS.get(kind)
     return must.format_map(context) if must is not None else None
+
+
+def describe_json_error(error: ValueError | RecursionError) -> str:
+    """Return why a text is not JSON, without Python's own words: "line 1, column 9: …"."""
+    match error:
+        case json.JSONDecodeError():
+            return f"line {error.lineno}, column {error.colno}: {error.msg}"
+        case UnicodeDecodeError():
+            return "the text is not UTF-8"
+        case RecursionError():
+            return "it is nested too deeply"
+    return "a number has too many digits"

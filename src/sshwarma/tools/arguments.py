@@ -22,6 +22,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pydantic_core import ValidationError as PydanticError
 
 from sshwarma.common.limits import MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
+from sshwarma.common.validation_text import describe_json_error
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
@@ -110,7 +111,8 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise Invalid(f"The arguments are not valid JSON: {error}.") from error
+            reason = describe_json_error(error)
+            raise Invalid(f"The arguments are not valid JSON: {reason}.") from error
         return dict(found)
     schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}

@@ -67,10 +67,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     "leave", section="Moving", examples=("/leave",), default=True, moves=True, scope=TokenScope.ACT
 )
 async def leave(caller: Caller) -> MoveResult:
-    """Go back to the lobby.
-
-    Goes back to the lobby.
-    """
+    """Go back to the lobby."""
     return await move_to_room(caller, await caller.world.room("lobby"))
 
 

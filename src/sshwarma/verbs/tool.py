@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from sshwarma.common.limits import (
-    MAX_DESCRIPTION_CHARACTERS,
     MAX_SHOWN_AVAILABLE_TOOLS,
     MAX_TOOL_DESCRIPTION_CHARACTERS,
 )
@@ -307,7 +306,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     if len(words) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
             f"The description has {len(words)} characters;"
-            f" at most {MAX_DESCRIPTION_CHARACTERS} fit."
+            f" at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit."
         )
     await _change_tool(caller, found, "described", description=words or None)
     if words:

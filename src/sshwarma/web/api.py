@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
@@ -159,10 +160,8 @@ class HttpApi:
                 raise Invalid(f"The request body is too long (limit {limit} bytes).")
         try:
             arguments = json.loads(body or b"{}")
-        except ValueError as error:
-            raise Invalid(f"The request body is not JSON: {error}.") from error
-        except RecursionError:
-            raise Invalid("The request body is nested too deeply.") from None
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"The request body is not JSON: {describe_json_error(error)}.") from error
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
+from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
 from sshwarma.world.agents import Agent
 
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
@@ -14,10 +16,18 @@ MIN_MENTION_PREFIX_CHARACTERS: Final = 3
 """Minimum length of a mentioned prefix: `@al` is too short for alice."""
 
 
-def extract_mentions(text: str) -> list[str]:
-    """Return the words after `@` in order, lower-case, each once; a@b is no mention."""
-    found = (word.lower().rstrip("-_") for word in _MENTION.findall(text))
-    return list(dict.fromkeys(word for word in found if word))
+def extract_mentions(text: str) -> tuple[str, ...]:
+    """Return the words after `@` in order, lower-case, each once; a@b is no mention.
+
+    Only the first MAX_MENTION_SCAN_CHARACTERS of the text are read.
+    """
+    return _extract_mentions(text[:MAX_MENTION_SCAN_CHARACTERS])
+
+
+@lru_cache(maxsize=16)  # each viewer of a new row asks for the same text
+def _extract_mentions(text: str) -> tuple[str, ...]:
+    words = (word.lower().rstrip("-_") for word in _MENTION.findall(text))
+    return tuple(dict.fromkeys(word for word in words if word))
 
 
 def has_mention(text: str, name: str) -> bool:

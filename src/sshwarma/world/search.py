@@ -7,15 +7,27 @@ its results are complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.exc import OperationalError
 
+from sshwarma.common.limits import MAX_SEARCH_WORDS, SEARCH_TIMEOUT_SECONDS
+from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.row import Row
 from sshwarma.world.rows import row_from_mapping
 from sshwarma.world.store import Change
+
+_WORD_PATTERN: Final = re.compile(r"[^\W_]+")
+
+CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
+"""Instructions of SQLite between two looks at the clock."""
 
 INDEX_PASS_ROWS: Final = 500
 """Rows indexed in one unit of work: about 40 ms of the writer's time."""
@@ -85,10 +97,17 @@ def search_rows(
     """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
 
     The last word also matches as a prefix. Text in double quotes is a phrase.
+
+    Raises:
+        Invalid: if there are over MAX_SEARCH_WORDS words.
+        Unavailable: if it takes over SEARCH_TIMEOUT_SECONDS.
     """
     query = build_fts_query(words)
     if not query:
         return []
+    # FTS5 splits `a.b` into two words, and does not look at the clock within a row.
+    if len(_WORD_PATTERN.findall(words)) > MAX_SEARCH_WORDS:
+        raise Invalid(f"A search has at most {MAX_SEARCH_WORDS} words.")
     values = {
         "words": query,
         "rooms": list(rooms),
@@ -97,14 +116,34 @@ def search_rows(
         "limit": limit,
         "before": before if before is not None else 2**62,
     }
-    return [
-        SearchHit(
-            row_from_mapping(row),
-            row["group_id"],
-            row["status"] == "dropped" or row["turn_status"] == "dropped",
-        )
-        for row in conn.execute(_SELECT_HITS, values).mappings()
-    ]
+    with _search_timeout(conn):
+        return [
+            SearchHit(
+                row_from_mapping(row),
+                row["group_id"],
+                row["status"] == "dropped" or row["turn_status"] == "dropped",
+            )
+            for row in conn.execute(_SELECT_HITS, values).mappings()
+        ]
+
+
+@contextmanager
+def _search_timeout(conn: Connection) -> Iterator[None]:
+    """Interrupt SQLite in this block after SEARCH_TIMEOUT_SECONDS."""
+    driver = conn.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the store's engine is SQLite's
+    deadline = time.monotonic() + SEARCH_TIMEOUT_SECONDS
+    driver.set_progress_handler(lambda: time.monotonic() > deadline, CLOCK_CHECK_INSTRUCTIONS)
+    try:
+        yield
+    except OperationalError as error:
+        if time.monotonic() <= deadline:
+            raise
+        raise Unavailable(
+            f"The search took over {SEARCH_TIMEOUT_SECONDS:g} s.", hint="Use rarer words."
+        ) from error
+    finally:
+        driver.set_progress_handler(None, 0)
 
 
 def build_fts_query(words: str) -> str:

@@ -30,7 +30,7 @@ from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import movement
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import (
     AgentEvicted,
     AgentsChanged,
@@ -56,7 +56,8 @@ class LineShellHandler(TaskHandler):
         self._link = link
         self._utf8 = context.utf8(dict(channel.env))
         self._partial = bytearray()
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[str | WorldError | None] = asyncio.Queue()
+        self._skips_to_newline = False
         self._connection = AgentConnection(agent_id, "lobby", "ssh")
         self._running = False
         self._room_id = ""
@@ -68,13 +69,34 @@ class LineShellHandler(TaskHandler):
     def data(self, data: bytes) -> None:
         self._connection.mark_active()
         self._partial += data
-        *whole, rest = self._partial.split(b"\n")
-        self._partial = bytearray(rest[: self._context.limits.line_bytes + 1])
+        *whole, self._partial = self._partial.split(b"\n")
         for raw in whole:
+            if self._skips_to_newline:  # the end of a line that was refused
+                self._skips_to_newline = False
+                continue
             if self._lines.qsize() >= MAX_PIPED_AHEAD_LINES:
                 self._say(b"Too many lines at once; the rest was ignored.\n")
+                self._partial.clear()
                 return
-            self._enqueue_line(raw.decode("utf-8", "replace").rstrip("\r"))
+            if len(raw) > self._context.limits.line_bytes:
+                self._refuse_long_line()
+            else:
+                self._enqueue_line(raw.decode("utf-8", "replace").rstrip("\r"))
+        if self._skips_to_newline:
+            self._partial.clear()
+        elif len(self._partial) > self._context.limits.line_bytes:
+            self._refuse_long_line()
+            self._skips_to_newline = True
+            self._partial.clear()
+
+    def _refuse_long_line(self) -> None:
+        limit = self._context.limits.line_bytes
+        self._lines.put_nowait(
+            Invalid(
+                f"A line is over {limit} bytes, the limit. It was ignored.",
+                hint="Send a long text with a command of its own: ssh HOST put NAME < FILE",
+            )
+        )
 
     def _enqueue_line(self, typed: str) -> None:
         """Queue a line, or run it at once if the running line may be waiting for it."""
@@ -97,6 +119,9 @@ class LineShellHandler(TaskHandler):
             await movement.record_arrival(world, self._connection)
             self._follow_room()
             while (typed := await self._lines.get()) is not None:
+                if isinstance(typed, WorldError):
+                    self._print(draw_refusal(typed, ""))
+                    continue
                 if not typed.strip():
                     continue
                 self._running = True
