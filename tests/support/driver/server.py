@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import selectors
@@ -10,14 +11,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from support.driver.forkserver import ForkedProcess, ForkServer
 from support.driver.person import Person
 
 PROGRAM = Path(sys.executable).with_name("sshwarma")
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
+
+
+@cache
+def _fork_server() -> ForkServer:
+    # With PYTHONPATH, so that a copy of the program, broken by hand, can be put to these tests.
+    names = [name for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ]
+    server = ForkServer({name: os.environ[name] for name in names})
+    atexit.register(server.stop)
+    return server
 
 
 class Server:
@@ -44,7 +56,7 @@ class Server:
         }
         self._log = home / "log"
         self._people = 0
-        self.process: subprocess.Popen[bytes]
+        self.process: ForkedProcess
         self.host, self.port, self.http = "", 0, ""
         self.start()
 
@@ -52,16 +64,14 @@ class Server:
         """Start it, again or for the first time, and wait until it is ready."""
         self.home.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = _fork_server().start(
                 [
-                    *(str(PROGRAM), "serve", "--data-dir", str(self.data_dir)),
+                    *("serve", "--data-dir", str(self.data_dir)),
                     *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *self.flags),
                 ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
                 env=self._env,
                 cwd=self.home,
+                stderr=log,
             )
         ready = self._ready()
         ssh, http = (part.partition("=")[2] for part in ready.split()[1:])
@@ -69,7 +79,6 @@ class Server:
         self.port, self.http = int(port), http
 
     def _ready(self) -> str:
-        assert self.process.stdout
         fd, seen = self.process.stdout.fileno(), b""
         deadline = time.monotonic() + START_SECONDS
         with selectors.DefaultSelector() as selector:
@@ -105,8 +114,7 @@ class Server:
             self.process.wait()
             raise AssertionError(f"it did not stop:\n{self.log()[-3000:]}") from None
         finally:
-            if self.process.stdout:
-                self.process.stdout.close()
+            self.process.stdout.close()
         return status
 
     def operate(self, op: str, **args: Any) -> Any:

@@ -1,0 +1,168 @@
+"""Servers forked from a process that has imported the program.
+
+Its imports are most of the CPU time of a start, and the suite starts some sixty servers. What runs
+after the fork is the command itself, `sshwarma.cli.main`, with the environment, directory and
+standard streams of a command that was just started. Tests of starting run the real command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+MAX_MESSAGE_BYTES = 1 << 20
+
+
+class ForkedProcess:
+    """A process that the fork server started, with the part of `subprocess.Popen` that is used."""
+
+    def __init__(self, pid: int, status: int, stdout: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while it runs."""
+        return self._read_status(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: if it still runs after `timeout` seconds.
+        """
+        status = self._read_status(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(["sshwarma"], timeout or 0.0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _read_status(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            answer = os.read(self._status, 64)
+            os.close(self._status)
+            assert answer, "the fork server has ended"
+            self.returncode = int(answer)
+        return self.returncode
+
+
+class ForkServer:
+    """The process that forks; it ends with the one that started it."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=dict(environ),
+            )
+
+    def stop(self) -> None:
+        """End it. What it started goes on."""
+        self._link.close()
+        self._process.wait()
+
+    def start(
+        self, words: Sequence[str], *, env: Mapping[str, str], cwd: Path, stderr: IO[bytes]
+    ) -> ForkedProcess:
+        """Run the command with these words."""
+        out, their_out = os.pipe()
+        status, their_status = os.pipe()
+        try:
+            request = json.dumps({"words": list(words), "env": dict(env), "cwd": str(cwd)})
+            fds = [their_out, stderr.fileno(), their_status]
+            socket.send_fds(self._link, [request.encode()], fds)
+            pid = int(self._link.recv(64))
+        finally:
+            os.close(their_out)
+            os.close(their_status)
+        return ForkedProcess(pid, status, os.fdopen(out, "rb", buffering=0))
+
+
+def _serve(link: socket.socket) -> None:
+    """Fork for each request, and report each end on the pipe that came with the request."""
+    import gc
+    import random
+
+    import uvloop  # noqa: F401 - imported for the children
+
+    from sshwarma.cli.main import main
+
+    gc.collect()
+    gc.freeze()
+    wake, wake_up = os.pipe()
+    os.set_blocking(wake_up, False)
+    signal.set_wakeup_fd(wake_up)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([link.fileno(), wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+            _report_ends(running)
+        if link.fileno() not in ready:
+            continue
+        message, fds, _, _ = socket.recv_fds(link, MAX_MESSAGE_BYTES, 3)
+        if not message:
+            return
+        request: dict[str, Any] = json.loads(message)
+        out, err, status = fds
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for fd in (link.fileno(), wake, wake_up, status, *running.values()):
+                os.close(fd)
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            os.close(out)
+            os.close(err)
+            os.chdir(request["cwd"])
+            os.environ.clear()
+            os.environ.update(request["env"])
+            sys.argv = ["sshwarma", *request["words"]]
+            random.seed()
+            sys.exit(main(request["words"]))
+        os.close(out)
+        os.close(err)
+        running[pid] = status
+        link.send(str(pid).encode())
+
+
+def _report_ends(running: dict[int, int]) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, ended = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            status = running.pop(pid)
+            os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
+            os.close(status)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
